@@ -9,7 +9,7 @@ use std::path::PathBuf;
 fn crates() -> Vec<PathBuf> {
     let components = std::fs::read_dir(root().join("components")).expect("the folder of components");
     let mut folders: Vec<PathBuf> = components.map(|entry| entry.expect("an entry").path()).collect();
-    folders.extend(["host", "forge"].map(|name| root().join(name)));
+    folders.extend(["host", "forge", "widgets"].map(|name| root().join(name)));
     folders.sort();
     folders.into_iter().map(|folder| folder.join("src/lib.rs")).filter(|file| file.is_file()).collect()
 }

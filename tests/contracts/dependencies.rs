@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// The workspace's own crates that a crate depends on, in every dependency table.
 fn own_dependencies(folder: &str) -> BTreeSet<String> {
     let own: BTreeSet<String> =
-        ["kit", "directory", "hexad", "hexad-forge"].map(str::to_owned).into_iter().chain(areas()).collect();
+        ["kit", "directory", "hexad", "hexad-forge", "widgets"].map(str::to_owned).into_iter().chain(areas()).collect();
     let path = root().join(folder).join("Cargo.toml");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let manifest: toml::Table = text.parse().expect("TOML");
@@ -32,8 +32,12 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 #[test]
 fn an_area_depends_on_kit_and_directory_only() {
     for area in areas() {
+        let allowed = match area.as_str() {
+            "console" => set(&["kit", "widgets"]),
+            _ => set(&["kit", "directory"]),
+        };
         let extra: Vec<String> =
-            own_dependencies(&format!("components/{area}")).difference(&set(&["kit", "directory"])).cloned().collect();
+            own_dependencies(&format!("components/{area}")).difference(&allowed).cloned().collect();
         assert!(extra.is_empty(), "components/{area} depends on {extra:?}");
     }
     assert_eq!(own_dependencies("components/directory"), set(&["kit"]));
@@ -41,6 +45,7 @@ fn an_area_depends_on_kit_and_directory_only() {
 
 #[test]
 fn the_host_and_the_tests_share_no_type_with_a_guest() {
+    assert_eq!(own_dependencies("widgets"), set(&[]));
     assert_eq!(own_dependencies("host"), set(&[]));
     assert_eq!(own_dependencies("forge"), set(&["hexad"]));
     assert_eq!(own_dependencies("tests"), set(&[]));

@@ -239,9 +239,9 @@ fn explanation(error: &PageError) -> String {
 
 fn file(asset: Asset) -> Response {
     let (media_type, text) = match asset {
-        Asset::Style => ("text/css; charset=utf-8", include_str!("assets/console.css")),
+        Asset::Style => ("text/css; charset=utf-8", widgets::STYLE),
         Asset::Script => ("text/javascript; charset=utf-8", include_str!("assets/console.js")),
-        Asset::Icon => ("image/svg+xml", include_str!("assets/icon.svg")),
+        Asset::Icon => ("image/svg+xml", widgets::ICON),
     };
     let mut response = Response::new(StatusCode::OK);
     response.body = text.as_bytes().to_vec().into();

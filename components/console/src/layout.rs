@@ -3,6 +3,7 @@
 use crate::route::{self, Scope};
 use crate::visit::{Alert, Visitor};
 use maud::{DOCTYPE, Markup, html};
+pub use widgets::{Column, bytes, number, table};
 
 /// The part of the console that a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,42 +118,6 @@ pub fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name="form_token" value=(visitor.form_token); }
 }
 
-/// A column of a table.
-pub struct Column<'a> {
-    title: &'a str,
-    has_numbers: bool,
-}
-
-impl<'a> Column<'a> {
-    pub fn text(title: &'a str) -> Self {
-        Column { title, has_numbers: false }
-    }
-
-    /// Numbers stand at the right, so that their digits are below one another.
-    pub fn numbers(title: &'a str) -> Self {
-        Column { title, has_numbers: true }
-    }
-}
-
-/// A table that scrolls by itself where it is wider than the page, with the keyboard too. `label` says what
-/// it is for those who do not see it; `rows` are its `tr`.
-pub fn table(label: &str, columns: &[Column<'_>], rows: Markup) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(label) {
-            table {
-                thead {
-                    tr {
-                        @for column in columns {
-                            th.number[column.has_numbers] scope="col" { bdi { (column.title) } }
-                        }
-                    }
-                }
-                tbody { (rows) }
-            }
-        }
-    }
-}
-
 /// A line to be copied; the script adds a button.
 pub fn code_line(text: &str) -> Markup {
     html! { pre.line data-copy { code { (text) } } }
@@ -167,28 +132,6 @@ pub fn time(iso: &str) -> Markup {
             None => span { (iso) },
         }
     }
-}
-
-/// A size in bytes, in the unit that suits it.
-pub fn bytes(count: u64) -> String {
-    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match units.into_iter().find(|(_, size)| count >= *size) {
-        Some((name, size)) => format!("{:.1} {name}", count as f64 / size as f64),
-        None => format!("{count} B"),
-    }
-}
-
-/// A number with its thousands apart.
-pub fn number(count: u64) -> String {
-    let digits = count.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// Links to the pages before and after. `link` makes the address of a page.
@@ -263,15 +206,6 @@ pub fn empty(title: &str, text: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantities_are_legible() {
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(5 << 30), "5.0 GiB");
-        assert_eq!(number(999), "999");
-        assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");
-    }
 
     #[test]
     fn a_moment_is_shown_in_utc() {

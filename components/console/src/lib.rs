@@ -21,7 +21,6 @@
 //! the time to render it.
 
 pub mod api;
-mod chart;
 #[cfg(target_family = "wasm")]
 mod entry;
 mod forge;

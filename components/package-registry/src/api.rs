@@ -10,6 +10,7 @@ mod download;
 mod error;
 mod forward;
 mod latest;
+mod list;
 mod maintainers;
 mod maintenance;
 mod metadata;
@@ -18,6 +19,7 @@ mod noop_update;
 mod publish;
 mod rate_limit;
 mod request;
+mod scope;
 mod search;
 mod tag;
 mod unpublish;
@@ -97,6 +99,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Audit(audit) => Ok(forward::audit(&request, audit)),
         Endpoint::PublishElsewhere { name } => Err(misdirected::publish(&request, &name)?),
         Endpoint::Visibility { name } => visibility::get(&request, &name),
+        Endpoint::List => list::packages(&request),
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; the file is already removed | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
+//! | `GET projects/:id/packages`, `groups/:id/packages` | versions of packages that the caller may read, in pages | `api/list.rs` |
 //! | `GET <prefix>/-/package/:name/visibility` | whether anyone may read the package | `api/visibility.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/forward.rs` |
 //! | `PUT` of a package at group or instance level | 405 with the project's address | `api/misdirected.rs` |
@@ -82,6 +83,7 @@
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
 //! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload and publisher |
+//! | list | get `project`, up to 20,000 packages, and their indexes; by status also their abbreviated forms; for each version that is shown a form and the upload; at group level before that as a search |
 //! | a step of gc | 200 packages and their indexes; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |
@@ -111,6 +113,7 @@ mod metadata;
 mod name;
 mod negotiation;
 mod package;
+mod package_list;
 mod provenance;
 mod route;
 mod search;

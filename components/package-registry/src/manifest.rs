@@ -319,5 +319,10 @@ pub fn set_deprecated(record: &str, message: &str) -> String {
     if message.is_empty() { format!("{{{rest}") } else { format!("{DEPRECATED}{},{rest}", json::quoted(message)) }
 }
 
+/// Whether a record has a deprecation message.
+pub fn is_deprecated(record: &str) -> bool {
+    record.strip_prefix(DEPRECATED).is_some_and(|message| !message.starts_with("\"\""))
+}
+
 #[cfg(test)]
 mod tests;

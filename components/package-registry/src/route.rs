@@ -96,6 +96,8 @@ pub enum Endpoint {
     Visibility {
         name: String,
     },
+    /// The list of all versions of packages, in the form of every registry of the forge.
+    List,
 }
 
 /// What clients ask to be told of known vulnerabilities.
@@ -123,6 +125,12 @@ impl Audit {
 /// The route of a request; the error is 404, or 405 with what would be allowed.
 pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    if let Some(level) = list_level(&segments) {
+        return match *method {
+            Method::GET | Method::HEAD => Ok(Route { level, prefix: path.to_owned(), endpoint: Endpoint::List }),
+            _ => Err(Error::method_not_allowed("GET, HEAD")),
+        };
+    }
     let (level, rest) = level(&segments).ok_or_else(Error::unrouted)?;
     let target = target(rest)?;
     let is_project = matches!(level, Level::Project(_));
@@ -169,8 +177,20 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
     Ok(Route { level, prefix, endpoint })
 }
 
+/// The level of a list of packages, whose path names no registry.
+fn list_level(segments: &[Segment]) -> Option<Level> {
+    match segments {
+        [Segment("projects"), project, Segment("packages")] => Some(Level::Project(id(project)?)),
+        [Segment("groups"), group, Segment("packages")] => Some(Level::Group(id(group)?)),
+        _ => None,
+    }
+}
+
+fn id(segment: &Segment) -> Option<String> {
+    segment.decode().map(|id| id.into_owned()).filter(|id| !id.is_empty())
+}
+
 fn level<'a, 'b>(segments: &'b [Segment<'a>]) -> Option<(Level, &'b [Segment<'a>])> {
-    let id = |segment: &Segment| segment.decode().map(|id| id.into_owned()).filter(|id| !id.is_empty());
     match segments {
         [Segment("projects"), project, Segment("packages"), registry, rest @ ..] if is_registry(registry) => {
             Some((Level::Project(id(project)?), rest))

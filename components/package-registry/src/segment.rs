@@ -8,7 +8,7 @@
 use crate::json;
 use crate::manifest;
 use kit::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The three blobs of a segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,6 +98,11 @@ pub fn find<'a>(index: &'a [u8], version: &str) -> Option<IndexEntry<'a>> {
     None
 }
 
+/// The entries in the text of an index.
+pub fn entries(index: &[u8]) -> impl Iterator<Item = IndexEntry<'_>> {
+    index.split(|byte| *byte == b'\n').filter_map(|line| IndexEntry::read(std::str::from_utf8(line).ok()?))
+}
+
 /// The records of one form of metadata, one a line, in the order of publication. Every line ends
 /// with a comma and a line feed, so that forms are joined by copying. Stored as the length of
 /// `versions` in decimal, a line feed, `versions`, `times`.
@@ -170,6 +175,12 @@ pub fn record_of<'a>(versions: &'a [u8], version: &str) -> Option<&'a [u8]> {
         None => versions.get(memchr::memmem::find(versions, start.as_bytes())? + start.len()..)?,
     };
     record.get(..memchr::memchr(b'\n', record)?)?.strip_suffix(b",")
+}
+
+/// The versions that are deprecated, among the lines `versions` of a form.
+pub fn deprecated(versions: &[u8]) -> BTreeSet<&str> {
+    let lines = versions.split(|byte| *byte == b'\n').filter_map(|line| record(std::str::from_utf8(line).ok()?));
+    lines.filter(|(_, record)| manifest::is_deprecated(record)).map(|(version, _)| version).collect()
 }
 
 fn line_of(version: &str, record: &str) -> String {

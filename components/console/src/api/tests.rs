@@ -19,6 +19,7 @@ fn every_page_is_there_for_an_administrator() {
         ("/namespaces", "Acme"),
         ("/namespaces/acme", "Projects"),
         ("/namespaces/acme/app", "git clone"),
+        ("/namespaces/acme/app", "/packages/@acme/lib"),
         ("/experiments", "percentage of actors"),
         ("/merge_requests?project=acme/app", "!7"),
         ("/merge_requests/acme/app/7", "Apply as one commit"),

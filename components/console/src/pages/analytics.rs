@@ -1,6 +1,5 @@
 //! Product analytics of a project: a query by measures and dimensions, its chart and its table.
 
-use crate::chart::{Chart, Form, Quantity, Series};
 use crate::forge::ForgeError;
 use crate::layout::{self, Column, Content, Section, code_line, empty, scope_links};
 use crate::route::{self, Scope};
@@ -10,6 +9,7 @@ use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use widgets::chart::{Chart, Form, Quantity, Series};
 
 /// Rows that a query asks for, and that the chart shows.
 const MAX_ROWS: u64 = 500;

@@ -1,6 +1,5 @@
 //! Experiments: their definitions and their gates.
 
-use crate::chart;
 use crate::layout::{self, Column, Content, Section, empty};
 use crate::markdown::web_url;
 use crate::visit::{PageError, Visit};
@@ -8,6 +7,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
+use widgets::chart;
 
 #[derive(Deserialize)]
 struct Experiment {

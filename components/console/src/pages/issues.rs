@@ -1,6 +1,5 @@
 //! Counts of issues: by filters, by month, and for labels and milestones side by side.
 
-use crate::chart::{self, Chart, Form, Quantity, Series};
 use crate::layout::{self, Column, Content, Section, number, scope_links};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
@@ -8,6 +7,7 @@ use futures::future::try_join_all;
 use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
+use widgets::chart::{self, Chart, Form, Quantity, Series};
 
 /// Months that the chart shows, up to the present one.
 const MONTHS: i64 = 24;

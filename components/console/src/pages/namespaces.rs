@@ -1,6 +1,7 @@
 //! Namespaces: the list, and one with its groups, projects, and everything that its viewer may see.
 
-use crate::layout::{self, Content, Section, breadcrumb, empty, number, pages};
+use crate::forge::ForgeError;
+use crate::layout::{self, Column, Content, Section, breadcrumb, empty, number, pages, table};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use http::Method;
@@ -14,6 +15,9 @@ const PAGE: u64 = 20;
 
 /// Groups and projects that the page of a namespace lists.
 const CHILDREN: u64 = 50;
+
+/// Published versions that the page of a project lists.
+const VERSIONS: u64 = 10;
 
 #[derive(Deserialize)]
 struct Namespace {
@@ -90,7 +94,9 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
     let group: Option<Group> = visit.forge.find(&format!("groups/{id}")).await?;
     if namespace.is_none() && group.is_none() {
         let project: Option<Project> = visit.forge.find(&format!("projects/{id}")).await?;
-        return project.map(|project| show_project(visit, &project)).ok_or(PageError::NotFound);
+        let project = project.ok_or(PageError::NotFound)?;
+        let published = published(visit, &id).await?;
+        return Ok(show_project(visit, &project, published.as_ref()));
     }
     let (groups, projects) =
         futures::try_join!(children(visit, group.is_some(), &id), projects(visit, group.is_some(), &id))?;
@@ -161,7 +167,68 @@ fn project_list(projects: &[Project]) -> Markup {
     }
 }
 
-fn show_project(visit: &Visit<'_>, project: &Project) -> Content {
+/// The versions that were published last, and how many there are. `None` if the visitor may not see them.
+struct Published {
+    latest: Vec<PublishedVersion>,
+    total: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct PublishedVersion {
+    name: String,
+    version: String,
+    status: String,
+    created_at: String,
+    #[serde(default)]
+    tags: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+}
+
+async fn published(visit: &Visit<'_>, project: &str) -> Result<Option<Published>, PageError> {
+    let path = format!("projects/{project}/packages?order_by=created_at&sort=desc&per_page={VERSIONS}");
+    match visit.forge.send(Method::GET, &path, None).await {
+        Ok(answer) => Ok(Some(Published { latest: answer.json()?, total: answer.number("x-total") })),
+        // Who may see a project need not see its packages, and a list can be too long to be counted.
+        Err(ForgeError::Refused { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn published_versions(published: &Published, scope: &Scope) -> Markup {
+    let columns = [Column::text("Package"), Column::text("Version"), Column::text("Published")];
+    html! {
+        section.card aria-label="Published versions" {
+            h2 { "Published versions" }
+            @if published.latest.is_empty() {
+                p.soft { "None yet." }
+            } @else {
+                (table("Published versions", &columns, html! {
+                    @for PublishedVersion { name, version, status, created_at, tags } in &published.latest {
+                        tr {
+                            th scope="row" { a href=(route::package(name, scope)) { bdi { (name) } } }
+                            td {
+                                bdi { (version) } " "
+                                @for tag in tags { span.badge { bdi { (tag.name) } } }
+                                @if status != "default" { span.badge.warn { (status) } }
+                            }
+                            td { (layout::time(created_at)) }
+                        }
+                    }
+                }))
+                p {
+                    a href=(route::package_list(scope)) { "All packages" }
+                    @if let Some(total) = published.total { span.soft { " · " (number(total)) " versions" } }
+                }
+            }
+        }
+    }
+}
+
+fn show_project(visit: &Visit<'_>, project: &Project, published: Option<&Published>) -> Content {
     let scope = Scope::Project(project.path_with_namespace.clone());
     let body = html! {
         (layout::scope_links(&scope, Section::Namespaces))
@@ -172,6 +239,7 @@ fn show_project(visit: &Visit<'_>, project: &Project) -> Content {
                 @if project.archived { " " span.badge.warn { "archived" } }
             }
         }
+        @if let Some(published) = published { (published_versions(published, &scope)) }
         div.card {
             h2 { "Clone" }
             @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {url}"))) }

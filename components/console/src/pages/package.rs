@@ -2,7 +2,6 @@
 
 use super::package_actions::{self, PackageRights};
 use super::package_metadata::{Metadata, Version};
-use crate::chart::{Chart, Form, Quantity, Series};
 use crate::layout::{self, Column, Content, Section, bytes, code_line, number, scope_links};
 use crate::markdown;
 use crate::route::{self, Scope};
@@ -11,6 +10,7 @@ use kit::path::encode;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use widgets::chart::{Chart, Form, Quantity, Series};
 
 /// Versions that are listed; all of them with `?versions=all`.
 const SHOWN_VERSIONS: usize = 50;

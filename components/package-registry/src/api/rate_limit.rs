@@ -5,7 +5,7 @@
 //! | [`AUTHENTICATED`] | requests with a token | user or deploy token | 15 s | off |
 //! | [`UNAUTHENTICATED`] | requests without one | address | 15 s | off |
 //! | [`LOOKUPS`] | the latter at group and instance level, which look through several projects | address | 15 s | 2000 |
-//! | [`SEARCHES`] | searches without a token | address | 60 s | 120 |
+//! | [`SEARCHES`] | searches and lists without a token | address | 60 s | 120 |
 //! | [`INVALID_TOKENS`] | tokens that are refused | address | 60 s | 100 |
 //!
 //! The reference service's values of the first two are 1000 and 800. Limits that are off by default count
@@ -77,7 +77,7 @@ pub fn check(env: &Env, request: &Request, caller: &Caller, route: &Route) -> Re
 
 /// The limits of requests that cost more than others.
 fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
-    if route.endpoint == Endpoint::Search {
+    if matches!(route.endpoint, Endpoint::Search | Endpoint::List) {
         let limit = RateLimit { variable: SEARCHES, seconds: 60, keys: store::SEARCH_RATES };
         return rate_limit::check_leased(env, &limit, DEFAULT_SEARCHES, SEARCHES_LEASE, address);
     }

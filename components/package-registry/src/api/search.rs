@@ -8,31 +8,27 @@
 //! requested page are read, so that every one of them is found however many there are. Of the others, whose
 //! descriptions and keywords have to be compared, at most as many are read.
 
-use super::access;
 use super::request::RegistryRequest;
+use super::scope;
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
-use directory::catalog;
-use directory::project::{self, Project, ProjectKey};
+use directory::project::ProjectKey;
 use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::params::Validation;
 use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Results of one answer. The default and the bound are those of the public registry
 /// (<https://github.com/npm/registry/blob/main/docs/REGISTRY-API.md#get-v1search>).
 const DEFAULT_SIZE: i64 = 20;
 const MAX_SIZE: i64 = 250;
-
-/// Most projects whose lists of packages a search reads: those that got their first package last.
-const MAX_PROJECTS: usize = 20_000;
 
 /// Most packages that a search reads of those whose names match, and of the others.
 const MAX_PACKAGES: usize = 2000;
@@ -119,7 +115,7 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
 /// in projects that the caller may read.
 fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate>, Vec<Candidate>), Error> {
     let mut names: BTreeMap<String, Candidate> = BTreeMap::new();
-    for project in projects(request)? {
+    for project in scope::projects(request)? {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
         let is_in_scope = |name: &PackageName| {
@@ -144,32 +140,6 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate
     others.sort_by_cached_key(|candidate| !query.matches_name(&candidate.name));
     others.truncate(MAX_PACKAGES);
     Ok((by_name.into_iter().map(|(_, candidate)| candidate).collect(), others))
-}
-
-/// The projects in scope that have packages and that the caller may read.
-fn projects(request: &RegistryRequest) -> Result<Vec<Rc<Project>>, Error> {
-    let env = &request.env;
-    let mut ids = match &request.level {
-        Level::Project(_) => return Ok(vec![access::readable_project(request)?]),
-        Level::Instance => store::projects(env)?,
-        Level::Group(id) => {
-            let group = access::readable_group(request, id)?;
-            let catalog = catalog::read(env)?;
-            let below = catalog.namespace(group.id).map(|group| group.projects_below().map(|project| project.id()));
-            let below: HashSet<u64> = below.into_iter().flatten().collect();
-            store::projects(env)?.into_iter().filter(|id| below.contains(id)).collect()
-        }
-    };
-    let excess = ids.len().saturating_sub(MAX_PROJECTS);
-    ids.drain(..excess);
-    let mut projects = Vec::new();
-    for id in ids {
-        let Some(project) = project::by_id(env, id)? else { continue };
-        if access::may_read(request, &project)? {
-            projects.push(Rc::new(project));
-        }
-    }
-    Ok(projects)
 }
 
 /// The candidates that match, in the same order.

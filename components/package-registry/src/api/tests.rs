@@ -8,6 +8,7 @@ mod deprecate;
 mod forward;
 mod golden;
 mod holders;
+mod list;
 mod maintainers;
 mod maintenance;
 mod noop_update;

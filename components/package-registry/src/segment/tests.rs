@@ -134,3 +134,20 @@ fn a_large_segment_is_never_merged() {
     assert_eq!(to_merge(&[LARGE_SEGMENT; 10], LARGE_SEGMENT + 1), 0);
     assert_eq!(to_merge(&[], 10), 0);
 }
+
+#[test]
+fn entries_and_deprecations_are_read_from_the_stored_text() {
+    let at = Timestamp::from_millis(5);
+    let versions = ["1.0.0", "1.1.0", "2.0.0"].map(|version| {
+        Segment::of(&IndexEntry { version, upload: "u", at, state: VersionState::Listed }, "{\"a\":1}", "{\"a\":1}")
+    });
+    let mut segment = Segment::merge(versions);
+    segment.deprecate(&[("1.1.0".to_owned(), "old".to_owned())].into());
+    segment.unpublish(|version| version == "2.0.0");
+    let read: Vec<_> = entries(segment.index.0.as_bytes()).collect();
+    assert_eq!(read, segment.index.entries().collect::<Vec<_>>());
+    assert_eq!(read.len(), 3);
+    assert_eq!(deprecated(segment.full.versions.as_bytes()).into_iter().collect::<Vec<_>>(), ["1.1.0"]);
+    segment.deprecate(&[("1.1.0".to_owned(), String::new())].into());
+    assert!(deprecated(segment.full.versions.as_bytes()).is_empty());
+}

@@ -141,6 +141,12 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         "groups/acme/subgroups" => (200, json!([group(text)])),
         "groups/acme/projects" | "users/acme/projects" => (200, json!([project(text, is_admin)])),
         "projects/acme%2Fapp" | "projects/acme%2Fother" => (200, project(text, is_admin)),
+        "projects/acme%2Fapp/packages" => {
+            let name = if text == "plain" { "@acme/lib" } else { text };
+            let row =
+                json!({"name": name, "version": text, "status": text, "created_at": text, "tags": [{"name": text}]});
+            (200, json!([row]))
+        }
         "projects/acme%2Fapp/merge_requests" => {
             let author = json!({"name": text, "username": text});
             let merge_request = json!({"iid": 7, "title": text, "state": text, "source_branch": text, "target_branch": text,

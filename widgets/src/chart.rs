@@ -1,7 +1,8 @@
 //! Charts as SVG, each with its numbers as a table. Shapes have classes and no styles of their own, as the
 //! page's content security policy asks for.
 
-use crate::layout::{self, Column, bytes, number};
+use crate::quantity::{bytes, duration, number};
+use crate::table::{self, Column};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 720.0;
@@ -50,12 +51,15 @@ pub enum Quantity {
     Count,
     Decimal,
     Bytes,
+    /// In seconds.
+    Duration,
 }
 
 impl Quantity {
     fn write(self, value: f64) -> String {
         match self {
             Quantity::Bytes => bytes(value.max(0.0) as u64),
+            Quantity::Duration => duration(value.max(0.0)),
             Quantity::Decimal if value.fract() != 0.0 || value < 0.0 => format!("{value:.2}"),
             Quantity::Count | Quantity::Decimal => number(value.round().max(0.0) as u64),
         }
@@ -63,12 +67,13 @@ impl Quantity {
 
     /// The value at the upper end of an axis: a round one, at which the largest fits.
     fn round_up(self, largest: f64) -> f64 {
-        let unit = match self {
-            Quantity::Bytes => {
-                [1024_f64.powi(3), 1024_f64.powi(2), 1024.0].into_iter().find(|unit| largest >= *unit).unwrap_or(1.0)
-            }
-            Quantity::Count | Quantity::Decimal => 1.0,
+        let units: &[f64] = match self {
+            Quantity::Bytes => &[1_073_741_824.0, 1_048_576.0, 1024.0],
+            Quantity::Duration => &[1.0, 1e-3, 1e-6],
+            Quantity::Count | Quantity::Decimal => &[],
         };
+        let smallest = units.last().filter(|unit| **unit < 1.0).copied().unwrap_or(1.0);
+        let unit = units.iter().copied().find(|unit| largest >= *unit).unwrap_or(smallest);
         round_up(largest / unit) * unit
     }
 }
@@ -140,7 +145,7 @@ impl Chart<'_> {
                 }
                 details {
                     summary { "Numbers as a table" }
-                    (layout::table(&format!("{}, as a table", self.title), &columns, html! {
+                    (table::table(&format!("{}, as a table", self.title), &columns, html! {
                         @for (index, label) in self.labels.iter().enumerate() {
                             tr {
                                 th scope="row" { (label) }
@@ -221,6 +226,21 @@ pub fn bar(value: f64, largest: f64) -> Markup {
     }
 }
 
+/// A small chart beside its last number: one line, from 0 to the largest value.
+pub fn sparkline(values: &[f64]) -> Markup {
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let step = 100.0 / values.len().saturating_sub(1).max(1) as f64;
+    let at = |index: usize, value: f64| {
+        let share = if largest > 0.0 { (value / largest).clamp(0.0, 1.0) } else { 0.0 };
+        (step * index as f64, 22.0 - 20.0 * share)
+    };
+    html! {
+        svg.spark viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true" {
+            polyline.s0 points=(points(values, at)) {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +253,8 @@ mod tests {
         assert_eq!(Quantity::Bytes.round_up(9700.0), 20.0 * 1024.0);
         assert_eq!(Quantity::Bytes.write(20.0 * 1024.0), "20.0 KiB");
         assert_eq!(Quantity::Decimal.write(0.5), "0.50");
+        assert_eq!(Quantity::Duration.write(Quantity::Duration.round_up(0.0031)), "4 ms");
+        assert_eq!(Quantity::Duration.write(Quantity::Duration.round_up(0.0)), "4 µs");
     }
 
     #[test]
@@ -257,5 +279,12 @@ mod tests {
             assert!(!text.contains("<b>") && text.matches("</svg>").count() == 1, "{text}");
             assert!(!text.contains("style="));
         }
+    }
+
+    #[test]
+    fn a_sparkline_ends_at_its_largest_value() {
+        let text = sparkline(&[0.0, 1.0, 4.0]).into_string();
+        assert!(text.contains("points=\"0.0,22.0 50.0,17.0 100.0,2.0\""), "{text}");
+        assert!(sparkline(&[]).into_string().contains("points=\"\""));
     }
 }

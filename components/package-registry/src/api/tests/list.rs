@@ -1,0 +1,147 @@
+//! Lists of versions: rows, filters, order, pages and rights.
+
+use super::*;
+
+fn rows_by(forge: &Forge, user: &str, target: &str) -> Vec<Value> {
+    let answer = forge.send(request(Method::GET, target).by(user));
+    assert_eq!(answer.status, 200, "{target}: {}", answer.text());
+    answer.json().as_array().unwrap().clone()
+}
+
+/// `name@version` of each row.
+fn labels(rows: &[Value]) -> Vec<String> {
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+    rows.iter().map(|row| format!("{}@{}", text(row, "name"), text(row, "version"))).collect()
+}
+
+fn list(forge: &Forge, query: &str) -> Vec<String> {
+    labels(&rows_by(forge, "developer", &format!("/projects/7/packages?{query}")))
+}
+
+/// Three packages, one second apart.
+fn forge() -> Forge {
+    let mut forge = Forge::new();
+    for (project, name, version) in [
+        (PUBLIC, "@acme/paint", "1.0.0"),
+        (PUBLIC, "brush", "2.0.0"),
+        (PUBLIC, "@acme/paint", "1.1.0"),
+        (INTERNAL, "@acme/wall", "1.0.0"),
+        (PRIVATE, "@acme/secret", "1.0.0"),
+    ] {
+        forge.publish(project, name, version);
+        forge.later();
+    }
+    forge
+}
+
+#[test]
+fn a_row_has_the_fields_of_the_reference_service() {
+    let forge = forge();
+    let rows = rows_by(&forge, "", "/projects/7/packages");
+    let [first, _, last] = &rows[..] else { panic!("{rows:?}") };
+    let id = first["id"].as_u64().unwrap();
+    let expected = json!({
+        "id": id, "name": "@acme/paint", "version": "1.0.0", "package_type": "npm", "status": "default", "_links": {},
+        "created_at": "2026-09-21T14:13:20.000Z", "last_downloaded_at": null, "creator_id": 4, "tags": [],
+    });
+    assert_eq!(*first, expected);
+    assert_ne!(last["id"], id);
+    assert_eq!((&last["tags"][0]["name"], &last["tags"][0]["package_id"]), (&json!("latest"), &last["id"]));
+    assert_eq!(rows_by(&forge, "", "/projects/7/packages")[0]["id"], id, "it stays the same");
+    let of_group = rows_by(&forge, "", "/groups/acme/packages");
+    assert_eq!((&of_group[0]["project_id"], &of_group[0]["project_path"]), (&json!(7), &json!("acme/web")));
+}
+
+#[test]
+fn filters_and_order() {
+    let forge = forge();
+    let all = ["@acme/paint@1.0.0", "brush@2.0.0", "@acme/paint@1.1.0"];
+    for (query, expected) in [
+        ("", &all[..]),
+        ("sort=desc", &["@acme/paint@1.1.0", "brush@2.0.0", "@acme/paint@1.0.0"]),
+        ("order_by=name", &["@acme/paint@1.0.0", "@acme/paint@1.1.0", "brush@2.0.0"]),
+        ("order_by=version&sort=desc", &["brush@2.0.0", "@acme/paint@1.1.0", "@acme/paint@1.0.0"]),
+        ("order_by=type&package_type=npm", &all),
+        ("package_type=maven", &[]),
+        ("package_name=PAINT", &["@acme/paint@1.0.0", "@acme/paint@1.1.0"]),
+        ("package_name=nothing", &[]),
+        ("package_version=1.1.0", &["@acme/paint@1.1.0"]),
+        ("status=default&include_versionless=true", &all),
+        ("status=deprecated", &[]),
+        ("status=hidden", &[]),
+    ] {
+        assert_eq!(list(&forge, query), expected, "{query}");
+    }
+    let wrong = "page=x&order_by=project_path&sort=up&package_type=deb&status=new&include_versionless=x";
+    let answer = forge.get(&format!("/projects/7/packages?{wrong}"));
+    assert_eq!(answer.status, 400);
+    for name in ["page", "order_by", "sort", "package_type", "status", "include_versionless"] {
+        assert!(answer.text().contains(name), "{name}: {}", answer.text());
+    }
+}
+
+#[test]
+fn unpublished_versions_are_gone_and_deprecated_ones_say_so() {
+    let forge = forge();
+    let deprecation =
+        json!({"_id": "@acme/paint", "name": "@acme/paint", "versions": {"1.0.0": {"deprecated": "old"}}});
+    let path = "/projects/7/packages/npm/@acme%2fpaint";
+    let answer = forge.send(request(Method::PUT, path).by("maintainer").body(deprecation.to_string()));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(list(&forge, "status=deprecated"), ["@acme/paint@1.0.0"]);
+    assert_eq!(list(&forge, "status=default"), ["brush@2.0.0", "@acme/paint@1.1.0"]);
+    let rows = rows_by(&forge, "", "/projects/7/packages");
+    assert_eq!((&rows[0]["status"], &rows[1]["status"]), (&json!("deprecated"), &json!("default")));
+    let document = forge.get(path).json();
+    let revision = document["_rev"].as_str().unwrap();
+    let answer = forge.send(request(Method::DELETE, &format!("{path}/-rev/{revision}")).by("maintainer"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(list(&forge, ""), ["brush@2.0.0"]);
+}
+
+#[test]
+fn a_list_has_pages() {
+    let forge = forge();
+    let answer = forge.get("/projects/acme%2fweb/packages?per_page=2&order_by=name&page=2");
+    assert_eq!(labels(answer.json().as_array().unwrap()), ["brush@2.0.0"]);
+    for (name, value) in [("x-total", "3"), ("x-page", "2"), ("x-prev-page", "1"), ("x-next-page", "")] {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+    let first = "/api/v4/projects/acme%2fweb/packages?order_by=name&page=1&per_page=2>; rel=\"first\"";
+    assert!(answer.header("link").contains(first), "{}", answer.header("link"));
+}
+
+#[test]
+fn each_level_lists_what_the_caller_may_read_there() {
+    let forge = forge();
+    let names = |user: &str, path: &str| {
+        let mut names = labels(&rows_by(&forge, user, &format!("{path}/packages?package_version=1.0.0")));
+        names.sort();
+        names
+    };
+    for (user, path, expected) in [
+        ("", "/groups/acme", &["@acme/paint@1.0.0"][..]),
+        ("guest", "/groups/acme", &["@acme/paint@1.0.0", "@acme/wall@1.0.0"]),
+        ("developer", "/groups/100", &["@acme/paint@1.0.0", "@acme/secret@1.0.0", "@acme/wall@1.0.0"]),
+        ("developer", "/groups/acme%2fsub", &["@acme/secret@1.0.0"]),
+        ("developer", "/projects/9", &["@acme/secret@1.0.0"]),
+        ("developer", "/groups/other", &[]),
+    ] {
+        assert_eq!(names(user, path), expected, "{user} at {path}");
+    }
+    let target = "/groups/acme/packages?exclude_subgroups=true&order_by=project_path";
+    let direct = rows_by(&forge, "developer", target);
+    assert_eq!(labels(&direct), ["@acme/wall@1.0.0", "@acme/paint@1.0.0", "brush@2.0.0", "@acme/paint@1.1.0"]);
+    for (user, path, status) in [
+        ("", "/projects/9", 401),
+        ("guest", "/projects/9", 403),
+        ("outsider", "/projects/9", 404),
+        ("developer", "/projects/404", 404),
+        ("outsider", "/groups/acme%2fsub", 404),
+        ("wrong", "/projects/7", 401),
+    ] {
+        let answer = forge.send(request(Method::GET, &format!("{path}/packages")).by(user));
+        assert_eq!(answer.status, status, "{user} at {path}: {}", answer.text());
+    }
+    assert_eq!(forge.send(request(Method::DELETE, "/projects/7/packages").by("maintainer")).status, 405);
+}

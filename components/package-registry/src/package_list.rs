@@ -1,0 +1,98 @@
+//! Lists of all versions of packages, as every registry of the forge has them: which versions a list has, and
+//! in which order.
+
+use crate::name::PackageName;
+use kit::{Timestamp, id};
+use std::cmp::Ordering;
+
+/// The only type of package that there is here, and all that the reference service knows.
+pub const NPM: &str = "npm";
+pub const TYPES: [&str; 14] = [
+    "maven",
+    NPM,
+    "conan",
+    "nuget",
+    "pypi",
+    "composer",
+    "generic",
+    "golang",
+    "debian",
+    "rubygems",
+    "helm",
+    "terraform_module",
+    "rpm",
+    "ml_model",
+];
+
+pub const DEFAULT: &str = "default";
+pub const DEPRECATED: &str = "deprecated";
+
+/// The states that the reference service knows. Every version here is in one of the first two.
+pub const STATUSES: [&str; 6] = [DEFAULT, DEPRECATED, "hidden", "processing", "error", "pending_destruction"];
+
+/// The fields by which a list can be ordered; the last one in groups only.
+pub const ORDERS: [&str; 5] = ["created_at", "name", "version", "type", "project_path"];
+
+/// A version in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedVersion {
+    /// The place of its package among those that were read.
+    pub package: usize,
+    pub version: String,
+    pub upload: String,
+    pub published: Timestamp,
+    /// The segment that has it.
+    pub segment: String,
+}
+
+/// What the order of two versions depends on, beside the versions themselves.
+pub struct OrderKey<'a> {
+    pub name: &'a str,
+    pub project_path: &'a str,
+}
+
+/// Compares by one of [`ORDERS`]. Equal ones are in the order of publication.
+pub fn compare(order: &str, one: (&ListedVersion, &OrderKey), other: (&ListedVersion, &OrderKey)) -> Ordering {
+    let ((one, one_key), (other, other_key)) = (one, other);
+    let by_field = match order {
+        "name" => one_key.name.cmp(other_key.name),
+        "version" => one.version.cmp(&other.version),
+        "project_path" => one_key.project_path.cmp(other_key.project_path),
+        // All are of one type.
+        _ => Ordering::Equal,
+    };
+    by_field.then_with(|| (one.published, &one.upload).cmp(&(other.published, &other.upload)))
+}
+
+/// Whether a name has each word of a text, in any letter case.
+pub fn matches(name: &PackageName, text: &str) -> bool {
+    let name = name.as_str().to_lowercase();
+    text.to_lowercase().split_whitespace().all(|word| name.contains(word))
+}
+
+/// The number of a version. It is a part of the random bits of its upload's id, so that it stays the same and is
+/// exact in a double; nothing is looked up by it.
+pub fn number(upload: &str) -> Option<u64> {
+    const EXACT_IN_A_DOUBLE: u128 = (1 << 53) - 1;
+    id::number(upload).and_then(|id| u64::try_from(id & EXACT_IN_A_DOUBLE).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_stable_and_exact() {
+        assert_eq!(number("0197a8c3d1e2ffffffffffffffffffff"), Some((1 << 53) - 1));
+        assert_eq!(number("0197a8c3d1e200000000000000000007"), Some(7));
+        assert_eq!(number("x"), None);
+    }
+
+    #[test]
+    fn a_name_matches_if_it_has_every_word() {
+        let name = PackageName::parse("@acme/paint-brush").unwrap();
+        for (text, expected) in [("", true), ("PAINT", true), ("brush acme", true), ("paint wall", false)] {
+            assert_eq!(matches(&name, text), expected, "{text}");
+        }
+    }
+}
