@@ -21,6 +21,7 @@ mod loading;
 mod maintenance;
 mod memory;
 mod nested;
+mod operator;
 mod outbound;
 mod policy;
 mod response_cache;

@@ -57,6 +57,26 @@ fn a_package_is_served_under_every_prefix_and_in_every_form_of_its_name() {
 }
 
 #[test]
+fn a_project_and_a_group_list_their_versions() {
+    let (forge, _) = with_package(PUBLIC);
+    let tarball = package::tarball("@acme/secret", "0.1.0", 1000, 1);
+    assert_eq!(publish(&forge, PRIVATE, DEVELOPER, "@acme/secret", "0.1.0", &tarball).status, 200);
+    let names = |path: &str, token: &str| -> Vec<String> {
+        let answer = forge.get(path, token);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        let rows = answer.json();
+        rows.as_array().expect("a list").iter().map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names("/api/v4/projects/acme%2Fopen/packages", ""), ["@acme/lib"]);
+    assert_eq!(names("/api/v4/groups/acme/packages?order_by=name&sort=desc", ""), ["@acme/lib"]);
+    let all = names("/api/v4/groups/acme/packages?order_by=name&sort=desc", DEVELOPER);
+    assert_eq!(all, ["@acme/secret", "@acme/lib"]);
+    let page = forge.get("/api/v4/groups/acme/packages?per_page=1", DEVELOPER);
+    assert_eq!((page.header("x-total"), page.header("x-next-page")), ("2", "2"));
+    assert_eq!(forge.get(&format!("/api/v4/projects/{PRIVATE}/packages"), OUTSIDER).status, 404);
+}
+
+#[test]
 fn metadata_is_revalidated_by_its_tag_until_something_changes() {
     let (forge, _) = with_package(PUBLIC);
     let path = format!("{}/@acme%2flib", registry(PUBLIC));

@@ -8,6 +8,7 @@ use hexad_tests::server::BOOTSTRAP_TOKEN;
 use hexad_tests::suggestions::{Suggestions, import_git};
 use hexad_tests::upstream::Upstream;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The corpus of the console's own tests.
 const CORPUS: &str = include_str!("../../components/console/src/api/tests/injections.txt");
@@ -172,6 +173,121 @@ fn texts_of_users_experiments_and_engines_do_not_run() {
     assert!(
         browser.run("return document.querySelectorAll('section[aria-label=Rows] tbody tr').length").as_u64() > Some(99)
     );
+}
+
+/// The texts with the characters only that names of packages and users may have, in the longest form that they
+/// may have.
+fn names(prefix: &str, longest: usize) -> Vec<String> {
+    let is_allowed = |c: &char| c.is_ascii_alphanumeric() || "-._".contains(*c);
+    let words = ["constructor", "__proto__", "javascript", "href", "null"].map(str::to_owned);
+    let texts = corpus().into_iter().map(|text| text.chars().filter(is_allowed).collect::<String>());
+    let texts: BTreeSet<String> = texts.chain(words).filter(|text| !text.is_empty()).collect();
+    // Each has another beginning, so that no two are the same when they are cut.
+    let long =
+        |(index, text): (usize, String)| format!("{prefix}{index}{}", text.repeat(longest))[..longest].to_owned();
+    let trimmed = |name: String| name.trim_end_matches(['-', '.', '_']).to_owned();
+    texts.into_iter().enumerate().map(long).map(trimmed).collect()
+}
+
+#[test]
+fn names_of_packages_and_their_tags_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    // A text as it is is no name.
+    for hostile in corpus() {
+        let path = format!("projects/{PUBLIC}/packages/npm/{}", encode(&hostile));
+        assert_ne!(site.send("PUT", &path, ADMIN, "{}").status, 200, "{hostile:?}");
+    }
+    let names = names("n", 200);
+    for name in &names {
+        site.publish(name, "1.0.0", "latest", "hostile");
+    }
+    site.publish("@acme/tagged", "1.0.0", "latest", "hostile");
+    let tags: Vec<String> = corpus()
+        .into_iter()
+        .filter(|tag| {
+            let path = format!("projects/{PUBLIC}/packages/npm/-/package/@acme%2ftagged/dist-tags/{}", encode(tag));
+            site.send("PUT", &path, ADMIN, "\"1.0.0\"").status == 204
+        })
+        .collect();
+    assert!(tags.len() >= 90, "{}", tags.len());
+    site.sign_in(&browser, ADMIN);
+    for page in 1..=3 {
+        check(&browser, &site, &format!("/packages?project=acme/open&page={page}"), "names");
+    }
+    for name in &names[..10] {
+        check(&browser, &site, &format!("/packages/{name}?project=acme/open"), name);
+    }
+    for page in ["/namespaces/acme/open", "/packages/@acme/tagged?project=acme/open", "/packages/@acme/tagged"] {
+        check(&browser, &site, page, "tags");
+        assert!(browser.text("main").contains("<svg onload=alert(1)>"), "{page} has no tag");
+    }
+}
+
+#[test]
+fn labels_of_issues_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    // A comma separates labels.
+    let labels: Vec<String> = corpus().into_iter().filter(|label| !label.contains([',', '\n'])).collect();
+    let issues = labels.iter().enumerate().map(|(index, label)| {
+        json!({"kind": "issue", "id": 9000 + index, "iid": 9000 + index, "project_id": PUBLIC, "title": label,
+            "state": "opened", "created_at": "2026-03-03T00:00:00Z", "labels": [label], "milestone": {"title": label}, "author": {"id": 3}})
+    });
+    import(&site, "issues", &issues.collect::<Vec<_>>());
+    site.sign_in(&browser, ADMIN);
+    for group in labels.chunks(5) {
+        let compared = encode(&group.join(","));
+        let page = format!("/issues?project=acme/open&compare_labels={compared}&compare_milestones={compared}");
+        check(&browser, &site, &page, &group.join(" "));
+        let rows =
+            browser.run("return document.querySelectorAll('section[aria-label=\"Side by side\"] tbody tr').length");
+        assert!(rows.as_u64() >= Some(group.len() as u64), "{group:?}: {rows}");
+    }
+    for label in labels.iter().step_by(10) {
+        check(&browser, &site, &format!("/issues?project=acme/open&labels={}", encode(label)), label);
+    }
+}
+
+#[test]
+fn usernames_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let users = |names: &[String], first: usize| -> String {
+        let user = |(index, name): (usize, &String)| json!({"kind": "user", "id": first + index, "username": name, "name": name});
+        names.iter().enumerate().map(|each| format!("{}\n", user(each))).collect()
+    };
+    let names: Vec<String> = corpus().into_iter().chain(names("u", 200)).collect();
+    // The import takes what another forge allowed, and says of which lines it is not so.
+    let imported = site.send("POST", "import/directory", BOOTSTRAP_TOKEN, &users(&names, 9000)).json();
+    assert!(imported["failed"].as_u64() < Some(names.len() as u64 / 2), "{imported}");
+    site.sign_in(&browser, ADMIN);
+    for page in 1..=names.len().div_ceil(20) {
+        check(&browser, &site, &format!("/namespaces?page={page}"), "usernames");
+    }
+    let is_there = |index: usize| site.send("GET", &format!("users/{}", 9000 + index), ADMIN, "").status == 200;
+    let there: Vec<usize> = (0..names.len()).filter(|index| is_there(*index)).collect();
+    for index in &there {
+        check(&browser, &site, &format!("/namespaces/{}", encode(&names[*index])), &names[*index]);
+    }
+    // Each is on its own pages, in the header.
+    for index in there.iter().step_by(there.len() / 4) {
+        let token = json!({"user_id": 9000 + index, "name": "own", "scopes": ["api"]}).to_string();
+        let token = site.send("POST", "personal_access_tokens", ADMIN, &token).json();
+        let token = token["token"].as_str().unwrap_or_else(|| panic!("{token}")).to_owned();
+        browser.open(&site.page("/"));
+        site.sign_out(&browser);
+        site.sign_in(&browser, &token);
+        for page in ["/", "/issues", "/namespaces"] {
+            check(&browser, &site, page, &names[*index]);
+        }
+    }
 }
 
 /// The id of the group of the tests.

@@ -4,5 +4,6 @@
 mod demo;
 mod hostile;
 mod journeys;
+mod operator;
 mod quality;
 mod site;

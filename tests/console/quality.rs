@@ -4,9 +4,8 @@ use super::site::{Site, check_quiet};
 use hexad_tests::browser::{Browser, Options, is_enabled};
 use hexad_tests::forge::{ADMIN, DEVELOPER};
 use hexad_tests::server::root;
-use serde_json::Value;
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "/",
     "/?q=nothing-like-this",
     "/packages/@acme/lib",
@@ -19,42 +18,15 @@ const PAGES: [&str; 13] = [
     "/merge_requests?project=acme/open",
     "/merge_requests/acme/open/1",
     "/analytics/acme/open",
+    "/experiments",
     "/admin",
 ];
-
-/// Faults that axe-core finds serious or critical.
-fn faults(browser: &Browser, axe: &str) -> Vec<String> {
-    browser.run(&format!("{axe}\nwindow.axe = axe;"));
-    let report = browser.run_async(
-        "const done = arguments[arguments.length - 1];\
-         axe.run(document, {resultTypes: ['violations']}).then((report) => done(report.violations), (why) => done(String(why)));",
-    );
-    let violations = report.as_array().unwrap_or_else(|| panic!("axe-core failed: {report}"));
-    let serious = violations
-        .iter()
-        .filter(|violation| ["serious", "critical"].iter().any(|impact| violation["impact"] == *impact));
-    serious
-        .map(|violation| {
-            format!(
-                "{}: {}",
-                violation["id"],
-                violation["nodes"]
-                    .as_array()
-                    .and_then(|nodes| nodes.first())
-                    .map_or(&Value::Null, |node| &node["html"])
-            )
-        })
-        .collect()
-}
 
 #[test]
 fn pages_are_accessible_and_hold_their_layout() {
     if !is_enabled() {
         return;
     }
-    let path = root().join("tests/cache/browser/node_modules/axe-core/axe.min.js");
-    let axe = std::fs::read_to_string(&path)
-        .unwrap_or_else(|why| panic!("{}: {why}; `make browser` installs it", path.display()));
     let site = Site::start();
     site.merge_request();
     // Screenshots are build artefacts.
@@ -81,9 +53,9 @@ fn pages_are_accessible_and_hold_their_layout() {
                     check_quiet(&browser, &site);
                     let scheme = if dark { "dark" } else { "light" };
                     let name = format!("{visitor}-{index}-{width}-{scheme}.png");
-                    std::fs::write(folder.join(name), base64_png(&browser.screenshot())).expect("a file");
+                    std::fs::write(folder.join(name), browser.picture()).expect("a file");
                 }
-                let faults = faults(&browser, &axe);
+                let faults = browser.accessibility_faults();
                 assert!(faults.is_empty(), "{page}, {visitor}, dark {dark}: {faults:#?}");
                 // axe-core writes to the browser's log.
                 browser.complaints();
@@ -94,9 +66,4 @@ fn pages_are_accessible_and_hold_their_layout() {
             }
         }
     }
-}
-
-fn base64_png(text: &str) -> Vec<u8> {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
 }

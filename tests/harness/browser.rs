@@ -1,6 +1,8 @@
 //! Chromium, driven by Debian's chromedriver over the WebDriver protocol.
 
 use crate::http::{self, agent};
+use crate::server::root;
+use base64::Engine as _;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -258,9 +260,27 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// A picture of what the window shows, as PNG in base64.
-    pub fn screenshot(&self) -> String {
-        self.ask("GET", "/screenshot", &Value::Null).as_str().unwrap_or_default().to_owned()
+    /// A picture of what the window shows, as PNG.
+    pub fn picture(&self) -> Vec<u8> {
+        let picture = self.ask("GET", "/screenshot", &Value::Null);
+        base64::engine::general_purpose::STANDARD.decode(picture.as_str().unwrap_or_default()).expect("base64")
+    }
+
+    /// What axe-core finds serious or critical on the page. It writes to the browser's log.
+    pub fn accessibility_faults(&self) -> Vec<String> {
+        let path = root().join("tests/cache/browser/node_modules/axe-core/axe.min.js");
+        let axe = std::fs::read_to_string(&path)
+            .unwrap_or_else(|why| panic!("{}: {why}; `make browser` installs it", path.display()));
+        self.run(&format!("{axe}\nwindow.axe = axe;"));
+        let report = self.run_async(
+            "const done = arguments[arguments.length - 1];\
+             axe.run(document, {resultTypes: ['violations']}).then((report) => done(report.violations), (why) => done(String(why)));",
+        );
+        let violations = report.as_array().unwrap_or_else(|| panic!("axe-core failed: {report}"));
+        let is_serious =
+            |violation: &&Value| ["serious", "critical"].iter().any(|impact| violation["impact"] == *impact);
+        let fault = |violation: &Value| format!("{}: {}", violation["id"], violation["nodes"][0]["html"]);
+        violations.iter().filter(is_serious).map(fault).collect()
     }
 
     /// What the console of the browser has, since the last call: errors, and violations of the policy.

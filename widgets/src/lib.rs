@@ -8,7 +8,7 @@ pub mod chart;
 mod quantity;
 mod table;
 
-pub use quantity::{bytes, duration, number};
+pub use quantity::{age, bytes, duration, number};
 pub use table::{Column, table};
 
 /// The stylesheet, `text/css`.

@@ -32,6 +32,17 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// How long ago something was, in seconds: the two largest units.
+pub fn age(seconds: f64) -> String {
+    let minutes = seconds as u64 / 60;
+    match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
+        (0, 0, 0) => format!("{seconds:.0} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +57,9 @@ mod tests {
         for (seconds, text) in [(0.0, "0 µs"), (0.00004, "40 µs"), (0.00256, "2.6 ms"), (0.64, "640 ms"), (2.0, "2 s")]
         {
             assert_eq!(duration(seconds), text);
+        }
+        for (seconds, text) in [(59.0, "59 s"), (60.0, "1 min"), (3725.0, "1 h 2 min"), (90_000.0, "1 d 1 h")] {
+            assert_eq!(age(seconds), text);
         }
     }
 }

@@ -83,7 +83,12 @@ impl TokenVerifier {
     /// about the token, because digests are compared.
     pub fn accepts(&self, authorization: Option<&http::HeaderValue>) -> bool {
         let token = authorization.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        token.is_some_and(|token| <[u8; 32]>::from(Sha256::digest(token.trim())) == self.0)
+        token.is_some_and(|token| self.accepts_token(token))
+    }
+
+    /// Whether this is the token.
+    pub fn accepts_token(&self, token: &str) -> bool {
+        <[u8; 32]>::from(Sha256::digest(token.trim())) == self.0
     }
 }
 

@@ -1,24 +1,25 @@
 //! The responses of the admin listener.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderName, WWW_AUTHENTICATE};
-use http::{HeaderValue, Request, Response, StatusCode};
-use http_body_util::Full;
+use http::header::{ALLOW, AUTHORIZATION, EXPECT, HeaderName, WWW_AUTHENTICATE};
+use http::{HeaderValue, Request, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 
-use super::access::TokenVerifier;
 use super::component_status::ComponentStatus;
 use super::connections::Connection;
+use super::context::AdminContext;
+use super::deployment::{self, DeploymentFailure};
 use super::exposition;
-use super::host_state::HostState;
 use super::host_status::HostStatus;
+use super::operator::{OperatorPages, OperatorRoute};
+use super::response::{AdminResponse, body};
 use super::route::{Route, RouteError};
-use super::upload::{self, UploadError};
+use super::upload;
 use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
-use crate::store::{ErrorKind, StoreHealth};
 
 /// The actor, for the audit log. It is not verified.
 const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
@@ -29,31 +30,28 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-hexad-signature");
 /// Characters of the actor that are logged.
 const MAX_ACTOR: usize = 200;
 
-/// Reads the present state of the host.
-pub type HostStateReader = Box<dyn Fn() -> HostState + Send + Sync>;
-
-pub type AdminResponse = Response<Full<Bytes>>;
-
 /// The handler of all requests.
 pub struct AdminApi {
-    pub verifier: TokenVerifier,
-    pub deployer: Arc<Deployer>,
-    pub host_state: HostStateReader,
-    pub store_health: Arc<StoreHealth>,
+    pub context: Arc<AdminContext>,
+    pub pages: OperatorPages,
 }
 
 impl AdminApi {
     /// Handles a request of `connection`. Nothing of a body is used before the token is there.
     pub async fn handle<B>(self: Arc<Self>, connection: &Connection, request: Request<B>) -> AdminResponse
     where
-        B: http_body::Body<Data = Bytes>,
+        B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, request_body) = request.into_parts();
+        if let Some(route) = OperatorRoute::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
+            return self.pages.handle(connection, route, &parts, request_body).await;
+        }
+        let context = &self.context;
         let route = match Route::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
             Ok(route) if route.is_public() => Ok(route),
             // Without the token, a path that exists and one that does not get the same response.
-            _ if !self.verifier.accepts(parts.headers.get(AUTHORIZATION)) => Err(unauthorized()),
+            _ if !context.verifier.accepts(parts.headers.get(AUTHORIZATION)) => Err(unauthorized()),
             _ if connection.authenticate().is_err() => Err(too_many_connections()),
             route => route.map_err(|error| route_error_response(&error)),
         };
@@ -70,34 +68,36 @@ impl AdminApi {
         let by = actor(parts.headers.get(ACTOR));
         match route {
             Route::Health => text(StatusCode::OK, "ok\n"),
-            Route::Ready => match (self.deployer.is_open(), self.store_health.failure()) {
+            Route::Ready => match (context.deployer.is_open(), context.store_health.failure()) {
                 (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
                 (true, Some(failure)) => {
                     text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
                 }
-                (true, None) if self.deployer.is_behind_fleet() => {
+                (true, None) if context.deployer.is_behind_fleet() => {
                     text(StatusCode::SERVICE_UNAVAILABLE, "components differ\n")
                 }
                 (true, None) => text(StatusCode::OK, "ready\n"),
             },
-            Route::Metrics => match exposition::openmetrics(self.deployer.application().clone(), (self.host_state)()) {
-                Ok(text) => {
-                    let (media_type, text) = exposition::negotiate(text, &parts.headers);
-                    body(StatusCode::OK, media_type, text)
+            Route::Metrics => {
+                match exposition::openmetrics(context.deployer.application().clone(), (context.host_state)()) {
+                    Ok(text) => {
+                        let (media_type, text) = exposition::negotiate(text, &parts.headers);
+                        body(StatusCode::OK, media_type, text)
+                    }
+                    Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
                 }
-                Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
-            },
+            }
             Route::Status => {
-                let host =
-                    HostStatus::new(self.deployer.application(), &(self.host_state)(), &self.deployer.known_hosts());
+                let (application, hosts) = (context.deployer.application(), context.deployer.known_hosts());
+                let host = HostStatus::new(application, &(context.host_state)(), &hosts);
                 json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
             Route::Components => json_body(StatusCode::OK, &self.components()),
             Route::Component(id) => {
-                let mut slots = self.deployer.application().slots().iter();
+                let mut slots = context.deployer.application().slots().iter();
                 match slots.find(|slot| slot.id() == id) {
                     Some(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
-                    None => deploy_error_response(&DeployError::Unknown(id)),
+                    None => failure_response(&DeployError::Unknown(id).into()),
                 }
             }
             Route::Swap { component, canary } => match signature(parts.headers.get(SIGNATURE)) {
@@ -110,13 +110,17 @@ impl AdminApi {
                     error_response(StatusCode::BAD_REQUEST, &reason)
                 }
             },
+            Route::SignInCode => match context.sessions.new_code(&by, Instant::now()) {
+                Ok(code) => json_body(StatusCode::OK, &json!({ "code": code })),
+                Err(error) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            },
             Route::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by)).await,
             Route::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by)).await,
         }
     }
 
     fn components(&self) -> Vec<ComponentStatus> {
-        self.deployer.application().slots().iter().map(ComponentStatus::from).collect()
+        self.context.deployer.application().slots().iter().map(ComponentStatus::from).collect()
     }
 
     /// Swaps in the component that is the request's body.
@@ -127,32 +131,19 @@ impl AdminApi {
     {
         let wasm = match upload::receive(body).await {
             Ok(wasm) => wasm,
-            Err(error) => {
-                let status = match error {
-                    UploadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-                    UploadError::Broken(_) => StatusCode::BAD_REQUEST,
-                    UploadError::TooSlow => StatusCode::REQUEST_TIMEOUT,
-                };
-                return error_response(status, &error.to_string());
-            }
+            Err(error) => return error_response(error.status(), &error.to_string()),
         };
         let request = SwapRequest { wasm, ..request };
         self.deploy(move |deployer| deployer.swap(&request)).await
     }
 
-    /// Runs a deployment on another thread, because it blocks.
     async fn deploy(
         &self,
         deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
     ) -> AdminResponse {
-        let deployer = self.deployer.clone();
-        match tokio::task::spawn_blocking(move || deployment(&deployer)).await {
-            Ok(Ok(report)) => json_body(StatusCode::OK, &report),
-            Ok(Err(error)) => deploy_error_response(&error),
-            Err(panic) => {
-                tracing::error!(%panic, "a deployment panicked");
-                error_response(StatusCode::INTERNAL_SERVER_ERROR, "the host failed; its log says why")
-            }
+        match deployment::run(&self.context.deployer, deployment).await {
+            Ok(report) => json_body(StatusCode::OK, &report),
+            Err(failure) => failure_response(&failure),
         }
     }
 }
@@ -181,18 +172,8 @@ fn signature(header: Option<&HeaderValue>) -> Result<Option<Signature>, String> 
     text.parse().map(Some).map_err(|_| format!("the header {SIGNATURE} is not the base64 of an Ed25519 signature"))
 }
 
-fn deploy_error_response(error: &DeployError) -> AdminResponse {
-    let status = match error {
-        DeployError::Unknown(_) => StatusCode::NOT_FOUND,
-        DeployError::CanaryUnderWay(_) | DeployError::NoCanary(_) | DeployError::NoPrevious(_) => StatusCode::CONFLICT,
-        DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
-        DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        DeployError::Fleet(_) => StatusCode::CONFLICT,
-        DeployError::Store(error) if error.kind() == ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
-        DeployError::Stopping | DeployError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-        DeployError::Record(_) | DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    error_response(status, &error.to_string())
+fn failure_response(failure: &DeploymentFailure) -> AdminResponse {
+    error_response(failure.status(), &failure.to_string())
 }
 
 fn unauthorized() -> AdminResponse {
@@ -218,12 +199,4 @@ fn json_body(status: StatusCode, value: &impl Serialize) -> AdminResponse {
 
 fn text(status: StatusCode, content: impl Into<Bytes>) -> AdminResponse {
     body(status, "text/plain; charset=utf-8", content)
-}
-
-fn body(status: StatusCode, media_type: &'static str, content: impl Into<Bytes>) -> AdminResponse {
-    let mut response = Response::new(Full::new(content.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }

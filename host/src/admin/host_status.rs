@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::exposition::resident_bytes;
 use super::host_state::HostState;
+use super::process;
 use crate::application::Application;
 use crate::deploy::{FleetHost, ReloadOutcome};
 use crate::store::postgres;
@@ -174,7 +174,7 @@ impl HostStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime: state.started.elapsed().as_secs_f64(),
             connections: state.connections,
-            resident_memory: resident_bytes(),
+            resident_memory: process::resident_bytes(),
             memory: MemoryStatus {
                 budget: state.memory.division.total,
                 guests: state.memory.budget.used(),

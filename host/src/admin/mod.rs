@@ -9,7 +9,10 @@
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
 //! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary |
+//! | POST `/sign-in-codes` | a code with which a browser begins a session at [`operator`]'s pages, once and within five minutes |
 //! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous generation |
+//!
+//! Pages for a browser are below `/operator` ([`operator`]). They need a session instead of the token.
 //!
 //! It has a thread and a runtime of its own, so that it responds while the shards are busy.
 
@@ -17,11 +20,20 @@ mod access;
 mod api;
 mod component_status;
 mod connections;
+mod context;
+mod deployment;
 mod exposition;
+mod history;
+mod host_metrics;
 mod host_state;
 mod host_status;
+mod metric_family;
+mod operator;
+mod process;
 mod prometheus_text;
+mod response;
 mod route;
+mod sessions;
 mod statistics;
 mod upload;
 
@@ -38,16 +50,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::deploy::Deployer;
 use crate::random;
 use crate::store::StoreHealth;
 pub use access::{Access, AccessError};
 use access::{AccessFile, TokenVerifier};
-use api::{AdminApi, HostStateReader};
+use api::AdminApi;
 use connections::Connections;
+use context::AdminContext;
+pub use context::HostStateReader;
+use history::{History, SAMPLE_PERIOD};
 pub use host_state::{HostMemory, HostState};
 pub use host_status::{FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus};
+use operator::OperatorPages;
+use sessions::Sessions;
 pub use statistics::ComponentStatistics;
 pub use upload::MAX_COMPONENT_BYTES;
 
@@ -82,7 +100,8 @@ impl Admin {
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        let access = Access { url: format!("http://{}", listener.local_addr()?), token };
+        let listening = listener.local_addr()?;
+        let access = Access { url: format!("http://{listening}"), token };
         if !address.ip().is_loopback() {
             tracing::warn!(
                 %address,
@@ -91,7 +110,12 @@ impl Admin {
             );
         }
         let verifier = TokenVerifier::new(&access.token);
-        let api = Arc::new(AdminApi { verifier, deployer, host_state, store_health });
+        let (history, sessions) = (History::default(), Sessions::default());
+        let context = Arc::new(AdminContext { verifier, deployer, host_state, store_health, history, sessions });
+        // The first one is there before any request is.
+        context.history.add(context.sample());
+        let pages = OperatorPages::new(context.clone(), listening.port());
+        let api = Arc::new(AdminApi { context: context.clone(), pages });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MAX_DEPLOYMENTS).build()?;
         let (stop, stopped) = oneshot::channel();
@@ -101,6 +125,7 @@ impl Admin {
                     ended = accept(listener, api) => if let Err(error) = ended {
                         tracing::error!(%error, "the admin listener ended");
                     },
+                    () = sample(&context) => {}
                     _ = stopped => {}
                 }
             });
@@ -122,6 +147,17 @@ impl Admin {
         if self.thread.join().is_err() {
             tracing::error!("the admin listener panicked");
         }
+    }
+}
+
+/// Keeps the counts of the last 15 minutes.
+async fn sample(context: &AdminContext) {
+    let mut ticks = interval_at(Instant::now() + SAMPLE_PERIOD, SAMPLE_PERIOD);
+    // After a pause of the machine, one sample is enough.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        context.history.add(context.sample());
     }
 }
 

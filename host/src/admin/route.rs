@@ -16,9 +16,14 @@ pub enum Route {
     Status,
     Components,
     Component(String),
-    Swap { component: String, canary: Option<CanaryPolicy> },
+    Swap {
+        component: String,
+        canary: Option<CanaryPolicy>,
+    },
     Promote(String),
     RollBack(String),
+    /// Make a code with which a browser can begin a session.
+    SignInCode,
 }
 
 /// Why a request has no route.
@@ -45,11 +50,13 @@ impl Route {
             ["status"] => only(Method::GET, "GET", Route::Status),
             ["components"] => only(Method::GET, "GET", Route::Components),
             ["components", id] if *method == Method::PUT => {
-                Ok(Route::Swap { component: id.to_owned(), canary: canary_policy(query.unwrap_or_default())? })
+                let given = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+                Ok(Route::Swap { component: id.to_owned(), canary: canary_policy(given)? })
             }
             ["components", id] => only(Method::GET, "GET, PUT", Route::Component(id.to_owned())),
             ["components", id, "promote"] => only(Method::POST, "POST", Route::Promote(id.to_owned())),
             ["components", id, "rollback"] => only(Method::POST, "POST", Route::RollBack(id.to_owned())),
+            ["sign-in-codes"] => only(Method::POST, "POST", Route::SignInCode),
             _ => Err(RouteError::NotFound),
         }
     }
@@ -60,11 +67,12 @@ impl Route {
     }
 }
 
-/// The policy of a canary; `None` without `percent`. Durations are like `60s`, errors are in percent.
-fn canary_policy(query: &str) -> Result<Option<CanaryPolicy>, RouteError> {
+/// The policy of a canary, of names and values; `None` without `percent`. Durations are like `60s`, errors are
+/// in percent.
+pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<CanaryPolicy>, RouteError> {
     let mut policy = CanaryPolicy::default();
     let mut is_canary = false;
-    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+    for (name, value) in given {
         let wrong = |what: &str| RouteError::Parameter(format!("{name}={value} is not {what}"));
         let percent = || value.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
         let duration = || {

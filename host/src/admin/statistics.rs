@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::component::Slot;
-use crate::metrics::Summary;
 
 /// The statistics of a component since the host started.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -38,8 +37,8 @@ impl From<&Slot> for ComponentStatistics {
             requests: statuses.iter().map(|(_, count)| count).sum(),
             failed: failed.map(|(_, count)| count).sum::<u64>()
                 + metrics.total(|shard| shard.broken.get() + shard.timed_out.get()),
-            p50: finite_quantile(&latency, 0.5),
-            p99: finite_quantile(&latency, 0.99),
+            p50: latency.finite_quantile(0.5),
+            p99: latency.finite_quantile(0.99),
             instantiations: metrics.total(|shard| shard.instantiations.get()),
             instance_failures: metrics.failures().map(|(_, count)| count).sum(),
             memory_peak: metrics.memory_peak(),
@@ -48,10 +47,4 @@ impl From<&Slot> for ComponentStatistics {
             outbound_requests: slot.outbound().map_or(0, |outbound| outbound.counters().requests.get()),
         }
     }
-}
-
-/// JSON has no infinity, so the result is at most the largest finite bound.
-fn finite_quantile(durations: &Summary, quantile: f64) -> Option<f64> {
-    let largest = durations.buckets.iter().map(|(bound, _)| *bound).rfind(|bound| bound.is_finite())?;
-    durations.quantile(quantile).map(|bound| bound.min(largest))
 }

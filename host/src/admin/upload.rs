@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -11,8 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
 
 /// How long the next part of a component may take, and how long all of it.
-const PART_TIMEOUT: Duration = Duration::from_secs(30);
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+pub const PART_TIMEOUT: Duration = Duration::from_secs(30);
+pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// How many bytes of an unused body are read and discarded, and how long that may take. A client that
 /// is still sending when the connection closes may not read the response; one that has stopped
@@ -34,6 +35,16 @@ pub enum UploadError {
         UPLOAD_TIMEOUT.as_secs()
     )]
     TooSlow,
+}
+
+impl UploadError {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Broken(_) => StatusCode::BAD_REQUEST,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
 }
 
 /// Reads a component.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use jiff::SignedDuration;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -64,6 +65,16 @@ impl HostArgs {
                 Ok(Access { url: url.trim_end_matches('/').to_owned(), token })
             }
         }
+    }
+
+    /// The address of the operator's pages, with a code that signs a browser in once.
+    pub fn sign_in_address(&self) -> Result<String> {
+        #[derive(Deserialize)]
+        struct SignInCode {
+            code: String,
+        }
+        let SignInCode { code } = self.send(&AdminRequest::Post, "/sign-in-codes")?;
+        Ok(format!("{}/operator/sign-in?code={}", self.access()?.url, printable(&code)))
     }
 
     /// Sends a request to the host. A response with an error status is an error with the host's reason.

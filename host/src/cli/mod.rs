@@ -3,6 +3,7 @@
 
 mod admin;
 mod backup;
+mod browser;
 mod http;
 mod ingress;
 mod log;

@@ -8,8 +8,10 @@ use bytesize::ByteSize;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
+use widgets::age;
 
 use super::admin::{AdminRequest, HostArgs};
+use super::browser;
 use super::terminal::printable;
 use crate::admin::{
     ComponentStatistics, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus,
@@ -32,6 +34,11 @@ pub struct Status {
     /// Show everything, as JSON; with `--watch`, a line each time.
     #[arg(long)]
     json: bool,
+
+    /// Print the address of the operator's pages and open it in a browser. The address signs one browser in,
+    /// once and within five minutes.
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    web: bool,
 
     #[command(flatten)]
     host: HostArgs,
@@ -77,6 +84,14 @@ struct Canary {
 impl Status {
     pub fn run(self) -> Result<()> {
         let mut out = io::stdout();
+        if self.web {
+            let address = self.host.sign_in_address()?;
+            writeln!(out, "{address}")?;
+            if out.is_terminal() {
+                browser::open(&address);
+            }
+            return Ok(());
+        }
         let mut previous_response: Option<(Instant, StatusResponse)> = None;
         loop {
             let asked = Instant::now();
@@ -297,16 +312,6 @@ fn duration(seconds: f64) -> String {
 
 fn size(bytes: u64) -> String {
     ByteSize::b(bytes).to_string()
-}
-
-fn age(seconds: f64) -> String {
-    let minutes = seconds as u64 / 60;
-    match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
-        (0, 0, 0) => format!("{seconds:.0} s"),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) => format!("{hours} h {minutes} min"),
-        (days, hours, _) => format!("{days} d {hours} h"),
-    }
 }
 
 #[cfg(test)]

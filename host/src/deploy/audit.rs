@@ -2,8 +2,8 @@
 //! effect.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -67,18 +67,49 @@ impl AuditEntry<'_> {
     }
 }
 
+/// A line of the log, as it is read again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct AuditRecord {
+    /// In UTC, as RFC 3339.
+    pub at: String,
+    pub by: String,
+    pub action: String,
+    pub component: Option<String>,
+    pub digest: Option<String>,
+    pub outcome: String,
+    pub reason: Option<String>,
+}
+
+/// How much of the end of the log is read again, in bytes.
+const MAX_READ: u64 = 128 * 1024;
+
 /// The open log.
-pub struct Audit(File);
+pub struct Audit {
+    file: File,
+    path: PathBuf,
+}
 
 impl Audit {
     pub fn open(path: &Path) -> io::Result<Self> {
-        private_files::open(OpenOptions::new().create(true).append(true), path).map(Self)
+        let file = private_files::open(OpenOptions::new().create(true).append(true), path)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// The last lines, at most `count`, the newest first. A line that cannot be read is left out.
+    pub fn recent(&self, count: usize) -> io::Result<Vec<AuditRecord>> {
+        let mut file = File::open(&self.path)?;
+        let start = file.metadata()?.len().saturating_sub(MAX_READ);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_READ).read_to_end(&mut bytes)?;
+        let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        Ok(lines.take(count).collect())
     }
 
     pub fn append(&mut self, line: &AuditEntry<'_>) -> io::Result<()> {
         // In one write, so that a crash can cut only the last line.
-        self.0.write_all((line.to_json() + "\n").as_bytes())?;
-        self.0.sync_data()
+        self.file.write_all((line.to_json() + "\n").as_bytes())?;
+        self.file.sync_data()
     }
 }
 
@@ -106,5 +137,24 @@ mod tests {
         );
         assert!(lines[0].get("reason").is_none() && lines[0]["at"].as_str().unwrap().ends_with('Z'));
         assert_eq!(lines[1]["reason"], "it traps\nat once");
+        let recent = Audit::open(&path).unwrap().recent(1).unwrap();
+        let [refused] = &recent[..] else { panic!("{recent:?}") };
+        assert_eq!((refused.outcome.as_str(), refused.reason.as_deref()), ("refused", Some("it traps\nat once")));
+    }
+
+    #[test]
+    fn the_end_of_a_long_log_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.ndjson");
+        let mut audit = Audit::open(&path).unwrap();
+        assert_eq!(audit.recent(3).unwrap(), []);
+        std::fs::write(&path, "no line\n".repeat(MAX_READ as usize)).unwrap();
+        for by in ["a", "b"] {
+            let (action, outcome) = (Action::Reload, Outcome::Done);
+            let (component, digest, previous, trust, reason) = (None, None, None, None, None);
+            audit.append(&AuditEntry { by, action, component, digest, previous, outcome, trust, reason }).unwrap();
+        }
+        let recent = audit.recent(3).unwrap();
+        assert_eq!(recent.iter().map(|line| line.by.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::audit::{Action, AuditEntry, Outcome};
+use super::audit::{Action, AuditEntry, AuditRecord, Outcome};
 use super::background;
 use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetChange, FleetHost};
@@ -336,6 +336,11 @@ impl Deployer {
 
     pub(super) fn send_event(&self, event: DeploymentEvent) {
         let _ = self.events.send(event);
+    }
+
+    /// The last lines of this host's audit log, at most `count`, the newest first. Reads a file.
+    pub fn recent_changes(&self, count: usize) -> std::io::Result<Vec<AuditRecord>> {
+        self.state().files.audit.recent(count)
     }
 
     /// The hosts that share the store, as this one knows them; none for a store of one host.

@@ -45,6 +45,7 @@ use crate::component::{CanaryPolicy, LoadError};
 use crate::digest::Digest;
 use crate::store::StoreError;
 
+pub use audit::AuditRecord;
 pub use deployer::Deployer;
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use fleet::{Fleet, FleetHost, ServingRecord};

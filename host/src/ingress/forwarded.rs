@@ -16,6 +16,7 @@ use super::forwarding::{
     FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace,
 };
 use super::listener::Ingress;
+use super::operator_cookie::remove_operator_cookies;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
@@ -74,6 +75,7 @@ impl Peer {
                 headers.remove(name);
             }
         }
+        remove_operator_cookies(headers);
         let mut origin = RequestOrigin { client: self.socket.ip(), scheme: self.scheme.clone(), authority: None };
         let mut address = self.address.clone();
         if self.trusted {

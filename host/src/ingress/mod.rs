@@ -5,8 +5,10 @@ mod connection_limit;
 mod forwarded;
 mod forwarding;
 mod listener;
+mod operator_cookie;
 
 pub use certificates::{CertificateError, Certificates};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use listener::{Accepted, Ingress, IngressOptions, KeepAlive};
+pub use operator_cookie::OPERATOR_COOKIE;

@@ -60,6 +60,35 @@ impl Summary {
             })
             .map(|(bound, _)| *bound)
     }
+
+    /// The same, at most the largest finite bound.
+    pub fn finite_quantile(&self, quantile: f64) -> Option<f64> {
+        let largest = self.buckets.iter().map(|(bound, _)| *bound).rfind(|bound| bound.is_finite())?;
+        self.quantile(quantile).map(|bound| bound.min(largest))
+    }
+
+    /// The durations that are not in `earlier`, a sum of the same histograms.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |index: usize| earlier.buckets.get(index).map_or(0, |(_, count)| *count);
+        let buckets = self.buckets.iter().enumerate();
+        Self {
+            count: self.count.saturating_sub(earlier.count),
+            sum: (self.sum - earlier.sum).max(0.0),
+            buckets: buckets.map(|(index, (bound, count))| (*bound, count.saturating_sub(before(index)))).collect(),
+        }
+    }
+
+    /// The durations of both.
+    pub fn plus(&self, other: &Self) -> Self {
+        let (more, fewer) = if self.buckets.len() >= other.buckets.len() { (self, other) } else { (other, self) };
+        let added = |index: usize| fewer.buckets.get(index).map_or(0, |(_, count)| *count);
+        let buckets = more.buckets.iter().enumerate();
+        Self {
+            count: self.count + other.count,
+            sum: self.sum + other.sum,
+            buckets: buckets.map(|(index, (bound, count))| (*bound, count + added(index))).collect(),
+        }
+    }
 }
 
 /// The index of a duration's bucket: the first whose bound is not below it.
@@ -94,6 +123,19 @@ mod tests {
         assert_eq!(sum.buckets[BOUNDS], (f64::INFINITY, 1));
         assert!((sum.sum - 60.0000245).abs() < 1e-9);
         assert_eq!(sum.quantile(0.5), Some(0.00002));
+        assert_eq!((sum.quantile(1.0), sum.finite_quantile(1.0)), (Some(f64::INFINITY), Some(10.48576)));
         assert_eq!(Histogram::sum([]).quantile(0.5), None);
+    }
+
+    #[test]
+    fn summaries_are_subtracted_and_added() {
+        let histogram = Histogram::default();
+        histogram.observe(Duration::from_micros(15));
+        let before = Histogram::sum([&histogram]);
+        histogram.observe(Duration::from_millis(1));
+        let since = Histogram::sum([&histogram]).since(&before);
+        assert_eq!((since.count, since.quantile(0.5)), (1, Some(0.00128)));
+        let both = Summary::default().plus(&since).plus(&before);
+        assert_eq!((both.count, both.quantile(0.5), both.quantile(1.0)), (2, Some(0.00002), Some(0.00128)));
     }
 }

@@ -1,0 +1,31 @@
+//! What all requests to the admin listener have in common.
+
+use std::sync::Arc;
+
+use super::access::TokenVerifier;
+use super::history::{History, Sample};
+use super::host_state::HostState;
+use super::sessions::Sessions;
+use crate::deploy::Deployer;
+use crate::store::StoreHealth;
+
+/// Reads the present state of the host.
+pub type HostStateReader = Box<dyn Fn() -> HostState + Send + Sync>;
+
+/// The host as the listener sees it, and what the listener itself keeps.
+pub struct AdminContext {
+    pub verifier: TokenVerifier,
+    pub deployer: Arc<Deployer>,
+    pub host_state: HostStateReader,
+    pub store_health: Arc<StoreHealth>,
+    pub history: History,
+    pub sessions: Sessions,
+}
+
+impl AdminContext {
+    /// The present counts.
+    pub fn sample(&self) -> Sample {
+        let guests = (self.host_state)().memory.budget.used();
+        Sample::take(self.deployer.application().slots(), guests)
+    }
+}

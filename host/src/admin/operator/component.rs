@@ -1,0 +1,194 @@
+//! The page of one component: what serves, its last 15 minutes, and the forms that change it.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use widgets::{age, bytes, duration, number};
+
+use super::form::FILE;
+use super::frame::{Notice, form_token, page};
+use super::overview::{short, state};
+use super::route::Change;
+use super::{charts, route};
+use crate::admin::component_status::{CanaryStatus, ComponentStatus, GenerationStatus};
+use crate::admin::history::Interval;
+use crate::admin::response::AdminResponse;
+use crate::admin::sessions::Session;
+
+/// What the pages of a component show.
+pub struct ComponentPage<'a> {
+    pub component: &'a ComponentStatus,
+    /// The place of the component in each interval.
+    pub index: usize,
+    /// Of the last 15 minutes.
+    pub intervals: &'a [Interval],
+    /// Live hosts that serve the same components; 0 for a store of one host.
+    pub hosts: usize,
+}
+
+impl ComponentPage<'_> {
+    pub fn page(&self, status: StatusCode, session: &Session, notice: Option<&Notice>) -> AdminResponse {
+        let component = self.component;
+        let content = html! {
+            div.head { h1 { (component.id) " " (state(component)) } }
+            div.columns {
+                div {
+                    (charts::requests(self.intervals, |interval| {
+                        interval.components.get(self.index).cloned().unwrap_or_default()
+                    }))
+                }
+                aside {
+                    section.card aria-label="Serving" { h2 { "Serving" } (self.facts()) }
+                    @if let Some(canary) = &component.canary {
+                        section.card #canary aria-label="Canary" { h2 { "Canary" } (canary_facts(canary)) (self.links(&[Change::Promote, Change::RollBack])) }
+                    } @else {
+                        section.card aria-label="Roll back" {
+                            h2 { "Before" }
+                            @match &component.previous {
+                                Some(digest) => p { code { (short(&digest.to_string())) } },
+                                None => p.soft { "Since the host started, nothing else has served." },
+                            }
+                            (self.links(&[Change::RollBack]))
+                        }
+                    }
+                }
+            }
+            (self.swap_form(session))
+        };
+        page(status, &component.id, Some(session), notice, &content)
+    }
+
+    /// The page that says what a change will do.
+    pub fn confirmation(&self, change: Change, session: &Session) -> AdminResponse {
+        let (title, effect) = (title(change), self.effect(change));
+        let content = html! {
+            div.card.narrow {
+                h1 { (title) " " (self.component.id) }
+                p { (effect) }
+                p { "No request fails and none waits; those in progress end with what they began with." (self.reach()) }
+                form method="post" action=(route::change(&self.component.id, change)) {
+                    (form_token(session))
+                    p.actions {
+                        button { (title) }
+                        a.button.quiet href=(route::component(&self.component.id)) { "Cancel" }
+                    }
+                }
+            }
+        };
+        page(StatusCode::OK, title, Some(session), None, &content)
+    }
+
+    fn facts(&self) -> Markup {
+        let component = self.component;
+        let statistics = &component.statistics;
+        html! {
+            dl {
+                (generation_facts(&component.current))
+                dt { "requests" } dd { (number(statistics.requests)) }
+                dt { "failed" } dd { (number(statistics.failed)) }
+                dt { "instances made" } dd { (number(statistics.instantiations)) }
+                dt { "ended early" } dd { (number(statistics.instance_failures)) }
+                dt { "largest instance" } dd { (bytes(statistics.memory_peak)) " of " (bytes(component.limits.memory as u64)) }
+                dt { "processor time" } dd { (duration(statistics.guest_busy)) }
+                dt { "reads" } dd { (component.grants.read.join(", ")) }
+                dt { "writes" } dd { (component.grants.write.join(", ")) }
+                dt { "denied" } dd { (number(component.grants.denied)) }
+            }
+        }
+    }
+
+    fn links(&self, changes: &[Change]) -> Markup {
+        html! {
+            p.actions {
+                @for change in changes {
+                    a.button.quiet href=(route::change(&self.component.id, *change)) { (title(*change)) "…" }
+                }
+            }
+        }
+    }
+
+    fn swap_form(&self, session: &Session) -> Markup {
+        let component = self.component;
+        html! {
+            section.card #swap aria-label="Swap" {
+                h2 { "Serve another version" }
+                @if component.canary.is_some() {
+                    p.soft { "A canary is on trial. Promote it or roll it back first." }
+                } @else {
+                    p {
+                        "The file is compiled and checked beside serving. If it passes, it takes the place of "
+                        strong { (name(&component.current)) }
+                        ", which a rollback restores. If it does not, nothing changes. No request fails and none waits."
+                        (self.reach())
+                    }
+                    form method="post" action=(route::component(&component.id)) enctype="multipart/form-data" {
+                        (form_token(session))
+                        div.fields {
+                            label { "Percent of callers, for a trial" input name="percent" inputmode="decimal" placeholder="100"; }
+                            label { "Time of the trial" input name="window" placeholder="10m"; }
+                            label { "Signature, in base64" input name="signature" autocomplete="off"; }
+                        }
+                        p { label { "Component (.wasm)" input type="file" name=(FILE) accept=".wasm,application/wasm" required; } }
+                        p { label.check { input type="checkbox" name="confirmed" value="yes" required; "Serve this file to the callers of " (component.id) } }
+                        button { "Swap" }
+                    }
+                }
+            }
+        }
+    }
+
+    fn effect(&self, change: Change) -> String {
+        let current = name(&self.component.current);
+        match (change, &self.component.canary, &self.component.previous) {
+            (Change::Promote, Some(canary), _) => {
+                format!("The trial ends, and all callers get {} in place of {current}.", name(&canary.served))
+            }
+            (Change::Promote, None, _) => "There is no canary to be promoted.".to_owned(),
+            (Change::RollBack, Some(canary), _) => {
+                format!("The trial of {} ends, and all callers get {current}.", name(&canary.served))
+            }
+            (Change::RollBack, None, Some(previous)) => {
+                format!("All callers get {} again, in place of {current}.", short(&previous.to_string()))
+            }
+            (Change::RollBack, None, None) => {
+                format!("All callers get what served before {current}, if the data folder has it.")
+            }
+        }
+    }
+
+    /// How many hosts a change concerns.
+    fn reach(&self) -> Markup {
+        html! { @if self.hosts > 1 { " It concerns all " (self.hosts) " hosts of the store." } }
+    }
+}
+
+fn canary_facts(canary: &CanaryStatus) -> Markup {
+    html! {
+        dl {
+            (generation_facts(&canary.served))
+            dt { "callers" } dd { (canary.percent) " %" }
+            dt { "responses" } dd { (number(canary.responses)) }
+            dt { "failed" } dd { (number(canary.failed)) }
+            dt { "left" } dd { (age(canary.seconds_left)) }
+        }
+    }
+}
+
+fn generation_facts(generation: &GenerationStatus) -> Markup {
+    html! {
+        dt { "version" } dd { (generation.version.as_deref().unwrap_or("–")) " #" (generation.generation) }
+        dt { "digest" } dd { code { (generation.digest) } }
+        @if let Some(at) = &generation.loaded_at { dt { "loaded" } dd { (at) } }
+    }
+}
+
+fn title(change: Change) -> &'static str {
+    match change {
+        Change::Promote => "Promote",
+        Change::RollBack => "Roll back",
+    }
+}
+
+fn name(generation: &GenerationStatus) -> String {
+    let version = generation.version.as_deref().unwrap_or_default();
+    format!("{version} #{} ({})", generation.generation, short(&generation.digest.to_string())).trim_start().to_owned()
+}

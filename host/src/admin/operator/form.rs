@@ -1,0 +1,176 @@
+//! Forms, within bounds of size and time.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyDataStream, BodyExt, Limited};
+use multer::{Constraints, Multipart, SizeLimit};
+use tokio::time::{Instant, timeout, timeout_at};
+use url::form_urlencoded;
+
+use crate::admin::upload::{self, MAX_COMPONENT_BYTES, PART_TIMEOUT, UPLOAD_TIMEOUT, UploadError};
+
+/// The field of the session's token. It is the first one, so that nothing of a file is used before it.
+pub const TOKEN: &str = "form_token";
+
+/// The field of the file.
+pub const FILE: &str = "file";
+
+/// The largest form without a file, and the largest field of one with a file, in bytes.
+const MAX_FORM: usize = 16 * 1024;
+
+/// How long a form without a file may take.
+const FORM_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The fields of a form; of several with one name, the last.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    fields: BTreeMap<String, String>,
+    pub file: Bytes,
+}
+
+/// Why a form was not read. Each text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum FormError {
+    #[error("the form cannot be read: {0}")]
+    Invalid(String),
+    #[error("this form was not sent by a page of this session; load the page again, and repeat")]
+    Foreign,
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+}
+
+impl Form {
+    /// The value of a field, without spaces around it; `None` if it is empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+}
+
+/// Reads a form without a file.
+pub async fn read<B>(body: B) -> Result<Form, FormError>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let body = timeout(FORM_TIMEOUT, Limited::new(body, MAX_FORM).collect()).await;
+    let body = body.map_err(|_| FormError::Invalid(format!("it took longer than {} s", FORM_TIMEOUT.as_secs())))?;
+    let body = body.map_err(|error| FormError::Invalid(error.to_string()))?.to_bytes();
+    Ok(Form { fields: form_urlencoded::parse(&body).into_owned().collect(), file: Bytes::new() })
+}
+
+/// Reads a form with a file. Nothing of the file is used before `is_own` has accepted the form's token.
+pub async fn read_with_file<B>(content_type: &str, body: B, is_own: impl Fn(&str) -> bool) -> Result<Form, FormError>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    let mut body = std::pin::pin!(body);
+    let form = read_parts(content_type, body.as_mut(), is_own).await;
+    if form.is_err() {
+        upload::drain(body).await;
+    }
+    form
+}
+
+async fn read_parts<B>(content_type: &str, body: Pin<&mut B>, is_own: impl Fn(&str) -> bool) -> Result<Form, FormError>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    let boundary = multer::parse_boundary(content_type).map_err(|error| FormError::Invalid(error.to_string()))?;
+    let (field_limit, file_limit) = (MAX_FORM as u64, MAX_COMPONENT_BYTES as u64);
+    let limits = SizeLimit::new().whole_stream(file_limit + 8 * field_limit).per_field(field_limit);
+    let constraints = Constraints::new().size_limit(limits.for_field(FILE, file_limit));
+    let mut parts = Multipart::with_constraints(BodyDataStream::new(body), boundary, constraints);
+    let end = Instant::now() + UPLOAD_TIMEOUT;
+    let next_part = || end.min(Instant::now() + PART_TIMEOUT);
+    let mut form = Form::default();
+    loop {
+        let field = timeout_at(next_part(), parts.next_field()).await.map_err(|_| UploadError::TooSlow)?;
+        let Some(mut field) = field.map_err(multipart_error)? else { break };
+        let name = field.name().unwrap_or_default().to_owned();
+        if name != TOKEN && !form.text(TOKEN).is_some_and(&is_own) {
+            return Err(FormError::Foreign);
+        }
+        let mut content = BytesMut::new();
+        loop {
+            let chunk = timeout_at(next_part(), field.chunk()).await.map_err(|_| UploadError::TooSlow)?;
+            let Some(chunk) = chunk.map_err(multipart_error)? else { break };
+            content.extend_from_slice(&chunk);
+        }
+        match name.as_str() {
+            FILE => form.file = content.freeze(),
+            _ => drop(form.fields.insert(name, String::from_utf8_lossy(&content).into_owned())),
+        }
+    }
+    match form.text(TOKEN).is_some_and(&is_own) {
+        true => Ok(form),
+        false => Err(FormError::Foreign),
+    }
+}
+
+fn multipart_error(error: multer::Error) -> FormError {
+    match error {
+        multer::Error::FieldSizeExceeded { field_name: Some(name), .. } if name == FILE => UploadError::TooLarge.into(),
+        multer::Error::StreamSizeExceeded { .. } => UploadError::TooLarge.into(),
+        multer::Error::StreamReadFailed(error) => UploadError::Broken(error).into(),
+        error => FormError::Invalid(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    const TYPE: &str = "multipart/form-data; boundary=x";
+
+    fn part(name: &str, content: &str) -> String {
+        format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{content}\r\n")
+    }
+
+    fn block<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    }
+
+    fn with_file(parts: &[String]) -> Result<Form, FormError> {
+        let body = parts.concat() + "--x--\r\n";
+        block(read_with_file(TYPE, Full::new(Bytes::from(body)), |token| token == "own"))
+    }
+
+    #[test]
+    fn a_form_has_its_fields() {
+        let form = block(read(Full::new(Bytes::from("a=1&a=+2%26&b=&c")))).unwrap();
+        assert_eq!((form.text("a"), form.text("b"), form.text("c"), form.text("d")), (Some("2&"), None, None, None));
+        assert!(block(read(Full::new(Bytes::from(vec![b'a'; MAX_FORM + 1])))).is_err());
+    }
+
+    #[test]
+    fn a_file_is_read_after_the_token() {
+        let form = with_file(&[part(TOKEN, "own"), part("percent", " 5 "), part(FILE, "\0asm--x\r\n")]).unwrap();
+        assert_eq!((form.text("percent"), &form.file[..]), (Some("5"), &b"\0asm--x\r\n"[..]));
+        for parts in [
+            vec![],
+            vec![part(FILE, "x")],
+            vec![part(TOKEN, "other"), part(FILE, "x")],
+            vec![part("percent", "5"), part(TOKEN, "own")],
+        ] {
+            assert!(matches!(with_file(&parts), Err(FormError::Foreign)), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_form_or_too_large_is_refused() {
+        let large = with_file(&[part(TOKEN, "own"), part("percent", &"1".repeat(MAX_FORM + 1))]);
+        assert!(matches!(large, Err(FormError::Invalid(_))), "{large:?}");
+        let broken = block(read_with_file(TYPE, Full::new(Bytes::from("--x\r\n")), |_| true));
+        assert!(matches!(broken, Err(FormError::Invalid(_))), "{broken:?}");
+        assert!(block(read_with_file("text/plain", Full::new(Bytes::new()), |_| true)).is_err());
+    }
+}

@@ -1,0 +1,356 @@
+//! The operator's pages: what serves, how it does, and the forms that change it.
+//!
+//! They are made here and need no scripts. A session begins with a one-time code of `hexad status --web`, or
+//! with the listener's token; its cookie and the tokens of its forms are random ([`sessions`](super::sessions)).
+//!
+//! | method and path | what |
+//! |---|---|
+//! | GET `/operator` | components, traffic, latency, memory, store, hosts, audit log |
+//! | GET, POST `/operator/components/<id>` | a component; swap in the file of the form, as a canary if it has a percentage |
+//! | GET, POST `/operator/components/<id>/promote`, `/rollback` | what the change will do; make it |
+//! | GET, POST `/operator/sign-in` | the form, and with `?code=` a session; a session by the listener's token |
+//! | POST `/operator/sign-out` | end the session |
+//! | GET `/operator/style.css`, `/operator/icon.svg` | static files |
+
+mod charts;
+mod component;
+mod form;
+mod frame;
+mod overview;
+mod route;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use self::component::ComponentPage;
+use self::form::{BoxError, Form, FormError, TOKEN};
+use self::frame::Notice;
+use self::overview::Overview;
+pub use self::route::OperatorRoute;
+use self::route::{Change, OVERVIEW, SIGN_IN};
+use super::component_status::ComponentStatus;
+use super::connections::Connection;
+use super::context::AdminContext;
+use super::deployment::{self, DeploymentFailure};
+use super::host_status::HostStatus;
+use super::response::{AdminResponse, body};
+use super::route::{RouteError, canary_policy};
+use super::sessions::Session;
+use super::upload::{self, UploadError};
+use crate::deploy::{DeployReport, Signature, SwapRequest};
+use crate::ingress::OPERATOR_COOKIE;
+
+/// Lines of the audit log that are shown.
+const AUDIT_LINES: usize = 30;
+
+/// The pages of one listener.
+pub struct OperatorPages {
+    context: Arc<AdminContext>,
+    /// The cookie's name. It ends in the port, because all ports of a host share their cookies.
+    cookie: String,
+}
+
+/// A reader and their cookie.
+struct Reader {
+    session: Session,
+    cookie: String,
+}
+
+impl OperatorPages {
+    pub fn new(context: Arc<AdminContext>, port: u16) -> Self {
+        Self { context, cookie: format!("{OPERATOR_COOKIE}{port}") }
+    }
+
+    /// Handles a request whose path is one of the pages. Nothing of a body is used before there is a session.
+    pub async fn handle<B>(
+        &self,
+        connection: &Connection,
+        route: Result<OperatorRoute, RouteError>,
+        parts: &Parts,
+        request_body: B,
+    ) -> AdminResponse
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        frame::protect(self.answer(connection, route, parts, request_body).await)
+    }
+
+    async fn answer<B>(
+        &self,
+        connection: &Connection,
+        route: Result<OperatorRoute, RouteError>,
+        parts: &Parts,
+        request_body: B,
+    ) -> AdminResponse
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let headers = &parts.headers;
+        if parts.method == Method::POST && !is_same_origin(headers) {
+            upload::drain(request_body).await;
+            return frame::sign_in_page(StatusCode::FORBIDDEN, Some(&error("This form was sent by another site.")));
+        }
+        let route = match route {
+            Ok(route) if route.is_public() => return self.public(route, headers, request_body).await,
+            route => route,
+        };
+        let Some(reader) = self.reader(headers) else {
+            upload::drain(request_body).await;
+            return frame::sign_in_page(StatusCode::UNAUTHORIZED, None);
+        };
+        let session = &reader.session;
+        if connection.authenticate().is_err() {
+            let text = "Too many operators are connected. Close a connection.";
+            return frame::failure_page(StatusCode::SERVICE_UNAVAILABLE, text, session);
+        }
+        match route {
+            Ok(OperatorRoute::Overview) => self.overview(session).await,
+            Ok(OperatorRoute::Component(id)) => self.component(&id, StatusCode::OK, session, None),
+            Ok(OperatorRoute::Confirm(change, id)) => {
+                self.with_component(&id, session, |page| page.confirmation(change, session))
+            }
+            Ok(OperatorRoute::Swap(id)) => self.swap(id, session, headers, request_body).await,
+            Ok(OperatorRoute::Change(change, id)) => match own_form(session, request_body).await {
+                Ok(_) => self.change(change, id, session).await,
+                Err(failure) => frame::failure_page(form_status(&failure), &failure.to_string(), session),
+            },
+            Ok(OperatorRoute::SignOut) => match own_form(session, request_body).await {
+                Ok(_) => {
+                    self.context.sessions.end(&reader.cookie, Instant::now());
+                    redirect(SIGN_IN, Some(&self.set_cookie("", headers, "; Max-Age=0")))
+                }
+                Err(failure) => frame::failure_page(form_status(&failure), &failure.to_string(), session),
+            },
+            Ok(_) | Err(RouteError::NotFound) => {
+                frame::failure_page(StatusCode::NOT_FOUND, "There is no such page.", session)
+            }
+            Err(RouteError::Parameter(reason)) => frame::failure_page(StatusCode::BAD_REQUEST, &reason, session),
+            Err(RouteError::MethodNotAllowed(allowed)) => {
+                let text = format!("The page takes {allowed}.");
+                let mut response = frame::failure_page(StatusCode::METHOD_NOT_ALLOWED, &text, session);
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+                response
+            }
+        }
+    }
+
+    async fn public<B>(&self, route: OperatorRoute, headers: &HeaderMap, request_body: B) -> AdminResponse
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        let now = Instant::now();
+        match route {
+            OperatorRoute::Style => body(StatusCode::OK, "text/css; charset=utf-8", widgets::STYLE),
+            OperatorRoute::Icon => body(StatusCode::OK, "image/svg+xml", widgets::ICON),
+            OperatorRoute::SignInForm(Some(code)) => match self.context.sessions.redeem(&code, now) {
+                Some(actor) => self.begin_session(actor, headers),
+                None => {
+                    let text = "This address was used already, or is older than five minutes. Ask for another one.";
+                    frame::sign_in_page(StatusCode::UNAUTHORIZED, Some(&error(text)))
+                }
+            },
+            OperatorRoute::SignIn => match form::read(request_body).await {
+                Ok(form) if form.text("token").is_some_and(|token| self.context.verifier.accepts_token(token)) => {
+                    self.begin_session("browser".to_owned(), headers)
+                }
+                Ok(_) => frame::sign_in_page(StatusCode::UNAUTHORIZED, Some(&error("This is not the token."))),
+                Err(failure) => frame::sign_in_page(form_status(&failure), Some(&error(&failure.to_string()))),
+            },
+            _ => frame::sign_in_page(StatusCode::OK, None),
+        }
+    }
+
+    fn begin_session(&self, actor: String, headers: &HeaderMap) -> AdminResponse {
+        match self.context.sessions.begin(actor, Instant::now()) {
+            Ok(cookie) => redirect(OVERVIEW, Some(&self.set_cookie(&cookie, headers, ""))),
+            Err(failure) => {
+                let text = format!("There is no source of randomness: {failure}");
+                frame::sign_in_page(StatusCode::INTERNAL_SERVER_ERROR, Some(&error(&text)))
+            }
+        }
+    }
+
+    /// The listener speaks no TLS itself; a proxy before it that does says so.
+    fn set_cookie(&self, value: &str, headers: &HeaderMap, end: &str) -> String {
+        let is_secure = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+        let secure = if is_secure { "; Secure" } else { "" };
+        format!("{}={value}; Path={OVERVIEW}; HttpOnly; SameSite=Strict{secure}{end}", self.cookie)
+    }
+
+    fn reader(&self, headers: &HeaderMap) -> Option<Reader> {
+        let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+        let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find_map(|(name, value)| {
+            let session = (name == self.cookie).then(|| self.context.sessions.find(value, Instant::now()))??;
+            Some(Reader { session, cookie: value.to_owned() })
+        })
+    }
+
+    async fn overview(&self, session: &Session) -> AdminResponse {
+        let context = &self.context;
+        let deployer = context.deployer.clone();
+        let audit = tokio::task::spawn_blocking(move || deployer.recent_changes(AUDIT_LINES)).await;
+        let audit = match audit {
+            Ok(lines) => lines.map_err(|failure| failure.to_string()),
+            Err(_) => Err("the host failed; its log says why".to_owned()),
+        };
+        let host =
+            HostStatus::new(context.deployer.application(), &(context.host_state)(), &context.deployer.known_hosts());
+        let intervals = context.history.intervals(&context.sample());
+        let components: Vec<_> = context.deployer.application().slots().iter().map(ComponentStatus::from).collect();
+        Overview { host: &host, components: &components, intervals: &intervals, audit }.page(session, None)
+    }
+
+    fn component(&self, id: &str, status: StatusCode, session: &Session, notice: Option<&Notice>) -> AdminResponse {
+        self.with_component(id, session, |page| page.page(status, session, notice))
+    }
+
+    fn with_component(
+        &self,
+        id: &str,
+        session: &Session,
+        show: impl FnOnce(&ComponentPage<'_>) -> AdminResponse,
+    ) -> AdminResponse {
+        let context = &self.context;
+        let mut slots = context.deployer.application().slots().iter().enumerate();
+        let Some((index, slot)) = slots.find(|(_, slot)| slot.id() == id) else {
+            return frame::failure_page(StatusCode::NOT_FOUND, "There is no such component in the manifest.", session);
+        };
+        let intervals = context.history.intervals(&context.sample());
+        let hosts = context.deployer.known_hosts().iter().filter(|host| host.is_live()).count();
+        show(&ComponentPage { component: &ComponentStatus::from(slot), index, intervals: &intervals, hosts })
+    }
+
+    async fn swap<B>(&self, component: String, session: &Session, headers: &HeaderMap, request_body: B) -> AdminResponse
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let form = form::read_with_file(content_type, request_body, |token| session.owns_form(token)).await;
+        let form = match form {
+            Ok(form) => form,
+            Err(failure) => return frame::failure_page(form_status(&failure), &failure.to_string(), session),
+        };
+        let request = match swap_request(&component, form, session) {
+            Ok(request) => request,
+            Err(reason) => {
+                return self.component(&component, StatusCode::BAD_REQUEST, session, Some(&error(&reason)));
+            }
+        };
+        let outcome = deployment::run(&self.context.deployer, move |deployer| deployer.swap(&request)).await;
+        self.outcome(&component, session, outcome)
+    }
+
+    async fn change(&self, change: Change, component: String, session: &Session) -> AdminResponse {
+        let (id, by) = (component.clone(), session.actor.clone());
+        let outcome = deployment::run(&self.context.deployer, move |deployer| match change {
+            Change::Promote => deployer.promote(&id, &by),
+            Change::RollBack => deployer.roll_back(&id, &by),
+        });
+        let outcome = outcome.await;
+        self.outcome(&component, session, outcome)
+    }
+
+    /// The component's page, with what a change has done.
+    fn outcome(
+        &self,
+        component: &str,
+        session: &Session,
+        outcome: Result<DeployReport, DeploymentFailure>,
+    ) -> AdminResponse {
+        match outcome {
+            Ok(report) => {
+                let notice = Notice { text: describe(&report), is_error: false };
+                self.component(component, StatusCode::OK, session, Some(&notice))
+            }
+            Err(failure) => {
+                let notice = error(&format!("Nothing was changed: {failure}"));
+                self.component(component, failure.status(), session, Some(&notice))
+            }
+        }
+    }
+}
+
+/// The fields of the form. The error is a sentence for the operator.
+fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRequest, String> {
+    let given = ["percent", "window"].into_iter().filter_map(|name| Some((name, form.text(name)?)));
+    let canary = canary_policy(given).map_err(|failure| match failure {
+        RouteError::Parameter(reason) => reason,
+        other => format!("{other:?}"),
+    })?;
+    if form.text("window").is_some() && canary.is_none() {
+        return Err("A trial needs a percentage of the callers.".to_owned());
+    }
+    if form.text("confirmed") != Some("yes") {
+        return Err("The swap was not confirmed.".to_owned());
+    }
+    if form.file.is_empty() {
+        return Err("The form has no file, or an empty one.".to_owned());
+    }
+    let signature = form.text("signature").map(str::parse::<Signature>).transpose();
+    let signature = signature.map_err(|_| "The signature is not the base64 of an Ed25519 signature.".to_owned())?;
+    Ok(SwapRequest { component: component.to_owned(), wasm: form.file, signature, by: session.actor.clone(), canary })
+}
+
+fn describe(report: &DeployReport) -> String {
+    let DeployReport { component, digest, version, generation, canary, milliseconds, .. } = report;
+    let version = version.as_deref().unwrap_or_default();
+    let role = if *canary { "is on trial" } else { "is serving" };
+    format!("{component} {version} {role}: generation {generation}, sha256 {digest} ({milliseconds} ms)")
+}
+
+/// The fields of a form of this session.
+async fn own_form<B>(session: &Session, request_body: B) -> Result<Form, FormError>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let form = form::read(request_body).await?;
+    match form.text(TOKEN).is_some_and(|token| session.owns_form(token)) {
+        true => Ok(form),
+        false => Err(FormError::Foreign),
+    }
+}
+
+fn form_status(failure: &FormError) -> StatusCode {
+    match failure {
+        FormError::Invalid(_) => StatusCode::BAD_REQUEST,
+        FormError::Foreign => StatusCode::FORBIDDEN,
+        FormError::Upload(failure) => failure.status(),
+    }
+}
+
+/// Whether a page of this listener sent a form. Browsers that do not say so have the origin `null` without a
+/// referrer.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match text("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => text(ORIGIN.as_str()).is_none_or(|origin| {
+            let host = origin.split_once("://").map(|(_, host)| host);
+            origin == "null" || (host.is_some() && host == text(HOST.as_str()))
+        }),
+    }
+}
+
+fn error(text: &str) -> Notice {
+    Notice { text: text.to_owned(), is_error: true }
+}
+
+fn redirect(target: &'static str, set_cookie: Option<&str>) -> AdminResponse {
+    let mut response = body(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Bytes::new());
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static(target));
+    if let Some(value) = set_cookie.and_then(|cookie| HeaderValue::from_str(cookie).ok()) {
+        response.headers_mut().insert(SET_COOKIE, value);
+    }
+    response
+}

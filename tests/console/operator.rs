@@ -1,0 +1,138 @@
+//! The operator's pages in the browser: a component is replaced, promoted and rolled back.
+
+use super::site::Site;
+use hexad_tests::browser::{Browser, Options, is_enabled};
+use hexad_tests::operator::Operator;
+use hexad_tests::server::{root, run};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const COMPONENT: &str = "experiments";
+
+/// The shipped component with one more custom section, so that only its digest differs.
+fn variant(folder: &Path, mark: u8) -> PathBuf {
+    let mut wasm = std::fs::read(root().join(format!("dist/{COMPONENT}.wasm"))).expect("a built component");
+    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
+    let path = folder.join(format!("{mark}.wasm"));
+    std::fs::write(&path, wasm).expect("a file");
+    path
+}
+
+fn serving(site: &Site) -> Value {
+    Operator::of(&site.server).get(&format!("/components/{COMPONENT}")).json()
+}
+
+fn digest(site: &Site) -> String {
+    serving(site)["digest"].as_str().expect("a digest").to_owned()
+}
+
+/// The address that `hexad status --web` prints.
+fn address(site: &Site) -> String {
+    let data = site.server.data.display().to_string();
+    let output = run(&["status", "--web", "--data", &data], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+}
+
+/// Chooses a file and sends the form.
+fn swap(browser: &Browser, file: &Path, percent: Option<&str>) {
+    if let Some(percent) = percent {
+        browser.type_into("#swap input[name=percent]", percent);
+    }
+    browser.type_into("#swap input[type=file]", &file.display().to_string());
+    browser.click("#swap input[name=confirmed]");
+    browser.click("#swap button");
+}
+
+#[track_caller]
+fn check_quiet(browser: &Browser, origin: &str) {
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{}: {complaints:?}", browser.url());
+    for request in browser.requests() {
+        let is_own = ["data:", "chrome", origin].iter().any(|start| request.url.starts_with(start));
+        assert!(is_own, "{} loads {}", browser.url(), request.url);
+    }
+}
+
+#[test]
+fn a_component_is_swapped_promoted_and_rolled_back_in_the_browser() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options { without_scripts: true, ..Options::default() }));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (first, second) = (variant(folder.path(), 1), variant(folder.path(), 2));
+    let original = digest(&site);
+    let address = address(&site);
+    let origin = address.split("/operator").next().expect("an origin").to_owned();
+
+    browser.open(&address);
+    browser.expect_text("main h1", "Components");
+    assert!(!browser.url().contains("code="), "{}", browser.url());
+    for width in [360, 1280, 2560] {
+        browser.resize(width, 900);
+        browser.open(&format!("{origin}/operator"));
+        check_quiet(&browser, &origin);
+        let name = format!("tests/cache/screenshots/operator-{width}.png");
+        std::fs::create_dir_all(root().join("tests/cache/screenshots")).expect("a folder");
+        std::fs::write(root().join(name), browser.picture()).expect("a file");
+    }
+    browser.resize(1280, 900);
+    browser.open(&format!("{origin}/operator/components/{COMPONENT}"));
+    swap(&browser, &first, None);
+    browser.expect_text("main .alert", "is serving: generation 2");
+    let swapped = digest(&site);
+    assert_ne!(swapped, original);
+
+    swap(&browser, &second, Some("10"));
+    browser.expect_text("main .alert", "is on trial");
+    assert_eq!(serving(&site)["state"], "canary");
+    browser.click("#canary a[href$=promote]");
+    browser.expect_text("main", "The trial ends, and all callers get");
+    browser.click("main form button");
+    browser.expect_text("main .alert", "is serving");
+    let promoted = digest(&site);
+    assert!(promoted != swapped && promoted != original, "{promoted}");
+
+    browser.click("a[href$=rollback]");
+    browser.expect_text("main", &swapped[..12]);
+    browser.click("main form button");
+    browser.expect_text("main .alert", &swapped);
+    assert_eq!(digest(&site), swapped);
+
+    browser.open(&format!("{origin}/operator"));
+    for action in ["swap", "canary", "promote", "rollback"] {
+        browser.expect_text("section[aria-label='Audit log']", action);
+    }
+    check_quiet(&browser, &origin);
+    browser.click("header form button");
+    browser.expect_text("main h1", "Sign in");
+    browser.open(&address);
+    browser.expect_text("main .alert", "used already");
+}
+
+#[test]
+fn the_operators_pages_are_accessible() {
+    if !is_enabled() {
+        return;
+    }
+    let site = Site::start();
+    for dark in [false, true] {
+        let browser = Browser::start(&Options { dark, ..Options::default() });
+        let address = address(&site);
+        let origin = address.split("/operator").next().expect("an origin").to_owned();
+        browser.open(&address);
+        browser.expect_text("main h1", "Components");
+        for path in ["", "/components/experiments", "/components/experiments/rollback", "/x", "/sign-in"] {
+            browser.open(&format!("{origin}/operator{path}"));
+            let overflow =
+                browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth");
+            assert!(overflow.as_i64().is_some_and(|pixels| pixels <= 0), "{path}: {overflow}");
+            check_quiet(&browser, &origin);
+            let faults = browser.accessibility_faults();
+            assert!(faults.is_empty(), "{path}, dark {dark}: {faults:#?}");
+            // axe-core writes to the browser's log.
+            browser.complaints();
+        }
+    }
+}
