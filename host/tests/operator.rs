@@ -204,7 +204,9 @@ fn a_component_is_swapped_promoted_and_rolled_back() {
     assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&second));
 
     let restored = Digest::of(&first).to_string();
-    visitor.get(&format!("{path}/rollback")).expect(200, &format!("All callers get {} again", &restored[..12]));
+    visitor
+        .get(&format!("{path}/rollback"))
+        .expect(200, &format!("All callers get {} again", restored.get(..12).unwrap()));
     visitor.submit(&format!("{path}/rollback")).expect(200, &restored);
     assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&first));
     assert_ne!(digest(&visitor.server, "incoming"), original);

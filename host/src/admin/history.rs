@@ -149,7 +149,7 @@ mod tests {
         history.add(sample(start, 0, &[0, 5]));
         history.add(sample(start, 15, &[20, 5]));
         let intervals = history.intervals(&sample(start, 20, &[20, 6]));
-        let counts: Vec<_> = intervals.iter().map(|i| (i.seconds, i.components[0].requests, i.components[1].requests));
+        let counts = intervals.iter().map(|i| (i.seconds, i.components[0].requests, i.components[1].requests));
         assert_eq!(counts.collect::<Vec<_>>(), [(15.0, 20, 0), (5.0, 0, 1)]);
         let first = Activity::sum(&intervals[0].components);
         assert_eq!((first.requests, first.failed, first.latency.count), (20, 2, 20));

@@ -41,7 +41,7 @@ use super::host_status::HostStatus;
 use super::response::{AdminResponse, body};
 use super::route::{RouteError, canary_policy};
 use super::sessions::Session;
-use super::upload::{self, UploadError};
+use super::upload;
 use crate::deploy::{DeployReport, Signature, SwapRequest};
 use crate::ingress::OPERATOR_COOKIE;
 
