@@ -12,6 +12,7 @@ mod memory;
 mod operator;
 mod probe;
 mod process;
+mod pushes;
 mod races;
 mod reload;
 mod stopping;
