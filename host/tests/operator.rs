@@ -280,8 +280,8 @@ async fn the_last_minutes_are_charts_with_their_numbers() {
     assert!(row.contains("<td class=\"number\">7</td>"), "{row}");
 }
 
-#[tokio::test]
-async fn no_component_sees_the_operators_cookie() {
+#[test]
+fn no_component_sees_the_operators_cookie() {
     let visitor = Visitor::signed_in("mia");
     let mut server = visitor.server;
     let address = server.listen();
