@@ -64,6 +64,6 @@ fn read(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError>
         .with_no_client_auth()
         .with_single_cert(certificates, private)
         .map_err(unusable)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = ["h2", "http/1.1", "http/1.0"].map(|name| name.as_bytes().to_vec()).into();
     Ok(Arc::new(config))
 }

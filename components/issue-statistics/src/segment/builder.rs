@@ -212,7 +212,8 @@ impl SegmentBuilder {
         for ((field, terms), starts) in FIELDS.into_iter().zip(&self.terms).zip(&self.ends) {
             let table = TableName::Affixes(field);
             let end = starts.last().copied().unwrap_or_default();
-            let positions = |affix, text: &str| Ok(frequent::positions_with_affix(terms, (affix, text), end));
+            let positions =
+                |affix, text: &str| Ok(frequent::positions_with_affix((terms, ANALYZER), (affix, text), end));
             keep(table, affixes.write(field, sink(table), positions)?);
         }
         let frequent = self.frequent_ngrams(&documents, &ngrams.frequent(u64::from(self.document_count)));
@@ -258,7 +259,7 @@ impl SegmentBuilder {
                 lists.iter_mut().zip(&self.terms).zip([title, description]).zip(documents)
             {
                 match number {
-                    Some(number) => read_list(terms, *number, documents, list),
+                    Some(number) => documents.read_list(terms, *number, list),
                     None => list.clear(),
                 }
             }
@@ -279,7 +280,7 @@ impl SegmentBuilder {
         for ((field, terms), documents) in FIELDS.into_iter().zip(&self.terms).zip(documents) {
             let of_field = frequent.iter().filter(|(its, _)| *its == field);
             let ngrams: Vec<Ngram> = of_field.map(|(_, ngram)| *ngram).collect();
-            let found = frequent::documents_with_ngrams(terms, documents, &ngrams, self.document_count);
+            let found = frequent::documents_with_ngrams((terms, ANALYZER), documents, &ngrams, self.document_count);
             for (ngram, documents) in ngrams.into_iter().zip(found) {
                 documents.encode_bits(encoded.entry((field, ngram)).or_default());
             }
@@ -290,24 +291,6 @@ impl SegmentBuilder {
 
 /// The longest text for which memory is kept, in bytes.
 const MAX_KEPT_TEXT: usize = 1 << 20;
-
-/// Replaces `list` by the occurrences of a term.
-fn read_list(terms: &TermTable, number: u32, map: &DocumentMap, list: &mut PostingList) {
-    list.clear();
-    terms.read(number, &mut list.positions);
-    list.position_count = terms.count(number);
-    let PostingList { documents, positions, last_position, .. } = list;
-    let mut end = 0;
-    // `None` is for damaged positions; these were encoded here.
-    let _ = positions::for_each(positions, |position| {
-        if position >= end {
-            let document;
-            (document, end) = map.document_of(position);
-            documents.push(document);
-        }
-        *last_position = position;
-    });
-}
 
 fn decode(encoded: &[u8], into: &mut Vec<u32>) {
     // `None` is for damaged numbers; these were encoded here.

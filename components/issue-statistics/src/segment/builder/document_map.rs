@@ -1,6 +1,10 @@
 //! Finds the documents of positions in a batch: the terms of logs occur once each, so that there are hundreds
 //! of thousands of short lists, in no order.
 
+use super::term_table::TermTable;
+use crate::segment::positions;
+use crate::segment::postings::PostingList;
+
 /// The first document of every few positions, so that a look-up is a step or two.
 pub struct DocumentMap<'a> {
     starts: &'a [u32],
@@ -37,6 +41,24 @@ impl<'a> DocumentMap<'a> {
         let later = self.starts.get(first as usize + 1..last).unwrap_or_default();
         let document = first + later.partition_point(|start| *start <= position) as u32;
         (document, self.starts.get(document as usize + 1).copied().unwrap_or(u32::MAX))
+    }
+
+    /// Replaces `list` by the occurrences of a term.
+    pub fn read_list(&self, terms: &TermTable, number: u32, list: &mut PostingList) {
+        list.clear();
+        terms.read(number, &mut list.positions);
+        list.position_count = terms.count(number);
+        let PostingList { documents, positions, last_position, .. } = list;
+        let mut end = 0;
+        // `None` is for damaged positions; these were encoded here.
+        let _ = positions::for_each(positions, |position| {
+            if position >= end {
+                let document;
+                (document, end) = self.document_of(position);
+                documents.push(document);
+            }
+            *last_position = position;
+        });
     }
 }
 

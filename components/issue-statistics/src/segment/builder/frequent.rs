@@ -4,22 +4,25 @@
 use super::document_map::DocumentMap;
 use super::ngram_filter::NgramFilter;
 use super::term_table::TermTable;
-use super::{ANALYZER, read_list};
 use crate::hash::FxHashMap;
 use crate::segment::affixes::Affix;
 use crate::segment::postings::PostingList;
 use crate::segment::{ngrams, positions};
 use crate::set::Bitset;
-use crate::text::{self, Ngram};
+use crate::text::{self, Analyzer, Ngram};
 
 /// The positions of the terms with an affix; all are below `end`.
-pub fn positions_with_affix(terms: &TermTable, (affix, text): (Affix, &str), end: u32) -> Bitset {
+pub fn positions_with_affix(
+    (terms, analyzer): (&TermTable, Analyzer),
+    (affix, text): (Affix, &str),
+    end: u32,
+) -> Bitset {
     let mut found = Bitset::new(end);
     let mut encoded = Vec::new();
     for number in 0..terms.len() as u32 {
         let term = terms.text(number);
         if affix.is_of(term, text)
-            && std::str::from_utf8(term).is_ok_and(|term| text::is_searched_by_part(term, ANALYZER))
+            && std::str::from_utf8(term).is_ok_and(|term| text::is_searched_by_part(term, analyzer))
         {
             terms.read(number, &mut encoded);
             // `None` is for damaged positions; these were encoded here.
@@ -32,7 +35,7 @@ pub fn positions_with_affix(terms: &TermTable, (affix, text): (Affix, &str), end
 /// The documents of the terms with each of these n-grams; all are below `document_count`. The prefixes of each
 /// n-gram are among them.
 pub fn documents_with_ngrams(
-    terms: &TermTable,
+    (terms, analyzer): (&TermTable, Analyzer),
     documents: &DocumentMap,
     of: &[Ngram],
     document_count: u32,
@@ -57,7 +60,7 @@ pub fn documents_with_ngrams(
         }
         let Ok(term) = std::str::from_utf8(terms.text(number)) else { continue };
         of_term.clear();
-        ngrams::longest_of_term(term, ANALYZER, |ngram| {
+        ngrams::longest_of_term(term, analyzer, |ngram| {
             for index in text::ngram_prefixes(ngram).map_while(index_of) {
                 if let Some(last) = last_terms.get_mut(index).filter(|last| **last != number) {
                     *last = number;
@@ -68,7 +71,7 @@ pub fn documents_with_ngrams(
         if of_term.is_empty() {
             continue;
         }
-        read_list(terms, number, documents, &mut list);
+        documents.read_list(terms, number, &mut list);
         for index in &of_term {
             let Some(found) = found.get_mut(*index) else { continue };
             for document in &list.documents {
