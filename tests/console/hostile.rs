@@ -264,9 +264,9 @@ fn usernames_do_not_run() {
         names.iter().enumerate().map(|each| format!("{}\n", user(each))).collect()
     };
     let names: Vec<String> = corpus().into_iter().chain(names("u", 200)).collect();
-    // The import takes what another forge allowed, and says of which lines it is not so.
+    // Most of the corpus can be no username, and is refused by name.
     let imported = site.send("POST", "import/directory", BOOTSTRAP_TOKEN, &users(&names, 9000)).json();
-    assert!(imported["failed"].as_u64() < Some(names.len() as u64 / 2), "{imported}");
+    assert!(imported["imported"]["user"].as_u64() > Some(100), "{imported}");
     site.sign_in(&browser, ADMIN);
     for page in 1..=names.len().div_ceil(20) {
         check(&browser, &site, &format!("/namespaces?page={page}"), "usernames");
