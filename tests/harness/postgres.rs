@@ -155,9 +155,9 @@ impl Postgres {
         self.run_sql(database, text).expect("psql succeeds")
     }
 
-    /// The same in the database `postgres`; `None` if it failed.
-    pub fn try_sql(&self, text: &str) -> Option<String> {
-        self.run_sql(USER, text)
+    /// The same; `None` if it failed.
+    pub fn try_sql_in(&self, database: &str, text: &str) -> Option<String> {
+        self.run_sql(database, text)
     }
 
     fn run_sql(&self, database: &str, text: &str) -> Option<String> {

@@ -28,7 +28,9 @@ impl DeploymentFailure {
             DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
             DeployError::Fleet(_) => StatusCode::CONFLICT,
             DeployError::Store(error) if error.kind() == ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
-            DeployError::Stopping | DeployError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            DeployError::Stopping | DeployError::Store(_) | DeployError::Unconfirmed(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             DeployError::Record(_) | DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -33,6 +33,8 @@ pub enum Action {
 pub enum Outcome {
     Done,
     Refused,
+    /// The store of the hosts was lost before it had replied.
+    Unknown,
 }
 
 /// An entry of the log.

@@ -313,14 +313,18 @@ impl Deployer {
     ) {
         let Err(error) = outcome else { return };
         let reason = error.to_string();
-        tracing::warn!(component, by, reason, "refused");
+        let outcome = match error {
+            DeployError::Unconfirmed(_) => Outcome::Unknown,
+            _ => Outcome::Refused,
+        };
+        tracing::warn!(component, by, reason, ?outcome, "not deployed");
         let line = AuditEntry {
             by,
             action,
             component: Some(component),
             digest,
             previous: None,
-            outcome: Outcome::Refused,
+            outcome,
             trust: None,
             reason: Some(&reason),
         };

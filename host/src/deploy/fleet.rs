@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,10 @@ pub struct ServingRecord {
     /// A component that a host is about to swap in, for all others to prepare.
     #[serde(default)]
     pub proposal: Option<Proposal>,
+    /// The last records by their revisions, and the ids of the updates that made them. With it a host finds
+    /// out what became of an update whose reply was lost. A build that does not know it drops it.
+    #[serde(default)]
+    pub recent: BTreeMap<i64, String>,
 }
 
 /// What serves a component.
@@ -124,6 +128,7 @@ pub struct Fleet {
     pub changing: Mutex<()>,
     prepared: Mutex<BTreeMap<(String, [u8; 32]), Prepared>>,
     report: Mutex<HostReport>,
+    report_changed: Condvar,
     hosts: Mutex<Vec<FleetHost>>,
 }
 
@@ -194,37 +199,8 @@ impl Fleet {
             changing: Mutex::default(),
             prepared: Mutex::default(),
             report: Mutex::new(report),
+            report_changed: Condvar::new(),
             hosts: Mutex::default(),
-        }
-    }
-
-    /// The revision of what serves, and the record of it.
-    pub fn read(&self) -> Result<(i64, ServingRecord), DeployError> {
-        let serving = self.store.read().map_err(DeployError::Store)?;
-        let record = serde_json::from_str(&serving.record).map_err(|error| {
-            let reason = format!("what the hosts serve is written in a form that this hexad does not read: {error}");
-            DeployError::Store(StoreError::Engine(reason.into()))
-        })?;
-        Ok((serving.revision, record))
-    }
-
-    /// Changes what all hosts serve, by compare-and-swap. `change` gets the present record and is called
-    /// again if another host was faster. It returns the lines of the audit log. Returns the new revision.
-    pub fn update(
-        &self,
-        mut change: impl FnMut(&mut ServingRecord) -> Result<Vec<String>, DeployError>,
-    ) -> Result<i64, DeployError> {
-        loop {
-            let (revision, mut record) = self.read()?;
-            let lines = change(&mut record)?;
-            record.id = self.new_id()?;
-            let text = serde_json::to_string(&record)
-                .map_err(|error| DeployError::Store(StoreError::Engine(error.to_string().into())))?;
-            let replaced = self.store.replace(revision, &text, &self.name, lines).map_err(DeployError::Store)?;
-            if let Some(revision) = replaced {
-                self.followed.wake();
-                return Ok(revision);
-            }
         }
     }
 
@@ -287,7 +263,12 @@ impl Fleet {
         let mut report = lock(&self.report);
         let before = report.clone();
         change(&mut report);
-        *report != before
+        let is_new = *report != before;
+        drop(report);
+        if is_new {
+            self.report_changed.notify_all();
+        }
+        is_new
     }
 
     /// Tells the others what this host says of itself, and learns what they say.
@@ -317,20 +298,16 @@ impl Fleet {
 
     /// Waits until this host serves what was recorded at this revision, at most until `end`.
     pub fn wait_until_applied(&self, revision: i64, end: Instant) -> Result<(), DeployError> {
-        /// How often this host's own report is looked at.
-        const LOOK: Duration = Duration::from_millis(10);
-        loop {
-            let report = self.report();
-            if report.revision >= revision {
-                return Ok(());
-            }
-            if Instant::now() >= end {
-                let reason = report.problem.unwrap_or_else(|| "it takes too long".to_owned());
-                return Err(DeployError::Fleet(format!("this host does not serve what was deployed yet: {reason}")));
-            }
-            self.followed.wake();
-            std::thread::sleep(LOOK);
+        self.followed.wake();
+        let at_most = end.saturating_duration_since(Instant::now());
+        let report = lock(&self.report);
+        let waited = self.report_changed.wait_timeout_while(report, at_most, |report| report.revision < revision);
+        let (report, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if report.revision >= revision {
+            return Ok(());
         }
+        let reason = report.problem.clone().unwrap_or_else(|| "it takes too long".to_owned());
+        Err(DeployError::Fleet(format!("this host does not serve what was deployed yet: {reason}")))
     }
 }
 
@@ -345,6 +322,8 @@ mod tests {
     #[test]
     fn a_record_of_before_and_one_with_more_are_read() {
         assert_eq!(serde_json::from_str::<ServingRecord>("{}").unwrap(), ServingRecord::default());
+        let recent = serde_json::from_str::<ServingRecord>(r#"{"recent":{"7":"00ff"}}"#).unwrap().recent;
+        assert_eq!(recent, BTreeMap::from([(7, "00ff".to_owned())]));
         let golden = include_str!("golden/serving.json");
         let record: ServingRecord = serde_json::from_str(golden).unwrap();
         let entry = &record.components["package-registry"];

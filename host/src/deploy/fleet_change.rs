@@ -38,7 +38,7 @@ impl Deployer {
         }
         let id = fleet.new_id()?;
         let hosts = fleet.read_hosts()?;
-        fleet.update(|record| {
+        let proposed = fleet.update(|record| {
             check_no_canary(record, component)?;
             if let Some(other) = &record.proposal
                 && other.host != fleet.name
@@ -52,8 +52,8 @@ impl Deployer {
             let (host, component) = (fleet.name.clone(), component.to_owned());
             record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
             Ok(Vec::new())
-        })?;
-        let moved = wait_until_prepared(fleet, &id).and_then(|()| {
+        });
+        let moved = proposed.and_then(|_| wait_until_prepared(fleet, &id)).and_then(|()| {
             fleet.update(|record| {
                 if record.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
                     let reason = "another host deploys now; look at `hexad status`, and try again";

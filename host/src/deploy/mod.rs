@@ -27,6 +27,7 @@ mod deployer;
 mod files;
 mod fleet;
 mod fleet_change;
+mod fleet_update;
 mod follower;
 mod policy;
 mod record;
@@ -94,7 +95,7 @@ impl From<RecordError> for DeployError {
     }
 }
 
-/// Why a deployment was refused. Nothing was changed.
+/// Why a deployment was refused. Nothing was changed, except perhaps with `Unconfirmed`.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
     #[error("there is no component `{0}` in the manifest")]
@@ -113,6 +114,8 @@ pub enum DeployError {
     Fleet(String),
     #[error("the store of the hosts: {0}")]
     Store(StoreError),
+    #[error("the deployment may have taken place: {0}; look at `hexad status` before you try again")]
+    Unconfirmed(StoreError),
     #[error(transparent)]
     Record(Box<RecordError>),
     #[error("the host is stopping")]

@@ -1,23 +1,22 @@
 //! The tables of the hosts that share the store: what they serve, the components, the hosts themselves,
 //! and the audit log of all of them. The calls block, and must not be made on the thread of the connections.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Client, Error, Row};
 
-use super::classify;
-use super::keeper::away;
+use super::keeper::{PATIENCE, away};
+use super::late_reply::outcome_of;
 use super::shared::Shared;
-use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
+use crate::store::{ChangeClock, Key, StoreError};
 
 /// How long a statement may take, and one that carries a component.
 const DEADLINE: Duration = Duration::from_secs(10);
 const COMPONENT_DEADLINE: Duration = Duration::from_secs(60);
-
-const READ: &str = "select revision, record from hexad.serving";
 
 const MOVE: &str = "
     with moved as (
@@ -92,16 +91,20 @@ impl FleetStore {
     }
 
     pub fn read(&self) -> Result<Serving, StoreError> {
-        self.run(DEADLINE, |client| {
-            Box::pin(async move {
-                let row = client.query_one(READ, &[]).await?;
-                Ok(Serving { revision: row.try_get(0)?, record: row.try_get(1)? })
-            })
-        })
+        self.read_within(PATIENCE)
+    }
+
+    /// The same, for a caller that waits for a server for at most `patience`. A read needs no connection
+    /// for writes, which may all wait for a standby.
+    pub fn read_within(&self, patience: Duration) -> Result<Serving, StoreError> {
+        let shared = self.shared.clone();
+        let decode = |row: &Row| Ok(Serving { revision: row.try_get(3)?, record: row.try_get(4)? });
+        self.wait(async move { shared.read_within(patience, 0, |reader| &reader.serving, &[], decode).await })
     }
 
     /// Replaces what is served if it still has this revision, with lines of the audit log, and returns the
-    /// new revision; `None` if another host was faster.
+    /// new revision; `None` if another host was faster. After `Unknown`, the record itself says whether it was
+    /// replaced, or will be, if the caller can tell its own.
     pub fn replace(
         &self,
         revision: i64,
@@ -110,17 +113,9 @@ impl FleetStore {
         audit: Vec<String>,
     ) -> Result<Option<i64>, StoreError> {
         let (text, host) = (record.to_owned(), host.to_owned());
-        let outcome = self.run(DEADLINE, move |client| {
+        self.run(DEADLINE, move |client| {
             Box::pin(async move { client.query_one(MOVE, &[&revision, &text, &host, &audit]).await?.try_get(0) })
-        });
-        match outcome {
-            // The reply was lost: the record itself says whether it was replaced, because each one differs.
-            Err(StoreError::Unknown { .. }) => {
-                let now = self.read()?;
-                Ok((now.revision > revision && now.record == record).then_some(now.revision))
-            }
-            outcome => outcome,
-        }
+        })
     }
 
     pub fn report(&self, name: &str, report: &str) -> Result<(), StoreError> {
@@ -142,7 +137,7 @@ impl FleetStore {
         self.run(DEADLINE, |client| {
             Box::pin(async move {
                 let rows = client.query(HOSTS, &[]).await?;
-                let host = |row: &tokio_postgres::Row| {
+                let host = |row: &Row| {
                     let age: f64 = row.try_get(1)?;
                     let age = Duration::try_from_secs_f64(age).unwrap_or_default();
                     Ok(HostRow { name: row.try_get(0)?, age, report: row.try_get(2)? })
@@ -193,30 +188,23 @@ impl FleetStore {
         deadline: Duration,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (reply, outcome) = std::sync::mpsc::channel();
         let keeper = self.shared.keeper.clone();
-        self.shared.spawn(async move {
-            let outcome = async {
-                let link = keeper.link(Instant::now()).await?;
-                let idle = timeout(deadline, link.writer()).await.ok().flatten().ok_or_else(away)?;
-                let writer = idle.get().ok_or_else(away)?;
-                match timeout(deadline, work(&writer.client)).await {
-                    Ok(Ok(value)) => Ok(value),
-                    Ok(Err(error)) => {
-                        if classify::ends_connection(&error) {
-                            link.close();
-                        }
-                        Err(classify::of_write(&error))
-                    }
-                    Err(_) => {
-                        link.close();
-                        let reason = Arc::from("PostgreSQL did not respond in time");
-                        Err(StoreError::Unknown { problem: StoreProblem::Unavailable, reason })
-                    }
-                }
-            };
-            let _ = reply.send(outcome.await);
-        });
+        self.wait(async move {
+            let link = keeper.link(Instant::now() + PATIENCE).await?;
+            let idle = timeout(deadline, link.writers().idle()).await.ok().flatten().ok_or_else(away)?;
+            let writer = idle.get().ok_or_else(away)?;
+            let replied = timeout(deadline, work(&writer.client)).await;
+            outcome_of(&link, idle, replied)
+        })
+    }
+
+    /// Runs a task on the thread of the connections, and waits for it.
+    fn wait<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, outcome) = std::sync::mpsc::channel();
+        self.shared.spawn(async move { drop(reply.send(task.await)) });
         outcome.recv().unwrap_or_else(|_| Err(away()))
     }
 }

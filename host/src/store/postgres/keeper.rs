@@ -8,11 +8,12 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::timeout;
 
 use super::classify;
+use super::late_reply::outcome_of;
 use super::link::{Connector, Link};
 use super::memory::{Memory, Observation};
 use super::monitor::Report;
 use super::mutant::{Defect, Mutant};
-use super::open_error::{OpenError, describe};
+use super::open_error::OpenError;
 use super::sql;
 use crate::store::{StoreError, StoreHealth, StoreProblem};
 
@@ -88,11 +89,11 @@ impl Keeper {
         tokio::join!(self.keep_link(), self.answer_barriers(), self.watch_health(), self.keep_house());
     }
 
-    /// The present link, for which the caller waits until [`PATIENCE`] after `since`.
-    pub async fn link(&self, since: Instant) -> Result<Arc<Link>, StoreError> {
+    /// The present link, for which the caller waits until `end`.
+    pub async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
         let mut links = self.link.subscribe();
         let usable = links.wait_for(|link| link.as_ref().is_some_and(|link| !link.is_lost()));
-        match tokio::time::timeout_at((since + PATIENCE).into(), usable).await {
+        match tokio::time::timeout_at(end.into(), usable).await {
             Ok(Ok(link)) => link.clone().ok_or_else(away),
             _ => Err(away()),
         }
@@ -181,7 +182,7 @@ impl Keeper {
     }
 
     async fn pass_barrier(&self) -> Result<(), StoreError> {
-        let link = self.link(Instant::now()).await?;
+        let link = self.link(Instant::now() + PATIENCE).await?;
         let base = self.memory.base(link.number).ok_or_else(away)?;
         let reader = link.barrier();
         let began = Instant::now();
@@ -229,18 +230,17 @@ impl Keeper {
     async fn keep_house(&self) {
         loop {
             if let Some(link) = self.present_link()
-                && let Some(writer) = link.writer().await
-                && let Some(writer) = writer.get()
+                && let Some(idle) = link.writers().idle().await
+                && let Some(writer) = idle.get()
             {
                 let work = async {
                     link.seek_leadership().await?;
                     self.report.update(&writer.client).await?;
                     writer.client.execute(sql::PRUNE, &[]).await
                 };
-                match timeout(HOUSEKEEPING_DEADLINE, work).await {
-                    Ok(Ok(_)) => {}
-                    Ok(Err(error)) => tracing::warn!(reason = describe(&error), "PostgreSQL could not be looked after"),
-                    Err(_) => link.close(),
+                let done = timeout(HOUSEKEEPING_DEADLINE, work).await;
+                if let Err(error) = outcome_of(&link, idle, done) {
+                    tracing::warn!(%error, "PostgreSQL could not be looked after");
                 }
             }
             tokio::time::sleep(HOUSEKEEPING_EVERY).await;

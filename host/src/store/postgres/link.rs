@@ -3,11 +3,9 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Statement};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +15,7 @@ use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
 use super::tls::Tls;
 use super::url::{Server, StoreUrl};
+use super::writer::{Writer, Writers};
 use super::{schema, sql};
 
 /// The key of the advisory lock of the host that does maintenance; any number that no other program uses.
@@ -24,6 +23,9 @@ const LEADER_LOCK: i64 = 0x6865_7861_6401;
 
 /// How long it may take until all connections to a server are there and their statements prepared.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long the server may take to say what one of its processes does.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Connects to the servers of a URL.
 pub struct Connector {
@@ -42,17 +44,7 @@ pub struct Reader {
     pub exists: Statement,
     pub get_many: Statement,
     pub list: Statement,
-}
-
-/// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
-pub struct Writer {
-    pub client: Client,
-    pub set: Statement,
-    pub delete: Statement,
-    pub create: Statement,
-    pub replace: Statement,
-    pub increment: Statement,
-    pub flush: Statement,
+    pub serving: Statement,
 }
 
 /// All connections to one server.
@@ -68,8 +60,7 @@ pub struct Link {
     pub connections: usize,
     barrier: Reader,
     readers: Vec<Reader>,
-    idle_writers: Mutex<Vec<Writer>>,
-    writer_permits: Semaphore,
+    writers: Writers,
     /// Whether this host does the maintenance of the store.
     is_leader: AtomicBool,
     lost: CancellationToken,
@@ -129,8 +120,7 @@ impl Connector {
             connections: 1 + readers.len() + writers.len(),
             barrier,
             readers,
-            writer_permits: Semaphore::new(writers.len()),
-            idle_writers: Mutex::new(writers),
+            writers: Writers::new(writers),
             is_leader: AtomicBool::new(false),
             lost,
         })
@@ -174,21 +164,8 @@ impl Reader {
     async fn new(client: Client) -> Result<Self, tokio_postgres::Error> {
         let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
         let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
-        let list = client.prepare(&sql::LIST).await?;
-        Ok(Self { client, barrier, get, exists, get_many, list })
-    }
-}
-
-impl Writer {
-    async fn new(client: Client, defect: Defect) -> Result<Self, tokio_postgres::Error> {
-        let set = match defect.is(Mutant::ChangesForgotten) {
-            true => client.prepare(&sql::SET.replace("from input group by", "from input where false group by")).await?,
-            false => client.prepare(sql::SET).await?,
-        };
-        let delete = client.prepare(sql::DELETE).await?;
-        let (create, replace) = (client.prepare(sql::CREATE).await?, client.prepare(sql::REPLACE).await?);
-        let (increment, flush) = (client.prepare(&sql::INCREMENT).await?, client.prepare(sql::FLUSH).await?);
-        Ok(Self { client, set, delete, create, replace, increment, flush })
+        let (list, serving) = (client.prepare(&sql::LIST).await?, client.prepare(&sql::SERVING).await?);
+        Ok(Self { client, barrier, get, exists, get_many, list, serving })
     }
 }
 
@@ -204,11 +181,16 @@ impl Link {
         self.readers.get(index).unwrap_or(&self.barrier)
     }
 
-    /// Waits for an idle connection for a write.
-    pub async fn writer(&self) -> Option<IdleWriter<'_>> {
-        let permit = self.writer_permits.acquire().await.ok()?;
-        let writer = self.idle_writers.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        Some(IdleWriter { link: self, writer: Some(writer), _permit: permit })
+    /// The connections for writes.
+    pub fn writers(&self) -> &Writers {
+        &self.writers
+    }
+
+    /// Whether a process of the server works on a statement; true if the server does not say.
+    pub async fn is_working(&self, process: i32) -> bool {
+        let asked = timeout(ANSWER_DEADLINE, self.barrier.client.query_one(sql::IS_WORKING, &[&process])).await;
+        // If the connection is lost, that is noticed elsewhere.
+        asked.ok().and_then(Result::ok).is_none_or(|row| row.try_get(0).unwrap_or(true))
     }
 
     pub fn is_leader(&self) -> bool {
@@ -242,26 +224,5 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.lost.cancel();
-    }
-}
-
-/// A connection for one write, given back when it is dropped.
-pub struct IdleWriter<'a> {
-    link: &'a Link,
-    writer: Option<Writer>,
-    _permit: SemaphorePermit<'a>,
-}
-
-impl IdleWriter<'_> {
-    pub fn get(&self) -> Option<&Writer> {
-        self.writer.as_ref()
-    }
-}
-
-impl Drop for IdleWriter<'_> {
-    fn drop(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            self.link.idle_writers.lock().unwrap_or_else(PoisonError::into_inner).push(writer);
-        }
     }
 }

@@ -21,23 +21,30 @@ const SEPARATOR: char = '\u{1}';
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub text: Arc<str>,
-    oldest_running: u64,
     next: u64,
-    running: usize,
+    /// In their order.
+    running: Vec<u64>,
 }
 
 impl Snapshot {
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
-        let (oldest, next, running) = (parts.next()?, parts.next()?, parts.next()?);
-        let running = running.split(',').filter(|id| !id.is_empty()).count();
-        Some(Self { text: Arc::from(text), oldest_running: oldest.parse().ok()?, next: next.parse().ok()?, running })
+        let (_, next, running) = (parts.next()?, parts.next()?, parts.next()?);
+        let running = running.split(',').filter(|id| !id.is_empty()).map(str::parse).collect::<Result<_, _>>().ok()?;
+        Some(Self { text: Arc::from(text), next: next.parse().ok()?, running })
     }
 
     /// Whether this one sees more, where both are of one server.
     fn is_newer_than(&self, other: &Self) -> bool {
         // While no id is given to a new transaction, those that run become fewer.
-        (self.next, other.running) > (other.next, self.running)
+        (self.next, other.running.len()) > (other.next, self.running.len())
+    }
+
+    /// Whether a transaction up to `id` may have ended between this snapshot and a `later` one. One that
+    /// runs for long, of this database or of another one, has not.
+    fn may_have_missed(&self, id: u64, later: &Self) -> bool {
+        let has_ended = |running: &u64| later.running.binary_search(running).is_err();
+        self.next <= id || self.running.iter().any(|running| *running <= id && has_ended(running))
     }
 }
 
@@ -133,8 +140,8 @@ impl Memory {
     pub fn observe(&self, link: u64, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
         let mut chain = self.chain();
         let Some(current) = chain.current.as_mut().filter(|current| current.link == link) else { return false };
-        if base.oldest_running <= observed.pruned {
-            // The changes are incomplete.
+        if base.may_have_missed(observed.pruned, &observed.snapshot) {
+            // The changes may be incomplete.
             self.clock.invalidate_all();
         } else if !observed.changes.is_empty() {
             let slots: Vec<Slot> = observed.changes.iter().map(|change| self.slot(change)).collect();
@@ -231,5 +238,19 @@ mod tests {
         assert!(!memory.clock().is_unchanged_since(before, slot) && memory.base(1).is_none());
         memory.begin(2, snapshot("3:3:"), began);
         assert!(!memory.observe(1, &base, observation("9:9:", 0, &[]), began), "a result of the lost link");
+    }
+
+    #[test]
+    fn changes_are_complete_while_a_transaction_runs_that_began_before_those_that_were_pruned() {
+        let (memory, began) = (Memory::default(), Instant::now());
+        memory.begin(1, snapshot("3:9:3,8"), began);
+        let slot = memory.clock().slot(&key("a"));
+        let before = memory.clock().now();
+        let base = memory.base(1).unwrap();
+        memory.observe(1, &base, observation("3:10:3,9", 7, &[]), began);
+        assert!(memory.clock().is_unchanged_since(before, slot), "3 still runs, and 8 is not pruned");
+        let base = memory.base(1).unwrap();
+        memory.observe(1, &base, observation("9:10:9", 7, &[]), began);
+        assert!(!memory.clock().is_unchanged_since(before, slot), "3 has ended, and may have changed the key");
     }
 }

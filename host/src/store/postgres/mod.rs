@@ -4,12 +4,12 @@
 //! |---|---|
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
-//! | [`link`], [`keeper`] | the connections to one server; which link is used, barriers, health |
+//! | [`writer`], [`link`], [`keeper`] | connections for writes; all of those to one server; which link is used, barriers, health |
 //! | [`memory`] | which cached values are still believed |
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
 //! | [`monitor`] | what an operator should know about the server |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
-//! | [`writes`], [`classify`] | the writes of a request; what an error means |
+//! | [`writes`], [`late_reply`], [`classify`] | the writes of a request; those without a reply in time; what an error means |
 //! | [`mutant`] | defects that tests switch on |
 //!
 //! Connections have a thread and a runtime of their own: shards send statements to it.
@@ -18,6 +18,7 @@ mod backend;
 mod classify;
 mod fleet;
 mod keeper;
+mod late_reply;
 mod link;
 mod memory;
 mod monitor;
@@ -30,6 +31,7 @@ mod sql;
 mod status;
 mod tls;
 mod url;
+mod writer;
 mod writes;
 
 use std::path::{Path, PathBuf};
@@ -187,6 +189,6 @@ impl Drop for Postgres {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 #[cfg(test)]
 mod torture;

@@ -53,9 +53,21 @@ impl Shared {
         params: &[&(dyn ToSql + Sync)],
         decode: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
-        let since = Instant::now();
+        self.read_within(PATIENCE, shard, statement, params, decode).await
+    }
+
+    /// The same, for a caller that waits for a server for at most `patience`.
+    pub async fn read_within<T>(
+        &self,
+        patience: Duration,
+        shard: usize,
+        statement: impl Fn(&Reader) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        decode: impl Fn(&Row) -> Result<T, Error>,
+    ) -> Result<T, StoreError> {
+        let end = Instant::now() + patience;
         loop {
-            let link = self.keeper.link(since).await?;
+            let link = self.keeper.link(end).await?;
             let Some(base) = self.keeper.memory.base(link.number) else {
                 // The keeper is about to publish another link.
                 tokio::task::yield_now().await;
@@ -72,7 +84,7 @@ impl Shared {
                 Ok(Ok(row)) => row,
                 Ok(Err(error)) if classify::ends_connection(&error) => {
                     link.close();
-                    if since.elapsed() < PATIENCE {
+                    if Instant::now() < end {
                         continue;
                     }
                     return Err(classify::of_read(&error));

@@ -7,15 +7,19 @@
 use std::sync::LazyLock;
 
 /// What every read brings along besides its result: the snapshot that it was made in, the transaction up
-/// to which rows of `hexad.change` were pruned, and the keys that were changed since the snapshot `$1`.
-/// The whole statement sees one snapshot.
+/// to which rows of `hexad.change` were pruned, and the keys that were changed since the snapshot `$1`:
+/// by transactions that began after it, or ran in it. A transaction that runs for long does not widen
+/// what is looked through. The whole statement sees one snapshot.
 const BARRIER_COLUMNS: &str = "
     pg_current_snapshot()::text,
     (select pruned::text from hexad.horizon),
     array(
-        select c.store || e'\\x01' || k from hexad.change c, unnest(c.keys) k
-        where c.xid >= pg_snapshot_xmin($1::text::pg_snapshot)
-          and not pg_visible_in_snapshot(c.xid, $1::text::pg_snapshot)
+        select c.store || e'\\x01' || k from (
+            select store, keys from hexad.change where xid >= pg_snapshot_xmax($1::text::pg_snapshot)
+            union all
+            select store, keys from hexad.change
+            where xid = any(array(select pg_snapshot_xip($1::text::pg_snapshot)))
+        ) c, unnest(c.keys) k
     )";
 
 pub static BARRIER: LazyLock<String> = LazyLock::new(|| format!("select {BARRIER_COLUMNS}"));
@@ -50,6 +54,10 @@ pub static LIST: LazyLock<String> = LazyLock::new(|| {
         )"
     )
 });
+
+/// What the hosts serve ([`fleet`](super::fleet)).
+pub static SERVING: LazyLock<String> =
+    LazyLock::new(|| format!("select {BARRIER_COLUMNS}, revision, record from hexad.serving"));
 
 /// Keys are locked in their order, so that two such statements do not wait for each other.
 pub const SET: &str = "
@@ -121,14 +129,21 @@ pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
 /// not, nor is one that changed no row, so that this writes a message.
 pub const FLUSH: &str = "select pg_logical_emit_message(true, 'hexad', ''::text)::text";
 
-/// Removes what no host looks back to any more, and says up to where.
+/// Removes what no host looks back to any more, and says up to where. Nothing is lost with it, so that it
+/// waits neither for the disk nor for a standby.
 pub const PRUNE: &str = "
     with old as (
         delete from hexad.change where at < now() - interval '10 minutes' returning xid
     ), last as (
         select xid from old order by xid desc limit 1
+    ), noted as (
+        update hexad.horizon set pruned = greatest(horizon.pruned, last.xid) from last
     )
-    update hexad.horizon set pruned = greatest(horizon.pruned, last.xid) from last";
+    select set_config('synchronous_commit', 'off', true)";
+
+/// Whether the process `$1` of the server works on a statement, as one does whose commit waits for a standby.
+pub const IS_WORKING: &str =
+    "select coalesce((select state <> 'idle' from pg_stat_activity where pid = $1::int), false)";
 
 pub const CONTENTS: &str = "select store, count(*) from hexad.kv group by store order by store";
 

@@ -12,7 +12,10 @@ mod server;
 #[path = "../../../../tests/harness/proxy.rs"]
 mod proxy;
 
+mod busy;
+
 pub use proxy::Proxy;
+pub use server::Postgres as Server;
 
 /// A host on a store, with a data folder of its own.
 pub struct Host {
@@ -21,7 +24,7 @@ pub struct Host {
 }
 
 impl Host {
-    fn open(url: &str) -> Self {
+    pub fn open(url: &str) -> Self {
         Self::try_open(url, &Passwords::default()).unwrap()
     }
 
@@ -43,8 +46,15 @@ impl Host {
 }
 
 /// A server, or `None` if these tests are left out.
-pub fn start(settings: &[&str]) -> Option<server::Postgres> {
-    server::is_enabled().then(|| server::Postgres::start(settings))
+pub fn start(settings: &[&str]) -> Option<Server> {
+    server::is_enabled().then(|| Server::start(settings))
+}
+
+/// A connection of the test's own.
+pub async fn connect(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 /// Reads until the store can be used again.

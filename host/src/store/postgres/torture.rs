@@ -9,6 +9,8 @@
 //!
 //! `TORTURE_SEED` and `TORTURE_SECONDS` set the faults and the time of the run without a mutant.
 
+mod faults;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +20,7 @@ use super::tests::{Host, Proxy, start};
 use super::*;
 use crate::store::conformance::{key, permit};
 use crate::store::{Backend, ErrorKind, Ledger, StoreError, Swap};
+use faults::{DATABASE, Fault};
 
 /// Clients of each kind.
 const CLIENTS: u64 = 3;
@@ -282,12 +285,13 @@ struct Run {
 async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
     // As slow as it may be to write what is committed asynchronously.
     let mut server = start(&["wal_writer_delay=10s", "max_connections=100", "wal_retrieve_retry_interval=100ms"])?;
-    server.new_database("torture");
+    drop(Host::open(&server.new_database(DATABASE)));
+    server.sql_in(DATABASE, faults::FULL_DISK);
     let mut standby = mutant.is_none().then(|| server.start_standby());
     let ports = [Some(server.port()), standby.as_ref().map(|standby| standby.port())];
     let proxies: Vec<Proxy> = ports.into_iter().flatten().map(Proxy::start).collect();
     let servers: Vec<String> = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
-    let url = format!("postgres://postgres@{}/torture", servers.join(","));
+    let url = format!("postgres://postgres@{}/{DATABASE}", servers.join(","));
     let hosts: Vec<Host> = (0..3).map(|_| Host::with_mutant(&url, mutant)).collect();
     let cluster = Arc::new(Cluster {
         hosts: hosts.iter().map(|host| host.store.backend(0)).collect(),
@@ -310,33 +314,9 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
                 standby.promote();
                 server = standby;
             }
-            // The faults of a network are left out with a defect, which others show.
-            match random.below(if mutant.is_some() { 4 } else { 6 }) {
-                4 => proxies.iter().for_each(Proxy::cut),
-                5 => {
-                    proxies.iter().for_each(|proxy| proxy.stall(true));
-                    std::thread::sleep(pause);
-                    proxies.iter().for_each(|proxy| proxy.stall(false));
-                }
-                0 => {
-                    server.kill();
-                    server.resume();
-                    // After a restart, the primary shows commits that had waited for the standby.
-                    if standby.is_some() {
-                        server.wait_for_standby();
-                    }
-                }
-                1 => {
-                    server.signal_all("STOP");
-                    std::thread::sleep(pause);
-                    server.signal_all("CONT");
-                }
-                // A part of the connections, or all.
-                part => drop(server.try_sql(&format!(
-                    "select pg_terminate_backend(pid) from pg_stat_activity
-                     where application_name = 'hexad' and pid % {part} = 0;"
-                ))),
-            }
+            let faults = if mutant.is_some() { &Fault::ALL[..4] } else { &Fault::ALL };
+            let fault = faults[random.below(faults.len() as u64) as usize];
+            fault.strike(&mut server, &proxies, standby.is_some(), pause);
         }
         (server, proxies)
     })

@@ -18,10 +18,12 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::classify;
-use super::keeper::away;
-use super::link::{Link, Writer};
+use super::keeper::{PATIENCE, away};
+use super::late_reply::outcome_of;
+use super::link::Link;
 use super::mutant::Mutant;
 use super::shared::Shared;
+use super::writer::Writer;
 use crate::store::{Key, Ledger, LedgerEntry, StoreError, StoreProblem, Swap};
 
 /// How long a write may take. A synchronous commit can wait for a slow disk or a slow standby.
@@ -176,8 +178,8 @@ impl Worker {
         self.shared.spawn(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
             for ((store, key), value) in pairs {
-                if let Some(writer) = link.writer().await
-                    && let Some(writer) = writer.get()
+                if let Some(idle) = link.writers().idle().await
+                    && let Some(writer) = idle.get()
                 {
                     let (stores, keys, values) = (vec![&*store], vec![&*key], vec![&*value]);
                     let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
@@ -269,7 +271,7 @@ impl Worker {
     }
 
     async fn link(&self) -> Result<Arc<Link>, StoreError> {
-        let link = self.shared.keeper.link(Instant::now()).await?;
+        let link = self.shared.keeper.link(Instant::now() + PATIENCE).await?;
         match self.unflushed.is_empty() || link.era == self.era {
             true => Ok(link),
             false => Err(StoreError::Unknown {
@@ -307,29 +309,17 @@ impl Worker {
 
     async fn execute(
         &self,
-        link: &Link,
+        link: &Arc<Link>,
         statement: impl Fn(&Writer) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, StoreError> {
-        let idle = match timeout(WRITE_DEADLINE, link.writer()).await {
+        let idle = match timeout(WRITE_DEADLINE, link.writers().idle()).await {
             Ok(Some(idle)) => idle,
             _ => return Err(away()),
         };
         let writer = idle.get().ok_or_else(away)?;
-        match timeout(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await {
-            Ok(Ok(row)) => Ok(row),
-            Ok(Err(error)) => {
-                if classify::ends_connection(&error) {
-                    link.close();
-                }
-                Err(classify::of_write(&error))
-            }
-            Err(_) => {
-                link.close();
-                let reason = Arc::from("PostgreSQL did not respond in time");
-                Err(StoreError::Unknown { problem: StoreProblem::Unavailable, reason })
-            }
-        }
+        let replied = timeout(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await;
+        outcome_of(link, idle, replied)
     }
 }
 

@@ -1,0 +1,117 @@
+//! Changes of the record of what all hosts serve, by compare-and-swap. A change whose reply is lost is found in
+//! the record, or made again, and never told as one that did not take place.
+
+use std::time::Duration;
+
+use super::DeployError;
+use super::fleet::{Fleet, ServingRecord};
+use crate::store::StoreError;
+use crate::store::postgres::Serving;
+
+/// How many revisions a record names with their ids.
+const RECENT: usize = 32;
+
+/// How often one change is tried without a reply.
+const MAX_UNKNOWN: u32 = 3;
+
+/// How long a change without a known outcome waits for the store, to find it out.
+const READ_BACK: Duration = Duration::from_secs(10);
+
+/// Attempts of a change whose replies were lost.
+#[derive(Default)]
+struct Unknown {
+    attempts: u32,
+    /// The revision that the last one was to replace, and its error. `None` if it is known that none took place
+    /// or will.
+    pending: Option<(i64, StoreError)>,
+}
+
+impl Unknown {
+    /// The error of a change that cannot be tried again.
+    fn refuse(&self, error: DeployError) -> DeployError {
+        match &self.pending {
+            Some((_, lost)) => DeployError::Unconfirmed(lost.clone()),
+            None => error,
+        }
+    }
+
+    /// Looks at the present record, which has no change with this id.
+    fn settle(&mut self, revision: i64, record: &ServingRecord) -> Result<(), DeployError> {
+        let Some((replaced, lost)) = &self.pending else { return Ok(()) };
+        // While the record stays the same, an attempt may still be under way. The next one replaces the same
+        // revision, so that at most one of them succeeds.
+        let may_follow = *replaced == revision && self.attempts < MAX_UNKNOWN;
+        // Another change has replaced that revision.
+        let is_settled = *replaced < revision && record.recent.contains_key(&(replaced + 1));
+        if !may_follow && !is_settled {
+            return Err(DeployError::Unconfirmed(lost.clone()));
+        }
+        if is_settled {
+            self.pending = None;
+        }
+        Ok(())
+    }
+}
+
+impl Fleet {
+    /// The revision of what serves, and the record of it.
+    pub fn read(&self) -> Result<(i64, ServingRecord), DeployError> {
+        decode(&self.store.read().map_err(DeployError::Store)?)
+    }
+
+    /// Changes what all hosts serve. `change` gets the present record and is called again if another host was
+    /// faster, or if a reply is lost. It returns the lines of the audit log. Returns the new revision.
+    ///
+    /// `Unconfirmed` if a reply is lost and the record cannot be read, or does not say what became of the change.
+    pub fn update(
+        &self,
+        mut change: impl FnMut(&mut ServingRecord) -> Result<Vec<String>, DeployError>,
+    ) -> Result<i64, DeployError> {
+        let id = self.new_id()?;
+        let mut unknown = Unknown::default();
+        loop {
+            let read = match &unknown.pending {
+                None => self.read(),
+                Some(_) => self.store.read_within(READ_BACK).map_err(DeployError::Store).and_then(|read| decode(&read)),
+            };
+            let (revision, mut record) = read.map_err(|error| unknown.refuse(error))?;
+            if let Some((revision, _)) = record.recent.iter().find(|(_, recent)| **recent == id) {
+                self.followed.wake();
+                return Ok(*revision);
+            }
+            unknown.settle(revision, &record)?;
+            let lines = change(&mut record).map_err(|error| unknown.refuse(error))?;
+            record.id.clone_from(&id);
+            record.recent.insert(revision + 1, id.clone());
+            while record.recent.len() > RECENT {
+                record.recent.pop_first();
+            }
+            let text = serde_json::to_string(&record)
+                .map_err(|error| DeployError::Store(StoreError::Engine(error.to_string().into())))?;
+            match self.store.replace(revision, &text, &self.name, lines) {
+                Ok(Some(revision)) => {
+                    self.followed.wake();
+                    return Ok(revision);
+                }
+                // Another host was faster, or an attempt of before.
+                Ok(None) => {}
+                Err(error @ StoreError::Unknown { .. }) => {
+                    unknown.attempts += 1;
+                    unknown.pending = Some((revision, error));
+                }
+                Err(error) => return Err(unknown.refuse(DeployError::Store(error))),
+            }
+        }
+    }
+}
+
+fn decode(serving: &Serving) -> Result<(i64, ServingRecord), DeployError> {
+    let record = serde_json::from_str(&serving.record).map_err(|error| {
+        let reason = format!("what the hosts serve is written in a form that this hexad does not read: {error}");
+        DeployError::Store(StoreError::Engine(reason.into()))
+    })?;
+    Ok((serving.revision, record))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! On a real server. `make test POSTGRES=no` leaves these out.
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::*;
+use crate::deploy::audit::Action;
+use crate::deploy::fleet::ServingEntry;
+use crate::digest::Digest;
+use crate::store::postgres::tests::{Host, Proxy, Server, connect, start};
+
+fn fleet(host: &Host) -> Fleet {
+    Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml"))
+}
+
+fn serve(fleet: &Fleet, component: &str) -> Result<i64, DeployError> {
+    fleet.update(|record| {
+        let (by, digest) = ("mia".to_owned(), Digest::of(component.as_bytes()));
+        let entry = ServingEntry { digest, previous: None, canary: None, by, action: Action::Swap };
+        record.components.insert(component.to_owned(), entry);
+        Ok(vec![component.to_owned()])
+    })
+}
+
+/// A host behind a proxy changes what serves. `meanwhile` is called when the server has done that and the reply
+/// is held back. The reply is lost then.
+async fn change_without_reply(server: &mut Server, meanwhile: impl FnOnce(&mut Server)) -> Result<i64, DeployError> {
+    let proxy = Proxy::start(server.port());
+    let host = Host::open(&format!("postgres://postgres@127.0.0.1:{}/fleet", proxy.port()));
+    let control = connect(&server.url("postgres", "fleet")).await;
+    control.batch_execute("begin; select from hexad.serving for update").await.unwrap();
+    let changing = std::thread::spawn(move || serve(&fleet(&host), "first"));
+    while server.sql("select count(*) from pg_stat_activity where wait_event_type = 'Lock';").trim() == "0" {}
+    proxy.stall(true);
+    control.batch_execute("commit").await.unwrap();
+    while server.sql_in("fleet", "select revision from hexad.serving;").trim() == "0" {}
+    meanwhile(server);
+    proxy.cut();
+    proxy.stall(false);
+    tokio::task::spawn_blocking(move || changing.join().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_change_without_a_reply_is_recognised_after_another_host_has_changed_the_record_again() {
+    let Some(mut server) = start(&[]) else { return };
+    let other = Host::open(&server.new_database("fleet"));
+    let changed = change_without_reply(&mut server, |_| assert_eq!(serve(&fleet(&other), "second").unwrap(), 2)).await;
+    assert_eq!(changed.unwrap(), 1);
+    let (revision, record) = fleet(&other).read().unwrap();
+    let served: Vec<&str> = record.components.keys().map(String::as_str).collect();
+    assert_eq!((revision, served), (2, vec!["first", "second"]));
+    let audit = server.sql_in("fleet", "select entry from hexad.audit order by id;");
+    assert_eq!(audit.lines().collect::<Vec<_>>(), ["first", "second"], "it took place once");
+}
+
+#[tokio::test]
+async fn a_change_without_a_reply_whose_store_stays_away_may_have_taken_place() {
+    let Some(mut server) = start(&[]) else { return };
+    drop(Host::open(&server.new_database("fleet")));
+    let changed = change_without_reply(&mut server, Server::kill).await;
+    assert!(matches!(changed, Err(DeployError::Unconfirmed(_))), "{changed:?}");
+}
+
+#[tokio::test]
+async fn a_record_that_a_build_without_recent_revisions_has_replaced_does_not_say_what_became_of_a_change() {
+    let Some(mut server) = start(&[]) else { return };
+    drop(Host::open(&server.new_database("fleet")));
+    let replace = "update hexad.serving set revision = revision + 1, record = '{\"id\": \"other\"}';";
+    let changed = change_without_reply(&mut server, |server| drop(server.sql_in("fleet", replace))).await;
+    assert!(matches!(changed, Err(DeployError::Unconfirmed(_))), "{changed:?}");
+}
+
+#[tokio::test]
+async fn a_record_names_its_last_revisions() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("fleet"));
+    let changes = tokio::task::spawn_blocking(move || {
+        let fleet = fleet(&host);
+        for revision in 1..=RECENT as i64 + 5 {
+            assert_eq!(serve(&fleet, "again").unwrap(), revision);
+        }
+        fleet.read().unwrap()
+    });
+    let (revision, record) = changes.await.unwrap();
+    assert_eq!((record.recent.len(), record.recent.last_key_value()), (RECENT, Some((&revision, &record.id))));
+}
+
+#[tokio::test]
+async fn a_deployment_waits_until_this_host_says_that_it_serves_the_revision() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("fleet"));
+    let fleet = fleet(&host);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| fleet.wait_until_applied(2, Instant::now() + Duration::from_secs(600)));
+        for revision in 1..=2 {
+            fleet.set_report(|report| report.revision = revision);
+        }
+        waiting.join().unwrap().unwrap();
+    });
+    fleet.set_report(|report| report.problem = Some("no trust".to_owned()));
+    let error = fleet.wait_until_applied(3, Instant::now()).unwrap_err().to_string();
+    assert!(error.contains("no trust"), "{error}");
+}

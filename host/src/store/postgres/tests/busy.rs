@@ -1,0 +1,126 @@
+//! A server that is busy with others, or whose standby stands still.
+
+use std::pin::pin;
+
+use super::*;
+
+fn reads(host: &Host) -> u64 {
+    host.store.status_reader()().reads
+}
+
+#[tokio::test]
+async fn what_is_remembered_is_believed_while_another_database_has_an_old_transaction() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("memory"));
+    let backend = host.store.backend(0);
+    let elsewhere = connect(&server.new_database("elsewhere")).await;
+    elsewhere.batch_execute("begin; select pg_current_xact_id();").await.unwrap();
+    write(&*backend, "a", b"1").await;
+    // All of it is younger than that transaction, and old enough to be removed.
+    server.sql_in("memory", "update hexad.change set at = now() - interval '11 minutes';");
+    server.sql_in("memory", sql::PRUNE);
+    assert_eq!(server.sql_in("memory", "select count(*) from hexad.change;").trim(), "0");
+    // The first one sees that something was removed.
+    for _ in 0..2 {
+        assert_eq!(read(&*backend, "a").await.unwrap(), b"1");
+    }
+    let before = reads(&host);
+    for _ in 0..10 {
+        assert_eq!(read(&*backend, "a").await.unwrap(), b"1");
+    }
+    assert_eq!(reads(&host), before);
+    // What is written after it is seen, by this host and by another one.
+    let other = Host::open(&server.url("postgres", "memory"));
+    write(&*other.store.backend(0), "a", b"2").await;
+    assert_eq!(read(&*backend, "a").await.unwrap(), b"2");
+    elsewhere.batch_execute("commit").await.unwrap();
+    write(&*other.store.backend(0), "a", b"3").await;
+    assert_eq!(read(&*backend, "a").await.unwrap(), b"3");
+}
+
+#[tokio::test]
+async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_again() {
+    const WRITERS: u8 = 4;
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("stalled");
+    let standby = server.start_standby();
+    let host = Host::open(&url);
+    let backend = host.store.backend(0);
+    write(&*backend, "before", b"1").await;
+    let connections = "select count(*) from pg_stat_activity where application_name = 'hexad';";
+    let before = server.sql(connections);
+    standby.signal_all("STOP");
+    let create =
+        async |number: u8| backend.cas(&Ledger::default(), key(&format!("stalled/{number}")), None, vec![number]).await;
+    let mut writes = pin!(futures::future::join_all((0..WRITERS + 2).map(create)));
+    let outcomes = loop {
+        let reading = async {
+            assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
+            assert!(backend.exists(&key("before")).await.unwrap());
+        };
+        tokio::select! {
+            outcomes = &mut writes => break outcomes,
+            () = reading => {}
+        }
+    };
+    let mut kinds: Vec<ErrorKind> = outcomes.into_iter().map(|outcome| outcome.unwrap_err().kind()).collect();
+    let is_unknown = |kind: &ErrorKind| matches!(kind, ErrorKind::Unknown(_));
+    assert_eq!(kinds.iter().filter(|kind| is_unknown(kind)).count(), usize::from(WRITERS), "{kinds:?}");
+    kinds.retain(|kind| !is_unknown(kind));
+    assert!(kinds.iter().all(|kind| matches!(kind, ErrorKind::Unavailable(_))), "{kinds:?}");
+    assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
+    assert_eq!(host.store.status_reader()().reconnects, 0);
+    assert_eq!(server.sql(connections), before, "no process of the server is left behind");
+
+    standby.signal_all("CONT");
+    for number in 0..WRITERS + 2 {
+        let name = format!("stalled/{number}");
+        match create(number).await.unwrap() {
+            Swap::Swapped => {}
+            // Its outcome was unknown.
+            lost => assert_eq!(lost, Swap::Lost(Some(vec![number]))),
+        }
+        assert_eq!(read(&*backend, &name).await, Some(vec![number]));
+    }
+    assert_eq!(host.store.status_reader()().reconnects, 0);
+}
+
+#[tokio::test]
+async fn a_process_of_the_server_works_until_it_has_replied() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("working"));
+    let link = host.store.present_link().unwrap();
+    let idle = link.writers().idle().await.unwrap();
+    let writer = idle.get().unwrap();
+    assert!(!link.is_working(writer.process).await);
+    let mut sleep = pin!(writer.client.batch_execute("select pg_sleep(1000)"));
+    let is_seen = pin!(async { while !link.is_working(writer.process).await {} });
+    assert!(matches!(futures::future::select(&mut sleep, is_seen).await, futures::future::Either::Right(_)));
+    server.sql(&format!("select pg_cancel_backend({});", writer.process));
+    assert!(sleep.await.is_err());
+    while link.is_working(writer.process).await {}
+    assert!(!link.is_lost());
+}
+
+#[tokio::test]
+async fn what_the_hosts_serve_is_read_while_all_connections_for_writes_are_busy() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("serving");
+    let (host, other) = (Host::open(&url), Host::open(&url));
+    let link = host.store.present_link().unwrap();
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        busy.push(link.writers().idle().await.unwrap());
+    }
+    let (fleet, clock) = (host.store.fleet(), host.store.fleet());
+    let slot = clock.clock().slot(&FleetStore::key());
+    let before = clock.clock().now();
+    let other = other.store.fleet();
+    let serving = tokio::task::spawn_blocking(move || {
+        assert_eq!(other.replace(0, "{}", "other", Vec::new()).unwrap(), Some(1));
+        fleet.read().unwrap()
+    });
+    assert_eq!(serving.await.unwrap(), Serving { revision: 1, record: "{}".to_owned() });
+    // A host that has read it knows of the change.
+    assert!(!clock.clock().is_unchanged_since(before, slot));
+}

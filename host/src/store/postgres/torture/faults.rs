@@ -1,0 +1,78 @@
+//! What happens to the server, and to the connections to it.
+
+use std::time::Duration;
+
+use crate::store::postgres::sql;
+use crate::store::postgres::tests::{Proxy, Server};
+
+pub const DATABASE: &str = "torture";
+
+/// While the trigger is enabled, the server refuses writes as it does when its disk is full.
+pub const FULL_DISK: &str = "
+    create function full_disk() returns trigger language plpgsql as 'begin raise disk_full; end';
+    create trigger full_disk before insert or update on hexad.kv execute function full_disk();
+    alter table hexad.kv disable trigger full_disk;";
+
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// All processes of the server are killed, and it is started again.
+    Crash,
+    /// The server stands still for a while.
+    Stop,
+    /// One of so many connections is ended.
+    End(u64),
+    /// The connections are cut by the network.
+    Cut,
+    /// The network delivers nothing for a while.
+    Stall,
+    /// There is no room for a while.
+    FullDisk,
+    /// The server's clock is an hour ahead when it removes old changes.
+    ClockAhead,
+}
+
+impl Fault {
+    /// The first ones show every defect.
+    pub const ALL: [Self; 8] =
+        [Self::Crash, Self::Stop, Self::End(2), Self::End(3), Self::Cut, Self::Stall, Self::FullDisk, Self::ClockAhead];
+
+    pub fn strike(self, server: &mut Server, proxies: &[Proxy], has_standby: bool, pause: Duration) {
+        match self {
+            Self::Crash => {
+                server.kill();
+                server.resume();
+                // After a restart, the primary shows commits that had waited for the standby.
+                if has_standby {
+                    server.wait_for_standby();
+                }
+            }
+            Self::Stop => {
+                server.signal_all("STOP");
+                std::thread::sleep(pause);
+                server.signal_all("CONT");
+            }
+            Self::End(part) => {
+                let end = format!(
+                    "select pg_terminate_backend(pid) from pg_stat_activity
+                     where application_name = 'hexad' and pid % {part} = 0;"
+                );
+                drop(server.try_sql_in(DATABASE, &end));
+            }
+            Self::Cut => proxies.iter().for_each(Proxy::cut),
+            Self::Stall => {
+                proxies.iter().for_each(|proxy| proxy.stall(true));
+                std::thread::sleep(pause);
+                proxies.iter().for_each(|proxy| proxy.stall(false));
+            }
+            Self::FullDisk => {
+                for order in ["enable", "disable"] {
+                    server.sql_in(DATABASE, &format!("alter table hexad.kv {order} trigger full_disk;"));
+                    std::thread::sleep(pause);
+                }
+            }
+            Self::ClockAhead => {
+                server.sql_in(DATABASE, &sql::PRUNE.replace("now() -", "now() + interval '1 hour' -"));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The connections for writes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::{Client, Statement};
+
+use super::mutant::{Defect, Mutant};
+use super::sql;
+
+/// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
+pub struct Writer {
+    pub client: Client,
+    /// The process of the server, as the server numbers it.
+    pub process: i32,
+    pub set: Statement,
+    pub delete: Statement,
+    pub create: Statement,
+    pub replace: Statement,
+    pub increment: Statement,
+    pub flush: Statement,
+}
+
+/// Those of one link.
+pub struct Writers(Arc<Pool>);
+
+struct Pool {
+    idle: Mutex<Vec<Writer>>,
+    permits: Arc<Semaphore>,
+}
+
+/// A connection for one write, given back when it is dropped.
+pub struct IdleWriter {
+    pool: Arc<Pool>,
+    writer: Option<Writer>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Writer {
+    pub async fn new(client: Client, defect: Defect) -> Result<Self, tokio_postgres::Error> {
+        let process = client.query_one("select pg_backend_pid()", &[]).await?.try_get(0)?;
+        let set = match defect.is(Mutant::ChangesForgotten) {
+            true => client.prepare(&sql::SET.replace("from input group by", "from input where false group by")).await?,
+            false => client.prepare(sql::SET).await?,
+        };
+        let delete = client.prepare(sql::DELETE).await?;
+        let (create, replace) = (client.prepare(sql::CREATE).await?, client.prepare(sql::REPLACE).await?);
+        let (increment, flush) = (client.prepare(&sql::INCREMENT).await?, client.prepare(sql::FLUSH).await?);
+        Ok(Self { client, process, set, delete, create, replace, increment, flush })
+    }
+}
+
+impl Writers {
+    pub fn new(writers: Vec<Writer>) -> Self {
+        let permits = Arc::new(Semaphore::new(writers.len()));
+        Self(Arc::new(Pool { idle: Mutex::new(writers), permits }))
+    }
+
+    /// Waits for an idle connection.
+    pub async fn idle(&self) -> Option<IdleWriter> {
+        let permit = self.0.permits.clone().acquire_owned().await.ok()?;
+        let writer = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        Some(IdleWriter { pool: self.0.clone(), writer: Some(writer), _permit: permit })
+    }
+}
+
+impl IdleWriter {
+    pub fn get(&self) -> Option<&Writer> {
+        self.writer.as_ref()
+    }
+}
+
+impl Drop for IdleWriter {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(writer);
+        }
+    }
+}
