@@ -128,7 +128,7 @@ fn postgres_metrics(out: &mut FamilyEncoder<'_, '_>, status: &postgres::Status) 
     out.host("postgres_round_trip_seconds", "How long the last barrier took", MetricType::Gauge, round_trip)?;
     for (name, help, count) in [
         ("postgres_barriers", "Questions whether another host has changed anything", status.barriers),
-        ("postgres_reads", "Statements that read", status.reads),
+        ("postgres_reads", "Reads of components that were sent to the server", status.reads),
         ("postgres_reconnects", "How often all connections were made anew", status.reconnects),
     ] {
         out.host(name, help, MetricType::Counter, count as f64)?;

@@ -53,10 +53,11 @@ impl Shared {
         params: &[&(dyn ToSql + Sync)],
         decode: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
+        self.keeper.figures.reads.fetch_add(1, Ordering::Relaxed);
         self.read_within(PATIENCE, shard, statement, params, decode).await
     }
 
-    /// The same, for a caller that waits for a server for at most `patience`.
+    /// The same, for a caller that waits for a server for at most `patience`; no read of a component.
     pub async fn read_within<T>(
         &self,
         patience: Duration,
@@ -79,7 +80,6 @@ impl Shared {
             all.extend(params);
             let reader = link.reader(shard);
             let began = Instant::now();
-            self.keeper.figures.reads.fetch_add(1, Ordering::Relaxed);
             let row = match timeout(READ_DEADLINE, reader.client.query_one(statement(reader), &all)).await {
                 Ok(Ok(row)) => row,
                 Ok(Err(error)) if classify::ends_connection(&error) => {
