@@ -44,9 +44,13 @@ pub trait Backend: Send + Sync {
         key: Key,
         value: Vec<u8>,
         permit: OwnedSemaphorePermit,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.set_many(ledger, vec![(key, value)], permit).await
+    }
 
-    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError>;
+    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError> {
+        self.delete_many(ledger, vec![key]).await
+    }
 
     /// All of the writes become durable together.
     async fn set_many(

@@ -85,20 +85,6 @@ impl<B: Backend> Backend for NearCached<B> {
         self.engine.get_many(keys, limit).await
     }
 
-    async fn set(
-        &self,
-        ledger: &Ledger,
-        key: Key,
-        value: Vec<u8>,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<(), StoreError> {
-        self.engine.set(ledger, key, value, permit).await
-    }
-
-    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError> {
-        self.engine.delete(ledger, key).await
-    }
-
     async fn set_many(
         &self,
         ledger: &Ledger,

@@ -15,13 +15,13 @@ const SIZE_PER_BYTE: usize = 4;
 const OVERHEAD: usize = 256;
 
 /// A value, and the bytes that it was decoded from.
-struct Entry<T> {
+struct DecodedValue<T> {
     bytes: Vec<u8>,
     value: Rc<T>,
 }
 
 /// The entries of one type, by their keys.
-struct Decoded<T>(ByteLru<String, Rc<Entry<T>>>);
+struct Decoded<T>(ByteLru<String, Rc<DecodedValue<T>>>);
 
 /// The value of these bytes of `key`, which `decode` makes unless the instance has made it before.
 pub fn get_or_decode<T: 'static>(
@@ -40,7 +40,7 @@ pub fn get_or_decode<T: 'static>(
     }
     let value = Rc::new(decode(&bytes)?);
     let size = bytes.len() * SIZE_PER_BYTE + key.len() + OVERHEAD;
-    decoded.0.put(key.to_owned(), size, Rc::new(Entry { bytes, value: value.clone() }));
+    decoded.0.put(key.to_owned(), size, Rc::new(DecodedValue { bytes, value: value.clone() }));
     Ok(value)
 }
 

@@ -54,7 +54,7 @@ impl Candidate {
 }
 
 /// What a list has.
-struct Filter<'a> {
+struct PackageFilter<'a> {
     name: &'a str,
     version: Option<&'a str>,
     /// One of [`STATUSES`].
@@ -77,7 +77,7 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     let order = checks.one_of("order_by", orders).unwrap_or("created_at");
     let is_descending = checks.one_of("sort", &["asc", "desc"]) == Some("desc");
     checks.boolean("include_versionless");
-    let filter = Filter::read(&params, &checks);
+    let filter = PackageFilter::read(&params, &checks);
     checks.finish()?;
 
     let env = &request.env;
@@ -106,12 +106,12 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     Ok(page.describe(response, &request.url, &given, total))
 }
 
-impl<'a> Filter<'a> {
+impl<'a> PackageFilter<'a> {
     fn read(params: &'a Params, checks: &Validation<'a>) -> Self {
         let package_type = checks.one_of("package_type", &TYPES);
         let status = checks.one_of("status", &STATUSES);
         let has_status = status.is_none_or(|status| [DEFAULT, DEPRECATED].contains(&status));
-        Filter {
+        PackageFilter {
             name: params.text("package_name").unwrap_or_default(),
             version: params.text("package_version"),
             status,
@@ -122,7 +122,7 @@ impl<'a> Filter<'a> {
 }
 
 /// The packages with a listed version whose names match.
-fn candidates(request: &RegistryRequest, filter: &Filter) -> Result<Vec<Candidate>, Error> {
+fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<Candidate>, Error> {
     let env = &request.env;
     let projects = scope::projects(request)?;
     if !filter.is_possible {
@@ -154,7 +154,7 @@ fn candidates(request: &RegistryRequest, filter: &Filter) -> Result<Vec<Candidat
 }
 
 /// Their versions that the filter lets through.
-fn versions(env: &Env, candidates: &[Candidate], filter: &Filter) -> Result<Vec<ListedVersion>, Error> {
+fn versions(env: &Env, candidates: &[Candidate], filter: &PackageFilter) -> Result<Vec<ListedVersion>, Error> {
     let segments = || candidates.iter().flat_map(|candidate| &candidate.package.segments);
     let bytes: u64 = match filter.status {
         Some(_) => segments().map(|segment| segment.size).sum(),

@@ -47,7 +47,7 @@ struct Found {
 /// A request for a list.
 struct ListRequest<'a> {
     params: &'a Params,
-    filter: Filter,
+    filter: MergeRequestFilter,
     page: Pagination,
     order_by: &'static str,
     is_ascending: bool,
@@ -101,7 +101,7 @@ pub fn of_all_projects(context: &RequestContext, request: &Request) -> Result<Re
 
 impl<'a> ListRequest<'a> {
     fn read(params: &'a Params, scope: Scope) -> Result<Self, Error> {
-        let filter = Filter::read(params, scope)?;
+        let filter = MergeRequestFilter::read(params, scope)?;
         let checks = Validation::new(params);
         let page = Pagination::check(&checks);
         let order_by = match checks.one_of("order_by", &["created_at", "updated_at", "title"]) {
@@ -173,7 +173,7 @@ enum Scope {
 }
 
 /// Which merge requests a list has.
-struct Filter {
+struct MergeRequestFilter {
     /// `None`: all.
     state: Option<MergeRequestState>,
     iids: Option<Vec<u64>>,
@@ -186,7 +186,7 @@ struct Filter {
     search: Option<String>,
 }
 
-impl Filter {
+impl MergeRequestFilter {
     /// Those that the parameters ask for; without a scope, the one of `default`.
     fn read(params: &Params, default: Scope) -> Result<Self, Error> {
         let text = |name: &str| params.text(name).map(str::to_owned);
@@ -197,7 +197,7 @@ impl Filter {
         checks.exclusive(&["author_id", "author_username"]);
         checks.finish()?;
         let iids = params.list("iids");
-        Ok(Filter {
+        Ok(MergeRequestFilter {
             state: state.and_then(MergeRequestState::parse),
             iids: iids.map(|iids| iids.iter().map(|iid| iid.parse().unwrap_or(0)).collect()),
             source_branch: text("source_branch"),

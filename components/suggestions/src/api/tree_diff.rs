@@ -72,11 +72,11 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
             break;
         };
         trees_left = left;
-        let mut entries: BTreeMap<Vec<u8>, [Option<Entry>; 2]> = BTreeMap::new();
+        let mut entries: BTreeMap<Vec<u8>, [Option<DiffedEntry>; 2]> = BTreeMap::new();
         for (side, tree) in [before, after].into_iter().enumerate() {
             let Some((repository, id)) = tree else { continue };
             for entry in objects::read_tree(env, repository, id)?.entries() {
-                let found = Entry { mode: mode(entry.mode()), is_tree: entry.is_tree(), id: entry.id };
+                let found = DiffedEntry { mode: mode(entry.mode()), is_tree: entry.is_tree(), id: entry.id };
                 let both = entries.entry(entry.name.to_vec()).or_default();
                 if let Some(slot) = both.get_mut(side) {
                     *slot = Some(found);
@@ -92,13 +92,13 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
                 break;
             }
             let path = format!("{folder}{}", String::from_utf8_lossy(&name));
-            let tree = |entry: &Option<Entry>| entry.as_ref().filter(|entry| entry.is_tree).map(|entry| entry.id);
+            let tree = |entry: &Option<DiffedEntry>| entry.as_ref().filter(|entry| entry.is_tree).map(|entry| entry.id);
             let below = (tree(&old), tree(&new));
             if below.0 != below.1 {
                 let stored = |side: Option<StoredTree>, id: Option<ObjectId>| Some((side?.0, id?));
                 pending.push((format!("{path}/"), stored(before, below.0), stored(after, below.1)));
             }
-            let file = |entry: Option<Entry>| {
+            let file = |entry: Option<DiffedEntry>| {
                 let entry = entry.filter(|entry| !entry.is_tree)?;
                 Some(FileVersion { path: path.clone(), mode: entry.mode, id: entry.id })
             };
@@ -114,7 +114,7 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
 }
 
 #[derive(PartialEq, Eq)]
-struct Entry {
+struct DiffedEntry {
     mode: String,
     is_tree: bool,
     id: ObjectId,

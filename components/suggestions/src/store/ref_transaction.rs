@@ -1,6 +1,6 @@
 //! Updates of several refs, all of them or none. Each ref is locked, in the order of the names; one swap decides; then
-//! the locks are replaced by the new values, or the old ones. What breaks off between is completed by whoever writes the
-//! ref next ([`super::ref_value`]).
+//! the locks are replaced by the new values, or the old ones. The next writer of
+//! the ref completes what broke off between ([`super::ref_value`]).
 
 use super::key::Key;
 use super::record::{RefLockRecord, RefRecord, TransactionRecord};

@@ -15,7 +15,7 @@ use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
 use super::tls::Tls;
 use super::url::{Server, StoreUrl};
-use super::writer::{Writer, Writers};
+use super::writer::{WriteConnection, WriteConnections};
 use super::{schema, sql};
 
 /// The key of the advisory lock of the host that does maintenance; any number that no other program uses.
@@ -37,7 +37,7 @@ pub struct Connector {
 }
 
 /// A connection for reads. Its statements are answered in their order.
-pub struct Reader {
+pub struct ReadConnection {
     pub client: Client,
     pub barrier: Statement,
     pub get: Statement,
@@ -58,9 +58,9 @@ pub struct Link {
     pub first: (Snapshot, Instant),
     /// How many connections there are.
     pub connections: usize,
-    barrier: Reader,
-    readers: Vec<Reader>,
-    writers: Writers,
+    barrier: ReadConnection,
+    readers: Vec<ReadConnection>,
+    writers: WriteConnections,
     /// Whether this host does the maintenance of the store.
     is_leader: AtomicBool,
     lost: CancellationToken,
@@ -98,14 +98,14 @@ impl Connector {
         schema::check_server(&client).await?;
         schema::prepare(&mut client).await?;
         let era = schema::era(&client).await?;
-        let barrier = Reader::new(client).await?;
+        let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
             let client = self.connect_again(server, &lost, &era).await?;
-            Ok::<_, OpenError>(Reader::new(client).await?)
+            Ok::<_, OpenError>(ReadConnection::new(client).await?)
         }));
         let writers = try_join_all((0..self.writers).map(|_| async {
             let client = self.connect_again(server, &lost, &era).await?;
-            Ok::<_, OpenError>(Writer::new(client, self.defect).await?)
+            Ok::<_, OpenError>(WriteConnection::new(client, self.defect).await?)
         }));
         let (readers, writers) = (readers.await?, writers.await?);
         let began = Instant::now();
@@ -120,7 +120,7 @@ impl Connector {
             connections: 1 + readers.len() + writers.len(),
             barrier,
             readers,
-            writers: Writers::new(writers),
+            writers: WriteConnections::new(writers),
             is_leader: AtomicBool::new(false),
             lost,
         })
@@ -160,7 +160,7 @@ impl Connector {
     }
 }
 
-impl Reader {
+impl ReadConnection {
     async fn new(client: Client) -> Result<Self, tokio_postgres::Error> {
         let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
         let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
@@ -171,18 +171,18 @@ impl Reader {
 
 impl Link {
     /// The connection of barriers.
-    pub fn barrier(&self) -> &Reader {
+    pub fn barrier(&self) -> &ReadConnection {
         &self.barrier
     }
 
     /// The connection of a shard's reads.
-    pub fn reader(&self, shard: usize) -> &Reader {
+    pub fn reader(&self, shard: usize) -> &ReadConnection {
         let index = shard.checked_rem(self.readers.len()).unwrap_or_default();
         self.readers.get(index).unwrap_or(&self.barrier)
     }
 
     /// The connections for writes.
-    pub fn writers(&self) -> &Writers {
+    pub fn writers(&self) -> &WriteConnections {
         &self.writers
     }
 

@@ -12,7 +12,7 @@ use tokio_postgres::{Error, Row, Statement};
 
 use super::classify;
 use super::keeper::{Keeper, PATIENCE, away};
-use super::link::Reader;
+use super::link::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
 use crate::store::{Key, StoreError};
@@ -49,7 +49,7 @@ impl Shared {
     pub async fn read<T>(
         &self,
         shard: usize,
-        statement: impl Fn(&Reader) -> &Statement,
+        statement: impl Fn(&ReadConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
         decode: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
@@ -62,7 +62,7 @@ impl Shared {
         &self,
         patience: Duration,
         shard: usize,
-        statement: impl Fn(&Reader) -> &Statement,
+        statement: impl Fn(&ReadConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
         decode: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<T, StoreError> {

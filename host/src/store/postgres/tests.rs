@@ -226,7 +226,7 @@ async fn connections_that_are_ended_are_made_anew_and_memory_is_not_believed_mea
     write(&*backend, "value", b"0").await;
     assert_eq!(read(&*backend, "value").await.unwrap(), b"0");
     for round in 1..=5u8 {
-        // Nobody but this statement tells the host of the change.
+        // The host learns of the change by this statement only.
         server.sql_in(
             "ended",
             &format!(

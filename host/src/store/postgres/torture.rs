@@ -3,9 +3,9 @@
 //! - *chain*: each value of a root names its own id and the one that it replaced. All acknowledged swaps
 //!   are on one path, in the order of time, and no read is older than what was acknowledged before it
 //!   began.
-//! - *values*: whoever reads a root finds the plain value that it names.
+//! - *values*: a reader of a root finds the plain value that it names.
 //! - *increments*: results are distinct, and the sum has every acknowledged one and no unsent one.
-//! - *two keys*: A is raised, then B. Whoever reads B and then A has an A that is not smaller.
+//! - *two keys*: A is raised, then B. A reader of B and then of A gets an A that is not smaller.
 //!
 //! `TORTURE_SEED` and `TORTURE_SECONDS` set the faults and the time of the run without a mutant.
 

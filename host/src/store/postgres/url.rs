@@ -136,7 +136,7 @@ fn split_tls_options(url: &str) -> Result<(String, Option<TlsMode>), OpenError> 
     Ok((rest, tls))
 }
 
-/// Whether the server is on this machine, so that nobody between can listen.
+/// Whether the server is on this machine, so that no machine between can listen.
 fn is_local(host: &Host) -> bool {
     match host {
         Host::Unix(folder) => folder.as_path() != Path::new(""),

@@ -9,7 +9,7 @@ use super::mutant::{Defect, Mutant};
 use super::sql;
 
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
-pub struct Writer {
+pub struct WriteConnection {
     pub client: Client,
     /// The process of the server, as the server numbers it.
     pub process: i32,
@@ -22,21 +22,21 @@ pub struct Writer {
 }
 
 /// Those of one link.
-pub struct Writers(Arc<Pool>);
+pub struct WriteConnections(Arc<Pool>);
 
 struct Pool {
-    idle: Mutex<Vec<Writer>>,
+    idle: Mutex<Vec<WriteConnection>>,
     permits: Arc<Semaphore>,
 }
 
 /// A connection for one write, given back when it is dropped.
 pub struct IdleWriter {
     pool: Arc<Pool>,
-    writer: Option<Writer>,
+    writer: Option<WriteConnection>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Writer {
+impl WriteConnection {
     pub async fn new(client: Client, defect: Defect) -> Result<Self, tokio_postgres::Error> {
         let process = client.query_one("select pg_backend_pid()", &[]).await?.try_get(0)?;
         let set = match defect.is(Mutant::ChangesForgotten) {
@@ -50,8 +50,8 @@ impl Writer {
     }
 }
 
-impl Writers {
-    pub fn new(writers: Vec<Writer>) -> Self {
+impl WriteConnections {
+    pub fn new(writers: Vec<WriteConnection>) -> Self {
         let permits = Arc::new(Semaphore::new(writers.len()));
         Self(Arc::new(Pool { idle: Mutex::new(writers), permits }))
     }
@@ -65,7 +65,7 @@ impl Writers {
 }
 
 impl IdleWriter {
-    pub fn get(&self) -> Option<&Writer> {
+    pub fn get(&self) -> Option<&WriteConnection> {
         self.writer.as_ref()
     }
 }

@@ -23,7 +23,7 @@ use super::late_reply::outcome_of;
 use super::link::Link;
 use super::mutant::Mutant;
 use super::shared::Shared;
-use super::writer::Writer;
+use super::writer::WriteConnection;
 use crate::store::{Key, Ledger, LedgerEntry, StoreError, StoreProblem, Swap};
 
 /// How long a write may take. A synchronous commit can wait for a slow disk or a slow standby.
@@ -285,7 +285,7 @@ impl Worker {
     /// something: the server does not wait for the disk at the end of a transaction that changed nothing.
     async fn execute_durably(
         &mut self,
-        statement: impl Fn(&Writer) -> &Statement,
+        statement: impl Fn(&WriteConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
         written: impl Fn(&Row) -> bool,
     ) -> Result<Row, StoreError> {
@@ -310,7 +310,7 @@ impl Worker {
     async fn execute(
         &self,
         link: &Arc<Link>,
-        statement: impl Fn(&Writer) -> &Statement,
+        statement: impl Fn(&WriteConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, StoreError> {
         let idle = match timeout(WRITE_DEADLINE, link.writers().idle()).await {

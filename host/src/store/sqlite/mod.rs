@@ -199,20 +199,6 @@ impl Backend for ShardBackend {
         })
     }
 
-    async fn set(
-        &self,
-        ledger: &Ledger,
-        key: Key,
-        value: Vec<u8>,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<(), StoreError> {
-        self.set_many(ledger, vec![(key, value)], permit).await
-    }
-
-    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError> {
-        self.delete_many(ledger, vec![key]).await
-    }
-
     async fn set_many(
         &self,
         ledger: &Ledger,

@@ -129,7 +129,7 @@ fn another_writer_aborts_an_undecided_transaction() {
     }
     let env = forge.env();
     assert_eq!(refs::read(&env, id(), "heads/main").unwrap().unwrap().commit, before);
-    // It holds up nobody.
+    // Its lock holds up no other push.
     assert_eq!(update_all(&env, id(), &changes("heads/main")).unwrap(), Ok(()));
     let stale = update_all(&env, id(), &changes("heads/old")).unwrap();
     assert_eq!(stale, Err(Conflict::Moved(1, Some(after))));
