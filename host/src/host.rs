@@ -91,9 +91,11 @@ impl Host {
         let mut chosen = Vec::with_capacity(components.len());
         for component in components {
             let (id, path) = (component.id.clone(), component.source.clone());
+            let unreadable = |source| LoadError::Unreadable { id: id.clone(), path: path.clone(), source };
             let wasm = match (serving.components.get(&id), &fleet) {
                 (Some(entry), Some(fleet)) => files.choose_served(&component, entry, fleet)?,
-                _ => files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?,
+                (None, Some(_)) => files.choose_source(&component)?.map_err(unreadable)?,
+                (_, None) => files.choose(&component)?.map_err(unreadable)?,
             };
             chosen.push((Arc::new(component), wasm));
         }

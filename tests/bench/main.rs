@@ -4,7 +4,7 @@
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
 //! Groups: calls, experiments, tail, registry reads, registry mix, registry publishes, registry memory,
-//! analytics, swaps, start, idle connections, slow readers, suggestions, console.
+//! analytics, swaps, start, idle connections, slow readers, suggestions, console, postgres.
 
 mod analytics;
 mod calls;
@@ -13,6 +13,7 @@ mod connections;
 mod console;
 mod hello;
 mod load;
+mod many_hosts;
 mod proxy;
 mod registry;
 mod selection;
@@ -54,6 +55,7 @@ fn main() {
     start::run(&bench);
     connections::run(&bench);
     console::run(&bench);
+    many_hosts::run(&bench);
     if bench.selection.has("suggestions", "") {
         suggestions::run();
     }

@@ -7,6 +7,7 @@ use hexad_tests::postgres::{self, Postgres};
 use hexad_tests::server::{self, Server, root};
 use serde_json::Value;
 use sha2::Digest as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -199,14 +200,34 @@ fn a_host_that_starts_serves_what_the_others_do_and_keeps_it() {
 }
 
 #[test]
+fn a_host_that_comes_to_a_store_serves_what_its_hosts_do_and_not_what_it_had_swapped_in_alone() {
+    let Some(fleet) = Fleet::start() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = server::up(&manifest(folder.path()), &data);
+    command.args(["--admin", "127.0.0.1:0", "--threads", "1"]);
+    let alone = Member { server: Server::spawn(command, &data), folder };
+    assert_eq!(alone.operator().swap("hello", &version(1)).status, 200);
+    assert_eq!(alone.serves(), 1);
+    let Member { server, folder } = alone;
+    assert_eq!(server.stop(), Some(0));
+
+    let other = fleet.host(&[]);
+    let joined = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    assert_eq!([other.serves(), joined.serves()], [0; 2]);
+    assert_eq!(joined.audit(), ["swap done", "supersede done"]);
+    assert_eq!(joined.operator().swap("hello", &version(2)).status, 200);
+    assert_eq!([other.serves(), joined.serves()], [2; 2]);
+    let rolled_back = other.operator().post("/components/hello/rollback");
+    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    assert_eq!([other.serves(), joined.serves()], [0; 2]);
+}
+
+#[test]
 fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_reason() {
     let Some(fleet) = Fleet::start() else { return };
     let list = tempfile::NamedTempFile::new().expect("a file");
-    let listed = |versions: &[u32]| {
-        let digests: Vec<String> =
-            versions.iter().map(|number| hex::encode(sha2::Sha256::digest(version(*number)))).collect();
-        std::fs::write(list.path(), digests.join("\n")).expect("a file");
-    };
+    let listed = |versions: &[u32]| std::fs::write(list.path(), digests(versions)).expect("a file");
     listed(&[0]);
     let free = fleet.host(&[]);
     let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
@@ -221,6 +242,90 @@ fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_rea
     assert_eq!(swapped.status, 200, "{}", swapped.text());
     assert_eq!([free.serves(), strict.serves()], [1; 2]);
     assert_eq!(free.audit(), ["swap refused", "swap done"]);
+}
+
+/// A list of trusted components. A host that reads it waits for the test if it is a pipe.
+struct List(tempfile::TempDir);
+
+impl List {
+    fn path(&self) -> PathBuf {
+        self.0.path().join("list")
+    }
+
+    /// Replaces it at once by a list of these versions.
+    fn set(&self, versions: &[u32]) {
+        let next = self.0.path().join("next");
+        std::fs::write(&next, digests(versions)).expect("a file");
+        std::fs::rename(next, self.path()).expect("renamed");
+    }
+
+    fn set_pipe(&self) {
+        let next = self.0.path().join("next");
+        assert!(std::process::Command::new("mkfifo").arg(&next).status().expect("mkfifo runs").success());
+        std::fs::rename(next, self.path()).expect("renamed");
+    }
+}
+
+fn digests(versions: &[u32]) -> String {
+    let digests: Vec<String> =
+        versions.iter().map(|number| hex::encode(sha2::Sha256::digest(version(*number)))).collect();
+    digests.join("\n")
+}
+
+#[test]
+fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_component() {
+    let Some(fleet) = Fleet::start() else { return };
+    let lists = [(); 2].map(|()| List(tempfile::tempdir().expect("a temporary folder")));
+    lists.iter().for_each(|list| list.set(&[0]));
+    let free = fleet.host(&[]);
+    let hosts = lists.each_ref().map(|list| fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+    lists.iter().for_each(List::set_pipe);
+    std::thread::scope(|scope| {
+        let swap = scope.spawn(|| free.operator().swap("hello", &version(1)));
+        // This returns once each host looks at its list.
+        let pipes = lists.each_ref().map(|list| std::fs::File::options().write(true).open(list.path()));
+        let [mut first, mut second] = pipes.map(|pipe| pipe.expect("a pipe"));
+        lists.iter().for_each(|list| list.set(&[0, 1]));
+        first.write_all(digests(&[0]).as_bytes()).expect("written");
+        drop(first);
+        let refused = swap.join().expect("a swap");
+        assert!(refused.status == 409 && refused.text().contains("not trusted"), "{}", refused.text());
+        // The other one refuses what nobody proposes any more.
+        second.write_all(digests(&[0]).as_bytes()).expect("written");
+    });
+    let swapped = free.operator().swap("hello", &version(1));
+    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    assert_eq!([free.serves(), hosts[0].serves(), hosts[1].serves()], [1; 3]);
+}
+
+#[test]
+fn a_deployment_that_was_killed_is_not_in_the_way_of_another_hosts() {
+    let Some(fleet) = Fleet::start() else { return };
+    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    list.set(&[0, 1]);
+    let (killed, other) = (fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+    list.set_pipe();
+    let Member { server, folder } = killed;
+    let operator = Operator::of(&server);
+    let swap = std::thread::spawn(move || operator.swap("hello", &version(1)));
+    let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
+    list.set(&[0, 1]);
+    server.kill();
+    assert!(swap.join().is_err(), "there is no answer of a host that was killed");
+    pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
+    drop(pipe);
+    let restarted = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let swapped = other.operator().swap("hello", &version(1));
+        if swapped.status == 200 {
+            break;
+        }
+        // The host that is there again has yet to take its proposal back.
+        let text = swapped.text();
+        assert!(swapped.status == 409 && text.contains("is deploying") && Instant::now() < end, "{text}");
+    }
+    assert_eq!([restarted.serves(), other.serves()], [1; 2]);
 }
 
 #[test]

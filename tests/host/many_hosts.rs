@@ -10,15 +10,19 @@ use hexad_tests::server::{self, Server};
 use serde_json::json;
 use std::path::Path;
 
-/// A host on the store at `url`.
-fn host(url: &str, data: &Path) -> Server {
+/// A host on the store at `url`, with these environment variables.
+fn host(url: &str, data: &Path, variables: &[(&str, &str)]) -> Server {
     let mut command = server::up(Path::new("spin.toml"), data);
     command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN).args(["--store", url]);
-    Server::spawn(command, data)
+    Server::spawn(command.envs(variables.iter().copied()), data)
 }
 
 /// Two hosts, and the small forge in their store. `None` if these tests are left out.
 fn two_hosts() -> Option<(Postgres, [(Server, tempfile::TempDir); 2])> {
+    two_hosts_with(&[])
+}
+
+fn two_hosts_with(variables: &[(&str, &str)]) -> Option<(Postgres, [(Server, tempfile::TempDir); 2])> {
     if !postgres::is_enabled() {
         return None;
     }
@@ -26,7 +30,7 @@ fn two_hosts() -> Option<(Postgres, [(Server, tempfile::TempDir); 2])> {
     let url = database.new_database("forge");
     let hosts = [(); 2].map(|()| {
         let data = tempfile::tempdir().expect("a temporary folder");
-        (host(&url, data.path()), data)
+        (host(&url, data.path(), variables), data)
     });
     forge::seed(&hosts[0].0);
     Some((database, hosts))
@@ -81,6 +85,22 @@ fn a_revoked_token_is_refused_by_every_host_at_once() {
         assert_eq!(revoked.expect("an answer").status(), 204);
         assert_eq!([own(second, &token), own(first, &token)], [401; 2]);
     }
+}
+
+#[test]
+fn a_rate_limit_holds_over_all_hosts() {
+    const LIMIT: usize = 7;
+    let variable = ("SPIN_VARIABLE_NAMESPACES_EXISTS_RATE_LIMIT", "7");
+    let Some((_database, hosts)) = two_hosts_with(&[variable]) else { return };
+    let agent = http::agent();
+    let statuses: Vec<u16> = (0..2 * LIMIT)
+        .map(|number| {
+            let url = format!("{}/api/v4/namespaces/acme/exists", hosts[number % 2].0.url);
+            let answer = agent.get(url).header("private-token", DEVELOPER).call().and_then(http::read);
+            answer.expect("an answer").status
+        })
+        .collect();
+    assert_eq!(statuses, [[200; LIMIT], [429; LIMIT]].concat());
 }
 
 #[test]

@@ -62,8 +62,31 @@ impl Deployments {
     /// policy is applied again, because trust may have been withdrawn since the swap.
     pub fn choose(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         let source = std::fs::read(&component.source);
-        let digest = source.as_deref().ok().map(Digest::of);
-        let choice = self.records.choose(&component.id, digest);
+        let choice = self.records.choose(&component.id, source.as_deref().ok().map(Digest::of));
+        self.open_choice(component, source, choice, "the manifest's source was changed after the swap")
+    }
+
+    /// Chooses the component that a slot starts with if the hosts of the store have never swapped it: the
+    /// manifest's source, as on each of them. What this host had swapped in before it came to the store does
+    /// not count, because the others do not serve it. The inner error is that of [`choose`](Self::choose).
+    pub fn choose_source(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
+        let source = std::fs::read(&component.source);
+        let choice = match self.records.choose(&component.id, source.as_deref().ok().map(Digest::of)) {
+            Choice::Recorded(entry) => Choice::Superseded(entry),
+            choice => choice,
+        };
+        let reason = "the hosts of the store have not swapped it, and serve what their manifests name";
+        self.open_choice(component, source, choice, reason)
+    }
+
+    /// Reads and admits what was chosen, and records for which `reason` the source supersedes what was swapped in.
+    fn open_choice(
+        &mut self,
+        component: &Component,
+        source: Result<Vec<u8>, io::Error>,
+        choice: Choice,
+        reason: &str,
+    ) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         if let Choice::Recorded(entry) = choice {
             let path = self.artifacts.path(&entry.digest);
             let wasm = self.artifacts.read(&entry.digest).map_err(|source| RecordError::Artifact {
@@ -74,14 +97,13 @@ impl Deployments {
             self.admit_at_start(&component.id, &path, &wasm, &entry.digest)?;
             return Ok(Ok(InitialComponent { wasm, origin: path }));
         }
-        let (wasm, digest) = match (source, digest) {
-            (Ok(wasm), Some(digest)) => (wasm, digest),
-            (Err(error), _) => return Ok(Err(error)),
-            (Ok(_), None) => return Ok(Err(io::ErrorKind::Other.into())),
+        let wasm = match source {
+            Ok(wasm) => wasm,
+            Err(error) => return Ok(Err(error)),
         };
+        let digest = Digest::of(&wasm);
         self.admit_at_start(&component.id, &component.source, &wasm, &digest)?;
         if let Choice::Superseded(entry) = choice {
-            let reason = "the manifest's source was changed after the swap";
             tracing::warn!(component = component.id, swapped = %entry.digest, "not serving what was swapped in: {reason}");
             let line = completed(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
             let next = Entry { digest, previous: Some(entry.digest), source: Some(digest) };

@@ -258,8 +258,8 @@ fn prune(fleet: &Fleet) {
     }
 }
 
-/// Takes a proposal back. If that fails, the next one replaces it.
-fn withdraw(fleet: &Fleet, id: &str) {
+/// Takes a proposal back. If that fails, this host's follower tries again.
+pub(super) fn withdraw(fleet: &Fleet, id: &str) {
     let withdrawn = fleet.update(|record| match &record.proposal {
         Some(proposal) if proposal.id == id => {
             record.proposal = None;

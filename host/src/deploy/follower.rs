@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
+use super::fleet_change::withdraw;
 use super::{DeployError, Deployer};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
@@ -27,6 +28,14 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// A component, by its id and digest.
 type Wanted = (String, Digest);
 
+/// A component that is being prepared.
+struct Work {
+    wanted: Wanted,
+    /// The id of the proposal that it is prepared for; `None` for what serves.
+    proposal: Option<String>,
+    thread: JoinHandle<Result<(), DeployError>>,
+}
+
 /// Owns the thread.
 pub struct Follower {
     fleet: Arc<Fleet>,
@@ -37,8 +46,8 @@ impl Follower {
     pub fn start(deployer: Arc<Deployer>, fleet: Arc<Fleet>) -> io::Result<Self> {
         let followed = fleet.clone();
         let thread = std::thread::Builder::new().name("fleet".to_owned()).spawn(move || {
-            let mut state = FollowerState { deployer, fleet: followed, work: None, failed: BTreeMap::new() };
-            state.run();
+            let (failed, refusal) = (BTreeMap::new(), None);
+            FollowerState { deployer, fleet: followed, work: None, failed, refusal }.run();
         })?;
         Ok(Self { fleet, thread })
     }
@@ -59,9 +68,12 @@ struct FollowerState {
     deployer: Arc<Deployer>,
     fleet: Arc<Fleet>,
     /// What is being prepared, on a thread of its own: reports go on meanwhile.
-    work: Option<(Wanted, JoinHandle<Result<(), DeployError>>)>,
-    /// Why a component could not be prepared, and when.
+    work: Option<Work>,
+    /// Why a component that serves could not be prepared, and when.
     failed: BTreeMap<(String, String), (String, Instant)>,
+    /// The id of the last proposal that could not be prepared, and why. Another one of the same component is
+    /// tried anew.
+    refusal: Option<(String, String)>,
 }
 
 impl FollowerState {
@@ -83,8 +95,8 @@ impl FollowerState {
                 }
             }
         }
-        if let Some((_, work)) = self.work.take() {
-            drop(work.join());
+        if let Some(work) = self.work.take() {
+            drop(work.thread.join());
         }
     }
 
@@ -122,42 +134,54 @@ impl FollowerState {
             self.fleet.followed.record_applied(number);
             self.forget_what_nobody_needs(&record);
         }
-        if let Some(proposal) = &record.proposal {
-            is_new |= self.answer(proposal, &mut wanted);
+        if let Some(proposal) = &record.proposal
+            && proposal.host == self.fleet.name
+            && self.fleet.changing.try_lock().is_ok()
+        {
+            // It is left of a deployment that was lost, and in the way of the other hosts'.
+            withdraw(&self.fleet, &proposal.id);
         }
-        self.begin_work(wanted);
+        let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
+        // What serves comes first.
+        let mut next = wanted.into_iter().find(is_due).map(|wanted| (wanted, None));
+        if let Some(proposal) = &record.proposal
+            && self.fleet.report().proposal.as_ref() != Some(&proposal.id)
+        {
+            match self.answer(proposal) {
+                Some(answer) => {
+                    is_new |= self.fleet.set_report(|report| {
+                        report.proposal = Some(proposal.id.clone());
+                        report.refusal = answer.err();
+                    });
+                }
+                None => {
+                    let wanted = (proposal.component.clone(), proposal.digest);
+                    next = next.or(Some((wanted, Some(proposal.id.clone()))));
+                }
+            }
+        }
+        if let (Some((wanted, proposal)), None) = (next, &self.work) {
+            self.begin_work(wanted, proposal);
+        }
         Ok(is_new)
     }
 
-    /// Says whether this host is prepared for a proposal. True if that is new.
-    fn answer(&mut self, proposal: &Proposal, wanted: &mut Vec<Wanted>) -> bool {
-        let Proposal { id, component, digest, .. } = proposal;
-        if self.fleet.report().proposal.as_ref() == Some(id) {
-            return false;
-        }
-        let this = (component.clone(), *digest);
-        let refusal = match self.deployer.slot(component) {
-            Err(error) => Some(error.to_string()),
-            Ok(slot) if find_generation(&self.fleet, slot, digest).is_some() => None,
-            Ok(_) => match self.failed.remove(&key(&this)) {
-                Some((reason, _)) => Some(reason),
-                None => {
-                    // What serves comes first.
-                    wanted.push(this);
-                    return false;
-                }
-            },
+    /// Whether this host is prepared for a proposal, or the reason why it refuses it. `None` if it has to
+    /// prepare the component first.
+    fn answer(&self, proposal: &Proposal) -> Option<Result<(), String>> {
+        let slot = match self.deployer.slot(&proposal.component) {
+            Ok(slot) => slot,
+            Err(error) => return Some(Err(error.to_string())),
         };
-        self.fleet.set_report(|report| {
-            report.proposal = Some(id.clone());
-            report.refusal = refusal;
-        })
+        if find_generation(&self.fleet, slot, &proposal.digest).is_some() {
+            return Some(Ok(()));
+        }
+        let (_, reason) = self.refusal.as_ref().filter(|(id, _)| *id == proposal.id)?;
+        Some(Err(reason.clone()))
     }
 
-    fn begin_work(&mut self, wanted: Vec<Wanted>) {
-        let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
-        let Some(next) = wanted.into_iter().find(is_due).filter(|_| self.work.is_none()) else { return };
-        let (deployer, fleet, (component, digest)) = (self.deployer.clone(), self.fleet.clone(), next.clone());
+    fn begin_work(&mut self, wanted: Wanted, proposal: Option<String>) {
+        let (deployer, fleet, (component, digest)) = (self.deployer.clone(), self.fleet.clone(), wanted.clone());
         let prepare = move || {
             let prepared = deployer.slot(&component).and_then(|slot| deployer.prepare(&fleet, slot, &digest));
             let prepared = prepared.map(|(settings, generation)| fleet.keep_prepared(&component, settings, generation));
@@ -165,20 +189,24 @@ impl FollowerState {
             prepared
         };
         match std::thread::Builder::new().name("prepare".to_owned()).spawn(prepare) {
-            Ok(thread) => self.work = Some((next, thread)),
+            Ok(thread) => self.work = Some(Work { wanted, proposal, thread }),
             Err(error) => tracing::error!(%error, "no thread can be started to prepare a component"),
         }
     }
 
     fn end_work(&mut self) {
-        let Some((wanted, thread)) = self.work.take_if(|(_, thread)| thread.is_finished()) else { return };
-        match thread.join() {
-            Ok(Ok(())) => drop(self.failed.remove(&key(&wanted))),
-            Ok(Err(error)) => drop(self.failed.insert(key(&wanted), (error.to_string(), Instant::now()))),
-            Err(_) => {
-                let reason = "the host failed; its log says why".to_owned();
-                self.failed.insert(key(&wanted), (reason, Instant::now()));
+        let Some(work) = self.work.take_if(|work| work.thread.is_finished()) else { return };
+        let reason = match work.thread.join() {
+            Ok(Ok(())) => {
+                self.failed.remove(&key(&work.wanted));
+                return;
             }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the host failed; its log says why".to_owned(),
+        };
+        match work.proposal {
+            Some(proposal) => self.refusal = Some((proposal, reason)),
+            None => drop(self.failed.insert(key(&work.wanted), (reason, Instant::now()))),
         }
     }
 
