@@ -5,7 +5,7 @@
 //! It fails if an answer has a status of 500 or more, if a connection breaks, or if the memory at the end is
 //! more than 1.1 times that after five minutes (or a sixth of the time, if that is less).
 
-use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
+use hexad_tests::forge::{self, ADMIN, DEVELOPER, MAINTAINER, PUBLIC};
 use hexad_tests::http::agent;
 use hexad_tests::operator::Operator;
 use hexad_tests::package::tarball;
@@ -24,6 +24,11 @@ const GROWTH: f64 = 1.1;
 /// Packages, and the bytes of a tarball.
 const PACKAGES: u64 = 20;
 const TARBALL: usize = 50_000;
+
+/// Versions that stay there besides the first ones, and issues. Older ones are unpublished or replaced: the data keeps
+/// its size, so that memory that grows is not due to it.
+const VERSIONS: u64 = 100;
+const ISSUES: u64 = 2_000;
 
 /// How often each kind of work is done beside the requests.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
@@ -89,7 +94,14 @@ fn main() {
             let (counts, url) = (&counts, &server.url);
             scope.spawn(move || send_requests(url, client as u64, counts));
         }
-        scope.spawn(|| counts.every(PUBLISH_EVERY, |number| publish(&registry, number, &counts)));
+        scope.spawn(|| {
+            counts.every(PUBLISH_EVERY, |number| {
+                publish(&registry, number, &counts);
+                if let Some(old) = number.checked_sub(VERSIONS) {
+                    unpublish(&server, old, &counts);
+                }
+            });
+        });
         scope.spawn(|| counts.every(IMPORT_EVERY, |number| import(&server, number, &counts)));
         scope.spawn(|| counts.every(SWAP_EVERY, |number| swap(&server, number, &counts)));
         scope.spawn(|| counts.every(GC_EVERY, |_| collect_garbage(&server, &counts)));
@@ -140,18 +152,40 @@ fn send_requests(url: &str, client: u64, counts: &Counts) {
     }
 }
 
+/// The package and the version that a publish makes.
+fn published(number: u64) -> (String, String) {
+    (format!("p{}", number % PACKAGES), format!("1.{}.0", 1 + number))
+}
+
 fn publish(registry: &Registry, number: u64, counts: &Counts) {
-    let (name, version) = (format!("p{}", number % PACKAGES), format!("1.{}.0", 1 + number));
+    let (name, version) = published(number);
     let answer = registry.publish(&name, &version, &tarball(&name, &version, TARBALL, number));
     counts.record("publish", answer.ok().map(|answer| answer.status));
     counts.publishes.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Removes a version as npm does: it sends the document without it.
+fn unpublish(server: &Server, number: u64, counts: &Counts) {
+    let (name, version) = published(number);
+    let url = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/{name}", server.url);
+    let maintainer = ("authorization", format!("Bearer {MAINTAINER}"));
+    let document = agent().get(&url).header(maintainer.0, &maintainer.1).call().and_then(hexad_tests::http::read);
+    let mut document: serde_json::Value =
+        serde_json::from_str(&document.expect("an answer").text()).expect("a document");
+    let removed = document["versions"].as_object_mut().and_then(|versions| versions.remove(&version));
+    assert!(removed.is_some(), "{name} has {version}");
+    let request = agent().put(format!("{url}/-rev/1")).header(maintainer.0, &maintainer.1);
+    let answer = request.content_type("application/json").send(document.to_string());
+    let status = answer.and_then(hexad_tests::http::read).ok().map(|answer| answer.status);
+    assert_eq!(status, Some(200), "{version} of {name} is unpublished");
+    counts.record("unpublish", status);
 }
 
 /// The directory again, and some issues, a part of them for the second time.
 fn import(server: &Server, number: u64, counts: &Counts) {
     let issues: String = (0..200)
         .map(|index| {
-            let id = number * 100 + index;
+            let id = (number * 100 + index) % ISSUES + 1;
             format!(
                 "{{\"kind\":\"issue\",\"id\":{id},\"iid\":{id},\"project_id\":{PUBLIC},\"author_id\":3,\
                  \"state\":\"opened\",\"title\":\"word{} of issue {id}\",\"created_at\":\"2026-01-01T00:00:00Z\"}}\n",
