@@ -174,7 +174,8 @@ fn unpublish(server: &Server, number: u64, counts: &Counts) {
         serde_json::from_str(&document.expect("an answer").text()).expect("a document");
     let removed = document["versions"].as_object_mut().and_then(|versions| versions.remove(&version));
     assert!(removed.is_some(), "{name} has {version}");
-    let request = agent().put(format!("{url}/-rev/1")).header(maintainer.0, &maintainer.1);
+    let revision = document["_rev"].as_str().expect("a revision");
+    let request = agent().put(format!("{url}/-rev/{revision}")).header(maintainer.0, &maintainer.1);
     let answer = request.content_type("application/json").send(document.to_string());
     let status = answer.and_then(hexad_tests::http::read).ok().map(|answer| answer.status);
     assert_eq!(status, Some(200), "{version} of {name} is unpublished");
