@@ -27,7 +27,7 @@ TOOLS := $(TARGET)/tools
 
 .DEFAULT_GOAL := help
 .PHONY: help run build components host fixtures check test torture failover lint audit advisories bench bench-namespaces bench-issues soak clean
-.PHONY: toolchain git postgres clients browser peers wasmtime
+.PHONY: toolchain tests git postgres clients browser peers wasmtime
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,10 +67,17 @@ check: toolchain $(if $(filter no,$(POSTGRES)),,postgres) ## The quick loop: for
 	cargo test --locked $(GUESTS) --lib --bins --tests
 	HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(HOST) --lib
 
-test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) components fixtures host ## Run every test; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
+test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) components fixtures ## Run every test; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
+	$(MAKE) --no-print-directory --jobs=2 host tests
 	cargo test --locked $(GUESTS)
 	HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(HOST)
 	HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(TESTS)
+
+# The end of the program's linking is the work of one core; the tests are compiled beside it.
+tests: toolchain
+	cargo test --locked --no-run $(GUESTS)
+	cargo test --locked --no-run $(HOST)
+	cargo test --locked --no-run $(TESTS)
 
 torture: toolchain postgres ## Hosts on one PostgreSQL under seeded faults; SEED=1 MINUTES=10
 	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test --locked $(HOST) --lib torture::whatever_happens -- --nocapture
