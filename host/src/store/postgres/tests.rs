@@ -13,6 +13,7 @@ mod server;
 mod proxy;
 
 mod busy;
+mod restored;
 
 pub use proxy::Proxy;
 pub use server::Postgres as Server;
