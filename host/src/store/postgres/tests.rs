@@ -13,6 +13,7 @@ mod server;
 mod proxy;
 
 mod busy;
+mod half_done;
 mod restored;
 
 pub use proxy::Proxy;

@@ -167,6 +167,8 @@ impl Worker {
         match outcome {
             Ok(era) => {
                 self.era = era;
+                // Others see it from now on, whether or not it can be flushed.
+                entries.iter().for_each(LedgerEntry::record_stored);
                 self.unflushed.extend(entries);
             }
             Err(error) => entries.into_iter().for_each(|entry| entry.fail(error.clone())),
@@ -261,7 +263,7 @@ impl Worker {
                 // The guest gets the error and may find out what is stored; the ledger does not fail.
                 match &outcome {
                     Ok(_) => entry.commit(),
-                    Err(_) => entry.close(),
+                    Err(error) => entry.close(error),
                 }
                 let _ = reply.send(outcome);
             }
