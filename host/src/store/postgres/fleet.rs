@@ -190,8 +190,9 @@ impl FleetStore {
     ) -> Result<T, StoreError> {
         let keeper = self.shared.keeper.clone();
         self.wait(async move {
-            let link = keeper.link(Instant::now() + PATIENCE).await?;
-            let idle = timeout(deadline, link.writers().idle()).await.ok().flatten().ok_or_else(away)?;
+            let end = Instant::now() + PATIENCE;
+            let link = keeper.link(end).await?;
+            let idle = link.writers().idle_by(end, Instant::now() + DEADLINE).await.ok_or_else(away)?;
             let writer = idle.get().ok_or_else(away)?;
             let replied = timeout(deadline, work(&writer.client)).await;
             outcome_of(&link, idle, replied)

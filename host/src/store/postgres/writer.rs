@@ -1,10 +1,14 @@
 //! The connections for writes.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Statement};
 
+use super::keeper::PATIENCE;
 use super::mutant::{Defect, Mutant};
 use super::sql;
 
@@ -27,6 +31,8 @@ pub struct WriteConnections(Arc<Pool>);
 struct Pool {
     idle: Mutex<Vec<WriteConnection>>,
     permits: Arc<Semaphore>,
+    /// How often a connection was given back.
+    returned: AtomicU64,
 }
 
 /// A connection for one write, given back when it is dropped.
@@ -53,7 +59,7 @@ impl WriteConnection {
 impl WriteConnections {
     pub fn new(writers: Vec<WriteConnection>) -> Self {
         let permits = Arc::new(Semaphore::new(writers.len()));
-        Self(Arc::new(Pool { idle: Mutex::new(writers), permits }))
+        Self(Arc::new(Pool { idle: Mutex::new(writers), permits, returned: AtomicU64::new(0) }))
     }
 
     /// Waits for an idle connection.
@@ -61,6 +67,22 @@ impl WriteConnections {
         let permit = self.0.permits.clone().acquire_owned().await.ok()?;
         let writer = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         Some(IdleWriter { pool: self.0.clone(), writer: Some(writer), _permit: permit })
+    }
+
+    /// Waits for an idle connection until `end`, and then on, at most until `latest`, as long as at least one is
+    /// given back within each [`PATIENCE`]. If none is, all of them may wait for a standby that stands still.
+    pub async fn idle_by(&self, mut end: Instant, latest: Instant) -> Option<IdleWriter> {
+        let mut idle = pin!(self.idle());
+        loop {
+            let before = self.0.returned.load(Ordering::SeqCst);
+            if let Ok(idle) = tokio::time::timeout_at(end.min(latest).into(), &mut idle).await {
+                return idle;
+            }
+            if end >= latest || self.0.returned.load(Ordering::SeqCst) == before {
+                return None;
+            }
+            end += PATIENCE;
+        }
     }
 }
 
@@ -74,6 +96,7 @@ impl Drop for IdleWriter {
     fn drop(&mut self) {
         if let Some(writer) = self.writer.take() {
             self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(writer);
+            self.pool.returned.fetch_add(1, Ordering::SeqCst);
         }
     }
 }

@@ -26,7 +26,8 @@ use super::shared::Shared;
 use super::writer::WriteConnection;
 use crate::store::{Key, Ledger, LedgerEntry, StoreError, StoreProblem, Swap};
 
-/// How long a write may take. A synchronous commit can wait for a slow disk or a slow standby.
+/// How long a write may take, and how long it may wait for a connection as long as others end. A synchronous commit
+/// can wait for a slow disk or a slow standby.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How long written values stay unflushed if no request waits for them.
@@ -153,12 +154,13 @@ impl Worker {
         let keys: Vec<&str> = pairs.keys().map(|(_, key)| &**key).collect();
         let values: Vec<&[u8]> = pairs.values().map(Vec::as_slice).collect();
         let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
-        let outcome = match self.link().await {
+        let end = Instant::now() + PATIENCE;
+        let outcome = match self.link(end).await {
             Ok(link) if self.shared.defect.is(Mutant::SwapBeforeValues) => {
                 self.set_later(link.clone(), pairs.clone());
                 Ok(link.era.clone())
             }
-            Ok(link) => self.execute(&link, |writer| &writer.set, &params).await.map(|_| link.era.clone()),
+            Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.map(|_| link.era.clone()),
             Err(error) => Err(error),
         };
         drop(permits);
@@ -272,8 +274,8 @@ impl Worker {
         }
     }
 
-    async fn link(&self) -> Result<Arc<Link>, StoreError> {
-        let link = self.shared.keeper.link(Instant::now() + PATIENCE).await?;
+    async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
+        let link = self.shared.keeper.link(end).await?;
         match self.unflushed.is_empty() || link.era == self.era {
             true => Ok(link),
             false => Err(StoreError::Unknown {
@@ -291,7 +293,8 @@ impl Worker {
         params: &[&(dyn ToSql + Sync)],
         written: impl Fn(&Row) -> bool,
     ) -> Result<Row, StoreError> {
-        let link = match self.link().await {
+        let end = Instant::now() + PATIENCE;
+        let link = match self.link(end).await {
             Ok(link) => link,
             Err(error) => {
                 // If it is known that earlier writes are lost, the request cannot go on.
@@ -301,7 +304,7 @@ impl Worker {
                 return Err(error);
             }
         };
-        let row = self.execute(&link, statement, params).await?;
+        let row = self.execute(&link, end, statement, params).await?;
         if written(&row) {
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
             self.unflushed.drain(..).for_each(LedgerEntry::commit);
@@ -309,16 +312,15 @@ impl Worker {
         Ok(row)
     }
 
+    /// Sends a statement once a connection is idle; `end` is how long the caller waits if none becomes so.
     async fn execute(
         &self,
         link: &Arc<Link>,
+        end: Instant,
         statement: impl Fn(&WriteConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, StoreError> {
-        let idle = match timeout(WRITE_DEADLINE, link.writers().idle()).await {
-            Ok(Some(idle)) => idle,
-            _ => return Err(away()),
-        };
+        let idle = link.writers().idle_by(end, Instant::now() + WRITE_DEADLINE).await.ok_or_else(away)?;
         let writer = idle.get().ok_or_else(away)?;
         let replied = timeout(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await;
         outcome_of(link, idle, replied)

@@ -1,6 +1,7 @@
 //! A server that is busy with others, or whose standby stands still.
 
 use std::pin::pin;
+use std::time::Instant;
 
 use super::*;
 
@@ -52,7 +53,11 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
     standby.signal_all("STOP");
     let create =
         async |number: u8| backend.cas(&Ledger::default(), key(&format!("stalled/{number}")), None, vec![number]).await;
-    let mut writes = pin!(futures::future::join_all((0..WRITERS + 2).map(create)));
+    let refused = async |number: u8| {
+        let began = Instant::now();
+        (create(number).await.unwrap_err(), began.elapsed())
+    };
+    let mut writes = pin!(futures::future::join_all((0..WRITERS + 2).map(refused)));
     let outcomes = loop {
         let reading = async {
             assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
@@ -63,7 +68,10 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
             () = reading => {}
         }
     };
-    let mut kinds: Vec<ErrorKind> = outcomes.into_iter().map(|outcome| outcome.unwrap_err().kind()).collect();
+    let soon: Vec<_> = outcomes.iter().filter(|(_, took)| *took < Duration::from_secs(8)).collect();
+    assert_eq!(soon.len(), 2, "those without a connection are not kept waiting: {soon:?}");
+    assert!(soon.iter().all(|(error, _)| matches!(error.kind(), ErrorKind::Unavailable(_))), "{soon:?}");
+    let mut kinds: Vec<ErrorKind> = outcomes.into_iter().map(|(error, _)| error.kind()).collect();
     let is_unknown = |kind: &ErrorKind| matches!(kind, ErrorKind::Unknown(_));
     assert_eq!(kinds.iter().filter(|kind| is_unknown(kind)).count(), usize::from(WRITERS), "{kinds:?}");
     kinds.retain(|kind| !is_unknown(kind));
@@ -83,6 +91,30 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
         assert_eq!(read(&*backend, &name).await, Some(vec![number]));
     }
     assert_eq!(host.store.status_reader()().reconnects, 0);
+}
+
+#[tokio::test]
+async fn a_write_waits_for_a_connection_for_as_long_as_others_are_given_back() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("idle"));
+    let link = host.store.present_link().unwrap();
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        busy.push(link.writers().idle().await.unwrap());
+    }
+    let began = Instant::now();
+    let (soon, latest) = (began + Duration::from_secs(1), began + Duration::from_secs(600));
+    let give_back = async {
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            drop(busy.pop());
+        }
+    };
+    let (first, second, ()) =
+        tokio::join!(link.writers().idle_by(soon, latest), link.writers().idle_by(soon, latest), give_back);
+    assert!(first.is_some() && second.is_some() && began.elapsed() >= Duration::from_secs(1));
+    // Now none is given back.
+    assert!(link.writers().idle_by(Instant::now() + Duration::from_millis(10), latest).await.is_none());
 }
 
 #[tokio::test]
