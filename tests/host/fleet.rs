@@ -321,7 +321,7 @@ fn a_deployment_that_was_killed_is_not_in_the_way_of_another_hosts() {
         if swapped.status == 200 {
             break;
         }
-        // The host that is there again has yet to take its proposal back.
+        // The process that was killed counts as live for ten seconds.
         let text = swapped.text();
         assert!(swapped.status == 409 && text.contains("is deploying") && Instant::now() < end, "{text}");
     }

@@ -37,19 +37,12 @@ impl Deployer {
             self.publish_stored(fleet, &digest)?;
         }
         let id = fleet.new_id()?;
-        let hosts = fleet.read_hosts()?;
+        // The others must know this host before they know of its proposal.
+        let hosts = fleet.exchange_reports()?;
         let proposed = fleet.update(|record| {
             check_no_canary(record, component)?;
-            if let Some(other) = &record.proposal
-                && other.host != fleet.name
-                && hosts.iter().any(|host| host.name == other.host && host.is_live())
-            {
-                let Proposal { host, component, .. } = other;
-                return Err(DeployError::Fleet(format!(
-                    "the host {host} is deploying the component `{component}`; try again when it is done"
-                )));
-            }
-            let (host, component) = (fleet.name.clone(), component.to_owned());
+            fleet.check_no_other_proposal(record, &hosts)?;
+            let (host, component) = (fleet.instance.clone(), component.to_owned());
             record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
             Ok(Vec::new())
         });
@@ -76,7 +69,7 @@ impl Deployer {
                 Ok(())
             }
             Err(error) => {
-                withdraw(fleet, &id);
+                fleet.withdraw(&id);
                 Err(error)
             }
         }
@@ -199,8 +192,8 @@ fn wait_until_prepared(fleet: &Fleet, id: &str) -> Result<(), DeployError> {
         let hosts = fleet.read_hosts()?;
         let mut is_known = false;
         let mut waited_for = Vec::new();
-        for FleetHost { name, report, .. } in hosts.iter().filter(|host| host.is_live()) {
-            is_known |= *name == fleet.name;
+        for FleetHost { instance, name, report, .. } in hosts.iter().filter(|host| host.is_live()) {
+            is_known |= *instance == fleet.instance;
             match (&report.proposal, &report.refusal) {
                 (Some(proposal), Some(refusal)) if proposal == id => {
                     return Err(DeployError::Fleet(format!(
@@ -233,7 +226,7 @@ fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
         let hosts = fleet.read_hosts()?;
         let late: Vec<&str> = hosts
             .iter()
-            .filter(|host| host.name != fleet.name && host.is_live() && host.report.revision < revision)
+            .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)
             .map(|host| &*host.name)
             .collect();
         if late.is_empty() {
@@ -258,16 +251,5 @@ fn prune(fleet: &Fleet) {
     }
 }
 
-/// Takes a proposal back. If that fails, this host's follower tries again.
-pub(super) fn withdraw(fleet: &Fleet, id: &str) {
-    let withdrawn = fleet.update(|record| match &record.proposal {
-        Some(proposal) if proposal.id == id => {
-            record.proposal = None;
-            Ok(Vec::new())
-        }
-        _ => Err(DeployError::Fleet("it was withdrawn".to_owned())),
-    });
-    if let Err(error) = withdrawn {
-        tracing::debug!(%error, "a proposal was not withdrawn");
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
-use super::fleet_change::withdraw;
 use super::{DeployError, Deployer};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
@@ -58,7 +57,7 @@ impl Follower {
         if self.thread.join().is_err() {
             tracing::error!("the thread that follows the other hosts panicked");
         }
-        if let Err(error) = self.fleet.store.leave(&self.fleet.name) {
+        if let Err(error) = self.fleet.store.leave(&self.fleet.instance) {
             tracing::debug!(%error, "the other hosts do not know that this one has stopped");
         }
     }
@@ -133,13 +132,6 @@ impl FollowerState {
         if is_applied {
             self.fleet.followed.record_applied(number);
             self.forget_what_nobody_needs(&record);
-        }
-        if let Some(proposal) = &record.proposal
-            && proposal.host == self.fleet.name
-            && self.fleet.changing.try_lock().is_ok()
-        {
-            // It is left of a deployment that was lost, and in the way of the other hosts'.
-            withdraw(&self.fleet, &proposal.id);
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
         // What serves comes first.

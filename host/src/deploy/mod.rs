@@ -30,6 +30,7 @@ mod fleet_change;
 mod fleet_update;
 mod follower;
 mod policy;
+mod proposal;
 mod record;
 mod reload;
 mod reload_record;

@@ -60,7 +60,8 @@ pub struct Serving {
 /// A host that was there within the last day.
 #[derive(Clone, Debug)]
 pub struct HostRow {
-    pub name: String,
+    /// The key, which is the column `name`: earlier builds have the host's name there.
+    pub instance: String,
     /// How long ago it reported, by the server's clock.
     pub age: Duration,
     pub report: String,
@@ -118,18 +119,18 @@ impl FleetStore {
         })
     }
 
-    pub fn report(&self, name: &str, report: &str) -> Result<(), StoreError> {
-        let (name, report) = (name.to_owned(), report.to_owned());
+    pub fn report(&self, instance: &str, report: &str) -> Result<(), StoreError> {
+        let (instance, report) = (instance.to_owned(), report.to_owned());
         self.run(DEADLINE, move |client| {
-            Box::pin(async move { client.query_one(REPORT, &[&name, &report]).await.map(drop) })
+            Box::pin(async move { client.query_one(REPORT, &[&instance, &report]).await.map(drop) })
         })
     }
 
     /// Says that the host has stopped.
-    pub fn leave(&self, name: &str) -> Result<(), StoreError> {
-        let name = name.to_owned();
+    pub fn leave(&self, instance: &str) -> Result<(), StoreError> {
+        let instance = instance.to_owned();
         self.run(DEADLINE, move |client| {
-            Box::pin(async move { client.execute("delete from hexad.host where name = $1", &[&name]).await.map(drop) })
+            Box::pin(async move { client.execute("delete from hexad.host where name = $1", &[&instance]).await.map(drop) })
         })
     }
 
@@ -140,7 +141,7 @@ impl FleetStore {
                 let host = |row: &Row| {
                     let age: f64 = row.try_get(1)?;
                     let age = Duration::try_from_secs_f64(age).unwrap_or_default();
-                    Ok(HostRow { name: row.try_get(0)?, age, report: row.try_get(2)? })
+                    Ok(HostRow { instance: row.try_get(0)?, age, report: row.try_get(2)? })
                 };
                 rows.iter().map(host).collect()
             })

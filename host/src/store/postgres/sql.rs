@@ -129,7 +129,7 @@ pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
 /// not, nor is one that changed no row, so that this writes a message.
 pub const FLUSH: &str = "select pg_logical_emit_message(true, 'hexad', ''::text)::text";
 
-/// Removes what no host looks back to any more, and says up to where. Nothing is lost with it, so that it
+/// Removes what no host looks back to any more, and says up to where; and hosts that have been gone for long. Nothing is lost with it, so that it
 /// waits neither for the disk nor for a standby.
 pub const PRUNE: &str = "
     with old as (
@@ -138,6 +138,8 @@ pub const PRUNE: &str = "
         select xid from old order by xid desc limit 1
     ), noted as (
         update hexad.horizon set pruned = greatest(horizon.pruned, last.xid) from last
+    ), gone as (
+        delete from hexad.host where seen < now() - interval '1 day'
     )
     select set_config('synchronous_commit', 'off', true)";
 
