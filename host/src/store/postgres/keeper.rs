@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_util::sync::DropGuard;
 
 use super::classify;
 use super::late_reply::outcome_of;
@@ -102,6 +104,11 @@ impl Keeper {
     /// The present link, if there is one now.
     pub fn present_link(&self) -> Option<Arc<Link>> {
         self.link.borrow().clone().filter(|link| !link.is_lost())
+    }
+
+    /// See [`Connector::connect_beside`].
+    pub async fn connect_beside(&self, link: &Link) -> Result<(Client, DropGuard), OpenError> {
+        self.connector.connect_beside(link).await
     }
 
     /// Returns once a barrier is over that began after this call.
@@ -230,7 +237,7 @@ impl Keeper {
     async fn keep_house(&self) {
         loop {
             if let Some(link) = self.present_link()
-                && let Some(idle) = link.writers().idle().await
+                && let Some(idle) = link.aside().idle().await
                 && let Some(writer) = idle.get()
             {
                 let work = async {

@@ -59,6 +59,19 @@ pub static LIST: LazyLock<String> = LazyLock::new(|| {
 pub static SERVING: LazyLock<String> =
     LazyLock::new(|| format!("select {BARRIER_COLUMNS}, revision, record from hexad.serving"));
 
+/// The hosts that were there within the last day: their keys, ages in seconds, and reports.
+pub static HOSTS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "select {BARRIER_COLUMNS}, known.names, known.ages, known.reports from (
+            select coalesce(array_agg(name order by name), array[]::text[]) as names,
+                   coalesce(array_agg(extract(epoch from clock_timestamp() - seen)::float8 order by name),
+                            array[]::float8[]) as ages,
+                   coalesce(array_agg(report order by name), array[]::text[]) as reports
+            from hexad.host where seen > now() - interval '1 day'
+        ) known"
+    )
+});
+
 /// Keys are locked in their order, so that two such statements do not wait for each other.
 pub const SET: &str = "
     with input as (

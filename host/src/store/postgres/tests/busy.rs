@@ -156,3 +156,35 @@ async fn what_the_hosts_serve_is_read_while_all_connections_for_writes_are_busy(
     // A host that has read it knows of the change.
     assert!(!clock.clock().is_unchanged_since(before, slot));
 }
+
+#[tokio::test]
+async fn hosts_report_and_fetch_components_while_a_standby_stands_still_and_all_connections_for_writes_are_busy() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("reports"));
+    let standby = server.start_standby();
+    let (fleet, link) = (host.store.fleet(), host.store.present_link().unwrap());
+    let publishing = fleet.clone();
+    let published = move || publishing.put_component("digest", vec![1; 5 << 20], None).unwrap();
+    tokio::task::spawn_blocking(published).await.unwrap();
+    standby.signal_all("STOP");
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        busy.push(link.writers().idle().await.unwrap());
+    }
+    let reporting = move || {
+        let began = Instant::now();
+        fleet.report("one", "{}").unwrap();
+        fleet.report("two", "{\"version\":\"2\"}").unwrap();
+        let hosts = fleet.hosts().unwrap();
+        let names: Vec<&str> = hosts.iter().map(|host| &*host.instance).collect();
+        assert_eq!(names, ["one", "two"]);
+        assert!(hosts[1].report.contains("version") && hosts[1].age < Duration::from_secs(60));
+        fleet.leave("one").unwrap();
+        assert_eq!(fleet.hosts().unwrap().len(), 1);
+        assert_eq!(fleet.component("digest").unwrap().unwrap().0.len(), 5 << 20);
+        assert!(fleet.component("another").unwrap().is_none());
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    };
+    tokio::task::spawn_blocking(reporting).await.unwrap();
+    standby.signal_all("CONT");
+}
