@@ -1,6 +1,8 @@
 //! What the hosts of one PostgreSQL serve: swaps, rollbacks and canaries on all of them.
 //! `make test POSTGRES=no` leaves these out.
 
+mod outages;
+
 use hexad_tests::http;
 use hexad_tests::operator::Operator;
 use hexad_tests::postgres::{self, Postgres};
@@ -66,8 +68,12 @@ impl Fleet {
     }
 
     fn host_in(&self, folder: &Path, options: &[&str]) -> Server {
+        self.host_of(&manifest(folder), folder, options)
+    }
+
+    fn host_of(&self, manifest: &Path, folder: &Path, options: &[&str]) -> Server {
         let data = folder.join("data");
-        let mut command = server::up(&manifest(folder), &data);
+        let mut command = server::up(manifest, &data);
         command.args(["--store", &self.url, "--admin", "127.0.0.1:0", "--threads", "1"]).args(options);
         Server::spawn(command, &data)
     }

@@ -189,7 +189,13 @@ fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), Deploy
 fn wait_until_prepared(fleet: &Fleet, id: &str) -> Result<(), DeployError> {
     let end = Instant::now() + PREPARE_TIMEOUT;
     loop {
-        let hosts = fleet.read_hosts()?;
+        let hosts = match fleet.read_hosts() {
+            Err(error) if error.is_passing() && Instant::now() < end => {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            hosts => hosts?,
+        };
         let mut is_known = false;
         let mut waited_for = Vec::new();
         for FleetHost { instance, name, report, .. } in hosts.iter().filter(|host| host.is_live()) {

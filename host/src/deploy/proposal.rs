@@ -2,11 +2,19 @@
 
 use super::DeployError;
 use super::fleet::{Fleet, FleetHost, Proposal, ServingRecord};
+use crate::store::ErrorKind;
 
 /// The host that pursues a proposal. Without one, any host may replace it.
 fn pursuer<'a>(proposal: &Proposal, hosts: &'a [FleetHost]) -> Option<&'a FleetHost> {
     let mut live = hosts.iter().filter(|host| host.is_live());
     live.find(|host| host.instance == proposal.host && host.report.given_up.as_ref() != Some(&proposal.id))
+}
+
+impl DeployError {
+    /// Whether the store could not be asked: no reason to refuse a component.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind() != ErrorKind::Fault)
+    }
 }
 
 impl Fleet {

@@ -188,3 +188,22 @@ async fn hosts_report_and_fetch_components_while_a_standby_stands_still_and_all_
     tokio::task::spawn_blocking(reporting).await.unwrap();
     standby.signal_all("CONT");
 }
+
+#[tokio::test]
+async fn a_component_whose_connection_is_ended_can_be_asked_for_again() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("ended");
+    let host = Host::open(&url);
+    let fleet = host.store.fleet();
+    let control = connect(&url).await;
+    control.batch_execute("begin; lock table hexad.component;").await.unwrap();
+    let fetching = fleet.clone();
+    let fetched = tokio::task::spawn_blocking(move || fetching.component("digest"));
+    let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity where wait_event_type = 'Lock';";
+    while server.sql(end).trim() == "0" {}
+    let error = fetched.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
+    control.batch_execute("commit").await.unwrap();
+    assert_eq!(host.store.status_reader()().reconnects, 0, "the others stay");
+    assert!(tokio::task::spawn_blocking(move || fleet.component("digest")).await.unwrap().unwrap().is_none());
+}
