@@ -1,6 +1,7 @@
 //! What the hosts of one PostgreSQL serve: swaps, rollbacks and canaries on all of them.
 //! `make test POSTGRES=no` leaves these out.
 
+mod copied;
 mod outages;
 
 use hexad_tests::http;

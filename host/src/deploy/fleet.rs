@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::DeployError;
+use super::{DeployError, store_copy};
 use super::audit::Action;
 use super::policy::Signature;
 use crate::component::{CanaryPolicy, Generation, Settings};
 use crate::digest::Digest;
 use crate::random;
 use crate::store::postgres::{FleetStore, HostRow};
-use crate::store::{FollowedKey, StoreError};
+use crate::store::FollowedKey;
 
 /// A host that has not reported for so long is not waited for. It looks at what serves before it serves.
 pub const LIVE: Duration = Duration::from_secs(10);
@@ -244,24 +244,12 @@ impl Fleet {
 
     /// Gives a component to all hosts.
     pub fn publish(&self, digest: &Digest, wasm: Vec<u8>, signature: Option<&Signature>) -> Result<(), DeployError> {
-        let signature = signature.map(|signature| signature.as_bytes().to_vec());
-        self.store.put_component(&digest.to_string(), wasm, signature).map_err(DeployError::Store)
+        store_copy::publish(&self.store, digest, wasm, signature)
     }
 
     /// Reads a component that a host has given to all.
     pub fn fetch(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
-        let damaged = |reason: &str| {
-            let reason = format!("the component {digest} in the store {reason}; swap in a component anew");
-            DeployError::Store(StoreError::Engine(reason.into()))
-        };
-        let found = self.store.component(&digest.to_string()).map_err(DeployError::Store)?;
-        let (wasm, signature) = found.ok_or_else(|| damaged("is not there"))?;
-        if Digest::of(&wasm) != *digest {
-            return Err(damaged("has other bytes than its digest says"));
-        }
-        let signature =
-            signature.map(|bytes| Signature::from_bytes(&bytes).ok_or_else(|| damaged("has no usable signature")));
-        Ok((wasm, signature.transpose()?))
+        store_copy::fetch(&self.store, digest)
     }
 
     pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, generation: Arc<Generation>) {

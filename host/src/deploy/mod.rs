@@ -18,7 +18,8 @@
 //! log of all hosts ([`fleet`]). A swap has every live host prepare the component, and one compare-and-swap
 //! of the record makes all serve it ([`fleet_change`], [`follower`]). The files above are copies then.
 //!
-//! A backup of the store has the record and the components that it names ([`transfer`]).
+//! A backup of the store has the record and the components that it names ([`transfer`]), and so has a copy
+//! ([`store_copy`]).
 
 mod artifacts;
 mod audit;
@@ -34,6 +35,7 @@ mod proposal;
 mod record;
 mod reload;
 mod reload_record;
+mod store_copy;
 mod supervisor;
 mod transfer;
 mod trial;
@@ -55,6 +57,7 @@ pub use follower::Follower;
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
 pub use reload::ReloadError;
 pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
+pub use store_copy::Place;
 pub use supervisor::Supervisor;
 pub use transfer::{read_deployed, restore_deployed};
 
