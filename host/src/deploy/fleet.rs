@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeployError, store_copy};
 use super::audit::Action;
 use super::policy::Signature;
+use super::{DeployError, store_copy};
 use crate::component::{CanaryPolicy, Generation, Settings};
 use crate::digest::Digest;
 use crate::random;
-use crate::store::postgres::{FleetStore, HostRow};
 use crate::store::FollowedKey;
+use crate::store::postgres::{FleetStore, HostRow};
 
 /// A host that has not reported for so long is not waited for. It looks at what serves before it serves.
 pub const LIVE: Duration = Duration::from_secs(10);

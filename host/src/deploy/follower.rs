@@ -229,9 +229,8 @@ impl FollowerState {
     /// Tells the other hosts that a canary failed, if they could not be told when it did. On a thread of its own:
     /// reads and reports go on while the store takes no writes.
     fn end_failed_canary(&mut self, component: &str, digest: Digest) {
-        let is_due = |(thread, began): &(JoinHandle<()>, Instant)| {
-            thread.is_finished() && began.elapsed() >= RETRY_AFTER
-        };
+        let is_due =
+            |(thread, began): &(JoinHandle<()>, Instant)| thread.is_finished() && began.elapsed() >= RETRY_AFTER;
         if !self.canary_end.as_ref().is_none_or(is_due) {
             return;
         }

@@ -91,7 +91,8 @@ impl Place<'_> {
             }
             Self::Fleet(store) => {
                 let (_, record) = decode(&store.read().map_err(DeployError::Store)?)?;
-                let entry = |entry: ServingEntry| Entry { digest: entry.digest, previous: entry.previous, source: None };
+                let entry =
+                    |entry: ServingEntry| Entry { digest: entry.digest, previous: entry.previous, source: None };
                 record.components.into_iter().map(|(component, served)| (component, entry(served))).collect()
             }
         })
@@ -185,7 +186,10 @@ mod tests {
         assert!(!source.is_empty().unwrap() && fleet.is_empty().unwrap() && returned.is_empty().unwrap());
         assert_eq!(source.copy_to(&fleet).unwrap(), 2);
         let (revision, record) = decode(&host.store.fleet().read().unwrap()).unwrap();
-        assert_eq!((revision, record.components["admin"].digest, record.components["admin"].previous), (1, new, Some(old)));
+        assert_eq!(
+            (revision, record.components["admin"].digest, record.components["admin"].previous),
+            (1, new, Some(old))
+        );
         assert_eq!(record.components["hello"].previous, None, "it is not there");
         let lines = server.sql_in("copied", "select entry::json->>'component' from hexad.audit order by id;");
         assert_eq!(lines, "admin\nhello\n");

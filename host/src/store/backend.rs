@@ -86,6 +86,10 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Binds what a request reads to what it writes. Called before each read: if the engine loses afterwards what the
+    /// request may have seen, it refuses the request's writes.
+    fn bind_reads(&self, _ledger: &Ledger) {}
+
     /// Whether a read takes so long that it pays to fetch what a request is likely to read.
     fn prefetches(&self) -> bool {
         false

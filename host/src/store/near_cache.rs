@@ -120,6 +120,10 @@ impl<B: Backend> Backend for NearCached<B> {
         self.engine.catch_up()
     }
 
+    fn bind_reads(&self, ledger: &Ledger) {
+        self.engine.bind_reads(ledger);
+    }
+
     fn prefetches(&self) -> bool {
         self.engine.prefetches()
     }

@@ -18,9 +18,9 @@ impl Clones {
         let server = start(&[])?;
         let url = server.new_database("fleet");
         let hosts = [(); 2].map(|()| Host::open(&url));
-        let fleets = hosts.each_ref().map(|host| {
-            Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml")).unwrap()
-        });
+        let fleets = hosts
+            .each_ref()
+            .map(|host| Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml")).unwrap());
         Some(Self { fleets, _hosts: hosts, server })
     }
 }
@@ -66,7 +66,7 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
     // One of them stops, and the other one stays.
     second.store.leave(&second.instance).unwrap();
     let left: Vec<String> = first.read_hosts().unwrap().into_iter().map(|host| host.instance).collect();
-    assert_eq!(left, [first.instance.clone()]);
+    assert_eq!(left, std::slice::from_ref(&first.instance));
 }
 
 #[test]

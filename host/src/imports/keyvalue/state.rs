@@ -89,6 +89,10 @@ impl KeyValue {
         }
     }
 
+    fn bind_reads(&self) {
+        self.backend.bind_reads(self.scope.ledger());
+    }
+
     /// Records that the request does more than read keys.
     pub(super) fn mark_uncacheable(&self) {
         if let Some(read_set) = &self.read_set {
@@ -105,6 +109,7 @@ impl KeyValue {
 
     /// Makes the next committed read of `key` no older than what the request has written and seen.
     pub(super) async fn settle_before_read(&mut self, key: &Key) -> Result<(), StoreError> {
+        self.bind_reads();
         match self.saw_uncommitted || self.unsettled_keys.contains(key) {
             true => self.settle().await,
             false => Ok(()),
@@ -112,6 +117,7 @@ impl KeyValue {
     }
 
     pub(super) async fn settle_before_list(&mut self) -> Result<(), StoreError> {
+        self.bind_reads();
         match self.saw_uncommitted || !self.unsettled_keys.is_empty() {
             true => self.settle().await,
             false => Ok(()),
@@ -134,10 +140,12 @@ impl KeyValue {
 
     /// What a committed read of `key` must wait for. For calls that do not hold the instance.
     pub(super) fn wait_before_read(&self, key: &Key) -> Option<DurabilityWait> {
+        self.bind_reads();
         (self.saw_uncommitted || self.unsettled_keys.contains(key)).then(|| self.durability_wait())
     }
 
     pub(super) fn wait_before_list(&self) -> Option<DurabilityWait> {
+        self.bind_reads();
         (self.saw_uncommitted || !self.unsettled_keys.is_empty()).then(|| self.durability_wait())
     }
 

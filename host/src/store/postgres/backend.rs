@@ -93,6 +93,10 @@ impl Backend for ShardBackend {
         }
     }
 
+    fn bind_reads(&self, ledger: &Ledger) {
+        WriteQueue::bind(&self.shared, ledger);
+    }
+
     fn prefetches(&self) -> bool {
         true
     }

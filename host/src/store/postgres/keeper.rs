@@ -48,6 +48,8 @@ pub struct Keeper {
     pub memory: Memory,
     pub health: Arc<StoreHealth>,
     link: watch::Sender<Option<Arc<Link>>>,
+    /// The era of the last link.
+    era: Mutex<Arc<str>>,
     /// The requests that wait for a barrier which has not begun.
     waiting: Mutex<Vec<BarrierReply>>,
     wake: Notify,
@@ -77,6 +79,7 @@ impl Keeper {
             defect,
             health,
             link: watch::Sender::new(None),
+            era: Mutex::new(link.era.clone()),
             waiting: Mutex::default(),
             wake: Notify::new(),
             figures: Figures::default(),
@@ -127,6 +130,12 @@ impl Keeper {
         self.present_link().is_some_and(|link| link.is_leader())
     }
 
+    /// The era of the last link. A request that reads over a later one can only be bound to an earlier era than it
+    /// reads in.
+    pub fn era(&self) -> Arc<str> {
+        self.era.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The URL, for people.
     pub fn name(&self) -> &str {
         self.connector.name()
@@ -136,6 +145,8 @@ impl Keeper {
         let (snapshot, began) = link.first.clone();
         // Before anybody can read over it.
         self.memory.begin(link.number, snapshot, began);
+        // A request that finds this era finds nothing in memory of the one before.
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = link.era.clone();
         self.link.send_replace(Some(Arc::new(link)));
     }
 

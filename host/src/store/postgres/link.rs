@@ -2,6 +2,7 @@
 //! that reads, writes and barriers never reach different servers.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,7 @@ pub struct Link {
     pub number: u64,
     pub server: String,
     /// Changes whenever the server may have lost transactions that were committed asynchronously.
-    pub era: String,
+    pub era: Arc<str>,
     /// The first snapshot, and when its statement was sent.
     pub first: (Snapshot, Instant),
     /// How many connections there are.
@@ -118,7 +119,7 @@ impl Connector {
         Ok(Link {
             number,
             server: server.name.clone(),
-            era,
+            era: Arc::from(era),
             first: (observed.into_snapshot(), began),
             connections: 2 + readers.len() + writers.len(),
             barrier,

@@ -4,11 +4,12 @@
 //! A plain value (`set`) is committed asynchronously: no root names it yet. What must be durable (a swap,
 //! an increment, a deletion) is committed synchronously, and with it everything before it, because the
 //! server's log is sequential. That holds as long as the server is in the same *era*: after a crash or
-//! a failover it may have lost asynchronous commits, and then the request fails instead.
+//! a failover it may have lost asynchronous commits, and then the request fails instead. They may be another
+//! request's, which this one has only read: a request writes in the era only in which it began to read.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -48,21 +49,30 @@ pub enum WriteOperation {
 type Queued = (WriteOperation, LedgerEntry);
 
 /// The writes of one request that wait. It is a part of the request's ledger.
-pub struct WriteQueue(UnboundedSender<Queued>);
+pub struct WriteQueue {
+    /// The era in which the request began.
+    era: Arc<str>,
+    sender: OnceLock<UnboundedSender<Queued>>,
+}
 
 impl WriteQueue {
+    /// Binds the request to the present era, unless it is bound.
+    pub fn bind<'a>(shared: &Shared, ledger: &'a Ledger) -> Option<&'a Self> {
+        ledger.engine_state(|| Self { era: shared.keeper.era(), sender: OnceLock::new() })
+    }
+
     /// Queues an operation behind the others of its request.
     pub fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
         ledger.check()?;
-        let queue = ledger.engine_state(|| {
+        let queue = Self::bind(shared, ledger).ok_or_else(StoreError::writer_stopped)?;
+        let sender = queue.sender.get_or_init(|| {
             let (sender, operations) = unbounded_channel();
-            let worker =
-                Worker { shared: shared.clone(), operations, next: None, unflushed: Vec::new(), era: String::new() };
+            let (shared, era) = (shared.clone(), queue.era.clone());
+            let worker = Worker { shared: shared.clone(), operations, next: None, unflushed: Vec::new(), era };
             shared.spawn(worker.run());
-            Self(sender)
+            sender
         });
-        let queue = queue.ok_or_else(StoreError::writer_stopped)?;
-        queue.0.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
+        sender.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
     }
 }
 
@@ -72,9 +82,10 @@ struct Worker {
     operations: UnboundedReceiver<Queued>,
     /// Taken from the queue, and not part of the last batch.
     next: Option<Queued>,
-    /// Writes that were committed asynchronously, and the era of their server.
+    /// Writes that were committed asynchronously.
     unflushed: Vec<LedgerEntry>,
-    era: String,
+    /// The era in which the request began.
+    era: Arc<str>,
 }
 
 /// What a statement that must be durable did.
@@ -158,17 +169,16 @@ impl Worker {
         let outcome = match self.link(end).await {
             Ok(link) if self.shared.defect.is(Mutant::SwapBeforeValues) => {
                 self.set_later(link.clone(), pairs.clone());
-                Ok(link.era.clone())
+                Ok(())
             }
-            Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.map(|_| link.era.clone()),
+            Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.map(drop),
             Err(error) => Err(error),
         };
         drop(permits);
         let changed: Vec<Key> = pairs.into_keys().map(|(store, key)| Key { store, key }).collect();
         self.shared.keeper.memory.record_own_changes(&changed);
         match outcome {
-            Ok(era) => {
-                self.era = era;
+            Ok(()) => {
                 // Others see it from now on, whether or not it can be flushed.
                 entries.iter().for_each(LedgerEntry::record_stored);
                 self.unflushed.extend(entries);
@@ -276,13 +286,15 @@ impl Worker {
 
     async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
         let link = self.shared.keeper.link(end).await?;
-        match self.unflushed.is_empty() || link.era == self.era {
-            true => Ok(link),
-            false => Err(StoreError::Unknown {
-                problem: StoreProblem::Unavailable,
-                reason: Arc::from("PostgreSQL was restarted before it had flushed a write of this request"),
-            }),
+        if link.era == self.era {
+            return Ok(link);
         }
+        let problem = StoreProblem::Unavailable;
+        let reason = Arc::from("PostgreSQL was restarted, and may have lost what this request has read or written");
+        Err(match self.unflushed.is_empty() {
+            true => StoreError::Unavailable { problem, reason },
+            false => StoreError::Unknown { problem, reason },
+        })
     }
 
     /// Sends a statement that commits synchronously, after which all writes before it are durable if it has `written`
