@@ -199,9 +199,24 @@ impl Keeper {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// It is repeated if its link is lost, as reads are, for as long as a request waits for a server.
     async fn pass_barrier(&self) -> Result<(), StoreError> {
-        let link = self.link(Instant::now() + PATIENCE).await?;
-        let base = self.memory.base(link.number).ok_or_else(away)?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let link = self.link(end).await?;
+            match self.pass_barrier_over(&link).await {
+                Ok(true) => return Ok(()),
+                Ok(false) if Instant::now() < end => tokio::task::yield_now().await,
+                Ok(false) => return Err(away()),
+                Err(error) if !link.is_lost() || Instant::now() >= end => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// False if another link takes over.
+    async fn pass_barrier_over(&self, link: &Link) -> Result<bool, StoreError> {
+        let Some(base) = self.memory.base(link.number) else { return Ok(false) };
         let reader = link.barrier();
         let began = Instant::now();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&&*base.text];
@@ -222,10 +237,7 @@ impl Keeper {
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.figures.round_trip.store(micros, Ordering::Relaxed);
         self.figures.barriers.fetch_add(1, Ordering::Relaxed);
-        match self.memory.observe(link.number, &base, observed, began) {
-            true => Ok(()),
-            false => Err(away()),
-        }
+        Ok(self.memory.observe(link.number, &base, observed, began))
     }
 
     async fn watch_health(&self) {

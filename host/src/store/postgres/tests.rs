@@ -14,6 +14,7 @@ mod proxy;
 
 mod busy;
 mod half_done;
+mod reconnect;
 mod restored;
 
 pub use proxy::Proxy;
