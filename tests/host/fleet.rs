@@ -3,6 +3,7 @@
 
 mod copied;
 mod outages;
+mod without;
 
 use hexad_tests::http;
 use hexad_tests::operator::Operator;

@@ -119,6 +119,8 @@ pub struct FleetChange<'a> {
     pub canary: Option<&'a CanaryPolicy>,
     /// The reason for trusting the component, if there is a policy.
     pub trust: Option<&'a str>,
+    /// The hosts that are left out, by name or instance.
+    pub without: &'a [String],
 }
 
 /// A checked generation, and the settings that it was made with.

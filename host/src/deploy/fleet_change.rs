@@ -39,6 +39,7 @@ impl Deployer {
         let id = fleet.new_id()?;
         // The others must know this host before they know of its proposal.
         let hosts = fleet.exchange_reports()?;
+        fleet.check_known(change.without, &hosts)?;
         let proposed = fleet.update(|record| {
             check_no_canary(record, component)?;
             fleet.check_no_other_proposal(record, &hosts)?;
@@ -46,7 +47,7 @@ impl Deployer {
             record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
             Ok(Vec::new())
         });
-        let moved = proposed.and_then(|_| wait_until_prepared(fleet, &id)).and_then(|()| {
+        let moved = proposed.and_then(|_| wait_until_prepared(fleet, &id, change.without)).and_then(|()| {
             fleet.update(|record| {
                 if record.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
                     let reason = "another host deploys now; look at `hexad status`, and try again";
@@ -56,7 +57,8 @@ impl Deployer {
                 record.proposal = None;
                 let present = record.components.get(component).map_or(current, |entry| entry.digest);
                 let line = completed(change.by, change.action, component, digest, Some(present));
-                let line = AuditEntry { trust: change.trust, ..line }.to_json();
+                let left_out = (!change.without.is_empty()).then(|| format!("without {}", change.without.join(", ")));
+                let line = AuditEntry { trust: change.trust, reason: left_out.as_deref(), ..line }.to_json();
                 let entry = change.entry(record.components.get(component), present, digest);
                 record.components.insert(component.to_owned(), entry);
                 Ok(vec![line])
@@ -166,7 +168,7 @@ impl Deployer {
         let previous = entry.previous.ok_or_else(none)?;
         let prepared = self.prepare(fleet, slot, &previous)?;
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
-        let change = FleetChange { by, action: Action::Rollback, canary: None, trust: trust.as_deref() };
+        let change = FleetChange { by, action: Action::Rollback, canary: None, trust: trust.as_deref(), without: &[] };
         self.deploy_to_fleet(fleet, slot, prepared, &change)?;
         Ok(self.fleet_report(slot, started))
     }
@@ -185,8 +187,8 @@ fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), Deploy
     }
 }
 
-/// Waits until every live host has prepared the proposal.
-fn wait_until_prepared(fleet: &Fleet, id: &str) -> Result<(), DeployError> {
+/// Waits until every live host has prepared the proposal, except those that are left out.
+fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + PREPARE_TIMEOUT;
     loop {
         let hosts = match fleet.read_hosts() {
@@ -198,12 +200,13 @@ fn wait_until_prepared(fleet: &Fleet, id: &str) -> Result<(), DeployError> {
         };
         let mut is_known = false;
         let mut waited_for = Vec::new();
-        for FleetHost { instance, name, report, .. } in hosts.iter().filter(|host| host.is_live()) {
+        let asked = hosts.iter().filter(|host| host.is_live() && !fleet.leaves_out(without, host));
+        for FleetHost { instance, name, report, .. } in asked {
             is_known |= *instance == fleet.instance;
             match (&report.proposal, &report.refusal) {
                 (Some(proposal), Some(refusal)) if proposal == id => {
                     return Err(DeployError::Fleet(format!(
-                        "the host {name} refuses it: {refusal}; correct that, or stop that host and try again"
+                        "the host {name} refuses it: {refusal}; correct that, or leave that host out (`hexad swap --without`)"
                     )));
                 }
                 (Some(proposal), None) if proposal == id => {}
@@ -233,6 +236,8 @@ fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
         let late: Vec<&str> = hosts
             .iter()
             .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)
+            // It is known that these do not.
+            .filter(|host| host.report.problem.is_none())
             .map(|host| &*host.name)
             .collect();
         if late.is_empty() {

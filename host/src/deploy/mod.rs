@@ -76,6 +76,8 @@ pub struct SwapRequest {
     pub by: String,
     /// The policy of a canary, if only some callers get the component at first.
     pub canary: Option<CanaryPolicy>,
+    /// Hosts that share the store, by name, which are not asked whether they can serve it.
+    pub without: Vec<String>,
 }
 
 /// The result of a deployment.

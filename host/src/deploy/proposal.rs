@@ -10,6 +10,14 @@ fn pursuer<'a>(proposal: &Proposal, hosts: &'a [FleetHost]) -> Option<&'a FleetH
     live.find(|host| host.instance == proposal.host && host.report.given_up.as_ref() != Some(&proposal.id))
 }
 
+/// Only hosts of a fleet can be left out.
+pub(super) fn check_left_out(without: &[String], fleet: Option<&Fleet>) -> Result<(), DeployError> {
+    match without.is_empty() || fleet.is_some() {
+        true => Ok(()),
+        false => Err(DeployError::Fleet("no other host shares the store, so that none can be left out".to_owned())),
+    }
+}
+
 impl DeployError {
     /// Whether the store could not be asked: no reason to refuse a component.
     pub(super) fn is_passing(&self) -> bool {
@@ -32,6 +40,26 @@ impl Fleet {
                 host.name, other.component
             ))),
         }
+    }
+
+    /// Whether a host is named among those that are left out. This one never is.
+    pub(super) fn leaves_out(&self, without: &[String], host: &FleetHost) -> bool {
+        host.instance != self.instance && without.iter().any(|name| *name == host.name || *name == host.instance)
+    }
+
+    /// Fails if a name stands for no host that can be left out.
+    pub(super) fn check_known(&self, without: &[String], hosts: &[FleetHost]) -> Result<(), DeployError> {
+        for name in without {
+            if hosts.iter().any(|host| self.leaves_out(std::slice::from_ref(name), host)) {
+                continue;
+            }
+            let reason = match *name == self.name || *name == self.instance {
+                true => "a host that deploys a component cannot leave itself out; ask another host".to_owned(),
+                false => format!("there is no host `{}`; `hexad status` names them", name.escape_debug()),
+            };
+            return Err(DeployError::Fleet(reason));
+        }
+        Ok(())
     }
 
     /// Takes a proposal back. If that fails, this host says in its reports that it has given it up.

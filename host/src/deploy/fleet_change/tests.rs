@@ -53,7 +53,7 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
     propose(first, "1");
     answer(first, "1", None);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| wait_until_prepared(first, "1"));
+        let waiting = scope.spawn(|| wait_until_prepared(first, "1", &[]));
         std::thread::sleep(4 * LOOK);
         assert!(!waiting.is_finished(), "the other one has not prepared it");
         answer(second, "1", None);
@@ -61,8 +61,20 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
     });
     answer(first, "1", None);
     answer(second, "1", Some("no trust"));
-    let error = wait_until_prepared(first, "1").unwrap_err().to_string();
+    let error = wait_until_prepared(first, "1", &[]).unwrap_err().to_string();
     assert!(error.contains("no trust"), "{error}");
+    // It can be left out, by its name or its own.
+    for without in [&second.name, &second.instance] {
+        let without = std::slice::from_ref(without);
+        first.check_known(without, &first.read_hosts().unwrap()).unwrap();
+        wait_until_prepared(first, "1", without).unwrap();
+    }
+    let error = wait_until_prepared(first, "1", &["another".to_owned()]).unwrap_err().to_string();
+    assert!(error.contains("no trust"), "{error}");
+    for (without, part) in [("another", "no host `another`"), (&*first.instance, "itself")] {
+        let error = first.check_known(&[without.to_owned()], &first.read_hosts().unwrap()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
     // One of them stops, and the other one stays.
     second.store.leave(&second.instance).unwrap();
     let left: Vec<String> = first.read_hosts().unwrap().into_iter().map(|host| host.instance).collect();
