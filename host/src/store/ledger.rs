@@ -138,7 +138,8 @@ impl LedgerEntry {
     }
 
     /// The operation was not carried out, or was undone.
-    pub fn fail(self, cause: StoreError) {
+    pub fn fail(mut self, cause: StoreError) {
+        self.is_closed = true;
         self.ledger.fail(cause);
     }
 
@@ -201,6 +202,10 @@ mod tests {
         // A guest need not have told of an error that it got.
         ledger.enter().close(&unknown());
         assert!(ledger.may_have_stored());
+
+        let ledger = Ledger::default();
+        ledger.enter().fail(unavailable());
+        assert!(ledger.check().is_err() && !ledger.may_have_stored());
 
         let ledger = Ledger::default();
         let entry = ledger.enter();
