@@ -9,7 +9,8 @@
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
 //! | [`monitor`] | what an operator should know about the server |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
-//! | [`writes`], [`late_reply`], [`classify`] | the writes of a request; those without a reply in time; what an error means |
+//! | [`write_queue`], [`writes`] | the writes of a request, waiting and carried out |
+//! | [`late_reply`], [`classify`] | writes without a reply in time; what an error means |
 //! | [`mutant`] | defects that tests switch on |
 //!
 //! Connections have a thread and a runtime of their own: shards send statements to it.
@@ -31,6 +32,7 @@ mod sql;
 mod status;
 mod tls;
 mod url;
+mod write_queue;
 mod writer;
 mod writes;
 

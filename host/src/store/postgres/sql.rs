@@ -1,8 +1,8 @@
 //! The statements. Each operation is one statement, so that no host holds a lock on a key between two
 //! round trips.
 //!
-//! A session commits synchronously by default; only a write of a plain value turns that off for its own
-//! transaction. Every write leaves a row in `hexad.change` that names its keys.
+//! A session commits synchronously by default; only a write of a plain value, or of a volatile key, turns that off
+//! for its own transaction. Every write leaves a row in `hexad.change` that names its keys.
 
 use std::sync::LazyLock;
 
@@ -137,6 +137,11 @@ pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
         bytes(&sum)
     )
 });
+
+/// A statement of those above that ends in a `select`, and commits asynchronously.
+pub fn asynchronous(statement: &str) -> String {
+    format!("{statement}, set_config('synchronous_commit', 'off', true)")
+}
 
 /// A commit that wrote something to the log is flushed, and everything before it with it. One that has only an id is
 /// not, nor is one that changed no row, so that this writes a message.

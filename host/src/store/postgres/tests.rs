@@ -16,6 +16,7 @@ mod busy;
 mod half_done;
 mod reconnect;
 mod restored;
+mod volatile;
 
 pub use proxy::Proxy;
 pub use server::Postgres as Server;

@@ -19,10 +19,24 @@ pub struct WriteConnection {
     pub process: i32,
     pub set: Statement,
     pub delete: Statement,
+    pub flush: Statement,
+    flushed: RootStatements,
+    volatile: RootStatements,
+}
+
+/// How the commit of a swap or an increment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// It waits for the disk, and for a synchronous standby.
+    Flushed,
+    /// It waits for nothing: a crash may undo it.
+    Volatile,
+}
+
+pub struct RootStatements {
     pub create: Statement,
     pub replace: Statement,
     pub increment: Statement,
-    pub flush: Statement,
 }
 
 /// Those of one link.
@@ -50,9 +64,27 @@ impl WriteConnection {
             false => client.prepare(sql::SET).await?,
         };
         let delete = client.prepare(sql::DELETE).await?;
-        let (create, replace) = (client.prepare(sql::CREATE).await?, client.prepare(sql::REPLACE).await?);
-        let (increment, flush) = (client.prepare(&sql::INCREMENT).await?, client.prepare(sql::FLUSH).await?);
-        Ok(Self { client, process, set, delete, create, replace, increment, flush })
+        let flush = client.prepare(sql::FLUSH).await?;
+        let flushed = RootStatements::new(&client, str::to_owned).await?;
+        let volatile = RootStatements::new(&client, sql::asynchronous).await?;
+        Ok(Self { client, process, set, delete, flush, flushed, volatile })
+    }
+
+    pub fn roots(&self, durability: Durability) -> &RootStatements {
+        match durability {
+            Durability::Flushed => &self.flushed,
+            Durability::Volatile => &self.volatile,
+        }
+    }
+}
+
+impl RootStatements {
+    async fn new(client: &Client, form: fn(&str) -> String) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            create: client.prepare(&form(sql::CREATE)).await?,
+            replace: client.prepare(&form(sql::REPLACE)).await?,
+            increment: client.prepare(&form(&sql::INCREMENT)).await?,
+        })
     }
 }
 

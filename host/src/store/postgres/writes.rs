@@ -8,11 +8,11 @@
 //! request's, which this one has only read: a request writes in the era only in which it began to read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
@@ -24,8 +24,9 @@ use super::late_reply::outcome_of;
 use super::link::Link;
 use super::mutant::Mutant;
 use super::shared::Shared;
-use super::writer::WriteConnection;
-use crate::store::{Key, Ledger, LedgerEntry, StoreError, StoreProblem, Swap};
+use super::write_queue::{Queued, WriteOperation, refuse};
+use super::writer::{Durability, RootStatements, WriteConnection};
+use crate::store::{Key, LedgerEntry, StoreError, StoreProblem, Swap};
 
 /// How long a write may take, and how long it may wait for a connection as long as others end. A synchronous commit
 /// can wait for a slow disk or a slow standby.
@@ -38,46 +39,8 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-pub enum WriteOperation {
-    Set { pairs: Vec<(Key, Vec<u8>)>, permit: OwnedSemaphorePermit },
-    Delete(Vec<Key>),
-    Increment { key: Key, delta: i64, reply: oneshot::Sender<Result<i64, StoreError>> },
-    Swap { key: Key, expected: Option<Vec<u8>>, value: Vec<u8>, reply: oneshot::Sender<Result<Swap, StoreError>> },
-    Flush,
-}
-
-type Queued = (WriteOperation, LedgerEntry);
-
-/// The writes of one request that wait. It is a part of the request's ledger.
-pub struct WriteQueue {
-    /// The era in which the request began.
-    era: Arc<str>,
-    sender: OnceLock<UnboundedSender<Queued>>,
-}
-
-impl WriteQueue {
-    /// Binds the request to the present era, unless it is bound.
-    pub fn bind<'a>(shared: &Shared, ledger: &'a Ledger) -> Option<&'a Self> {
-        ledger.engine_state(|| Self { era: shared.keeper.era(), sender: OnceLock::new() })
-    }
-
-    /// Queues an operation behind the others of its request.
-    pub fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
-        ledger.check()?;
-        let queue = Self::bind(shared, ledger).ok_or_else(StoreError::writer_stopped)?;
-        let sender = queue.sender.get_or_init(|| {
-            let (sender, operations) = unbounded_channel();
-            let (shared, era) = (shared.clone(), queue.era.clone());
-            let worker = Worker { shared: shared.clone(), operations, next: None, unflushed: Vec::new(), era };
-            shared.spawn(worker.run());
-            sender
-        });
-        sender.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
-    }
-}
-
 /// Carries out the writes of one request.
-struct Worker {
+pub struct Worker {
     shared: Arc<Shared>,
     operations: UnboundedReceiver<Queued>,
     /// Taken from the queue, and not part of the last batch.
@@ -95,8 +58,13 @@ struct Durable<T> {
 }
 
 impl Worker {
+    /// For a request that began in this era.
+    pub fn new(shared: Arc<Shared>, operations: UnboundedReceiver<Queued>, era: Arc<str>) -> Self {
+        Self { shared, operations, next: None, unflushed: Vec::new(), era }
+    }
+
     /// Ends when the ledger is dropped.
-    async fn run(mut self) {
+    pub async fn run(mut self) {
         while let Some((operation, entry)) = self.take().await {
             if let Err(error) = entry.check() {
                 // The request has failed, so no one waits for its earlier writes to be flushed.
@@ -110,12 +78,12 @@ impl Worker {
                     let deleted = self.delete(keys).await;
                     self.settle(entry, deleted, None);
                 }
-                WriteOperation::Increment { key, delta, reply } => {
-                    let sum = self.increment(key, delta).await;
+                WriteOperation::Increment { durability, key, delta, reply } => {
+                    let sum = self.increment(durability, key, delta).await;
                     self.settle(entry, sum, Some(reply));
                 }
-                WriteOperation::Swap { key, expected, value, reply } => {
-                    let swapped = self.swap(key, expected, value).await;
+                WriteOperation::Swap { durability, key, expected, value, reply } => {
+                    let swapped = self.swap(durability, key, expected, value).await;
                     self.settle(entry, swapped, Some(reply));
                 }
                 WriteOperation::Flush => {
@@ -212,9 +180,9 @@ impl Worker {
         Durable { outcome: outcome.map(drop), keys }
     }
 
-    async fn increment(&mut self, key: Key, delta: i64) -> Durable<i64> {
+    async fn increment(&mut self, durability: Durability, key: Key, delta: i64) -> Durable<i64> {
         let params: [&(dyn ToSql + Sync); 3] = [&&*key.store, &&*key.key, &delta];
-        let outcome = match self.execute_durably(|writer| &writer.increment, &params, is_some).await {
+        let outcome = match self.execute_root(durability, |roots| &roots.increment, &params, is_some).await {
             Ok(row) => match row.try_get::<_, Option<&[u8]>>(0) {
                 Ok(Some(bytes)) => counter(&key, bytes),
                 // A value is there that is no counter.
@@ -237,13 +205,22 @@ impl Worker {
         Durable { keys: vec![key], outcome }
     }
 
-    async fn swap(&mut self, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Durable<Swap> {
+    async fn swap(
+        &mut self,
+        durability: Durability,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Durable<Swap> {
         let (store, name) = (&*key.store, &*key.key);
         let row = match &expected {
-            None => self.execute_durably(|writer| &writer.create, &[&store, &name, &value], is_true).await,
+            None => {
+                let params: [&(dyn ToSql + Sync); 3] = [&store, &name, &value];
+                self.execute_root(durability, |roots| &roots.create, &params, is_true).await
+            }
             Some(expected) => {
                 let params: [&(dyn ToSql + Sync); 4] = [&store, &name, expected, &value];
-                self.execute_durably(|writer| &writer.replace, &params, is_true).await
+                self.execute_root(durability, |roots| &roots.replace, &params, is_true).await
             }
         };
         let swapped = row.and_then(|row| row.try_get::<_, bool>(0).map_err(|error| classify::of_write(&error)));
@@ -297,6 +274,30 @@ impl Worker {
         })
     }
 
+    /// The link; if it is known that earlier writes are lost, the request cannot go on.
+    async fn link_or_fail(&mut self, end: Instant) -> Result<Arc<Link>, StoreError> {
+        let link = self.link(end).await;
+        if let Err(error @ StoreError::Unknown { .. }) = &link {
+            self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
+        }
+        link
+    }
+
+    async fn execute_root(
+        &mut self,
+        durability: Durability,
+        statement: fn(&RootStatements) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        written: fn(&Row) -> bool,
+    ) -> Result<Row, StoreError> {
+        if durability == Durability::Flushed {
+            return self.execute_durably(|writer| statement(writer.roots(durability)), params, written).await;
+        }
+        let end = Instant::now() + PATIENCE;
+        let link = self.link_or_fail(end).await?;
+        self.execute(&link, end, |writer| statement(writer.roots(durability)), params).await
+    }
+
     /// Sends a statement that commits synchronously, after which all writes before it are durable if it has `written`
     /// something: the server does not wait for the disk at the end of a transaction that changed nothing.
     async fn execute_durably(
@@ -306,16 +307,7 @@ impl Worker {
         written: impl Fn(&Row) -> bool,
     ) -> Result<Row, StoreError> {
         let end = Instant::now() + PATIENCE;
-        let link = match self.link(end).await {
-            Ok(link) => link,
-            Err(error) => {
-                // If it is known that earlier writes are lost, the request cannot go on.
-                if matches!(error, StoreError::Unknown { .. }) {
-                    self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
-                }
-                return Err(error);
-            }
-        };
+        let link = self.link_or_fail(end).await?;
         let row = self.execute(&link, end, statement, params).await?;
         if written(&row) {
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
@@ -349,15 +341,6 @@ fn is_true(row: &Row) -> bool {
 
 fn is_some(row: &Row) -> bool {
     row.try_get::<_, Option<&[u8]>>(0).is_ok_and(|value| value.is_some())
-}
-
-fn refuse(operation: WriteOperation, entry: LedgerEntry, error: StoreError) {
-    match operation {
-        WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Swap { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Set { .. } | WriteOperation::Delete(_) | WriteOperation::Flush => {}
-    }
-    entry.fail(error);
 }
 
 fn counter(key: &Key, bytes: &[u8]) -> Result<i64, StoreError> {
