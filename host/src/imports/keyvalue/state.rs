@@ -13,7 +13,7 @@ use super::grants::Grants;
 use super::write_scope::WriteScope;
 use crate::metrics::Counters;
 use crate::response_cache::ReadSet;
-use crate::store::{Backend, Key, StoreError};
+use crate::store::{Backend, Key, StoreError, Swap};
 use crate::trace::Trace;
 
 /// Bytes that one instance may have in the writer's queue. An instance that writes faster than the
@@ -91,6 +91,20 @@ impl KeyValue {
 
     fn bind_reads(&self) {
         self.backend.bind_reads(self.scope.ledger());
+    }
+
+    pub(super) async fn increment(&self, key: Key, delta: i64) -> Result<i64, StoreError> {
+        match self.grants.is_volatile(&key.key) {
+            true => self.backend.increment_volatile(self.scope.ledger(), key, delta).await,
+            false => self.backend.increment(self.scope.ledger(), key, delta).await,
+        }
+    }
+
+    pub(super) async fn cas(&self, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, StoreError> {
+        match self.grants.is_volatile(&key.key) {
+            true => self.backend.cas_volatile(self.scope.ledger(), key, expected, value).await,
+            false => self.backend.cas(self.scope.ledger(), key, expected, value).await,
+        }
     }
 
     /// Records that the request does more than read keys.

@@ -319,11 +319,7 @@ impl atomics::Host for KeyValueView<'_> {
         let outcome = async {
             let key = self.writable(&bucket, &key)?;
             let ctx = &mut *self.ctx;
-            let (ledger, changed) = (ctx.scope.ledger(), key.clone());
-            let sum = match ctx.grants.is_volatile(&key.key) {
-                true => ctx.backend.increment_volatile(ledger, changed, delta).await?,
-                false => ctx.backend.increment(ledger, changed, delta).await?,
-            };
+            let sum = ctx.increment(key.clone(), delta).await?;
             // A sum that differs from `delta` shows an earlier value, which may not be committed yet.
             ctx.saw_uncommitted |= sum != delta;
             ctx.settle_after_write([key]).await?;
@@ -351,11 +347,7 @@ impl KeyValueView<'_> {
             check_value(&value)?;
             let Cas { key, expected, .. } = cas;
             let ctx = &mut *self.ctx;
-            let (ledger, changed) = (ctx.scope.ledger(), key.clone());
-            let outcome = match ctx.grants.is_volatile(&key.key) {
-                true => ctx.backend.cas_volatile(ledger, changed, expected, value).await?,
-                false => ctx.backend.cas(ledger, changed, expected, value).await?,
-            };
+            let outcome = ctx.cas(key.clone(), expected, value).await?;
             if matches!(outcome, Swap::Lost(_)) {
                 ctx.saw_uncommitted = true;
                 ctx.counters.swaps_lost.add(1);
