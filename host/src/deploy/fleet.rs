@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::Action;
 use super::policy::Signature;
-use super::{DeployError, store_copy};
+use super::{DeployError, stored_component};
 use crate::component::{CanaryPolicy, Generation, Settings};
 use crate::digest::Digest;
 use crate::random;
@@ -246,12 +246,12 @@ impl Fleet {
 
     /// Gives a component to all hosts.
     pub fn publish(&self, digest: &Digest, wasm: Vec<u8>, signature: Option<&Signature>) -> Result<(), DeployError> {
-        store_copy::publish(&self.store, digest, wasm, signature)
+        stored_component::publish(&self.store, digest, wasm, signature)
     }
 
     /// Reads a component that a host has given to all.
     pub fn fetch(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
-        store_copy::fetch(&self.store, digest)
+        stored_component::fetch(&self.store, digest)
     }
 
     pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, generation: Arc<Generation>) {

@@ -36,6 +36,7 @@ mod record;
 mod reload;
 mod reload_record;
 mod store_copy;
+mod stored_component;
 mod supervisor;
 mod transfer;
 mod trial;

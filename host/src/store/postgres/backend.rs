@@ -8,9 +8,10 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_postgres::Row;
 
-use super::keeper::PATIENCE;
+use super::patience::PATIENCE;
 use super::shared::Shared;
-use super::write_queue::{WriteOperation, WriteQueue};
+use super::write_operation::WriteOperation;
+use super::write_queue::WriteQueue;
 use super::writer::Durability;
 use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, Swap};
 

@@ -10,9 +10,10 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Row};
 
 use super::classify;
-use super::keeper::{PATIENCE, away};
+use super::keeper::away;
 use super::late_reply::outcome_of;
 use super::link::Link;
+use super::patience::PATIENCE;
 use super::shared::Shared;
 use super::writer::WriteConnections;
 use crate::store::{ChangeClock, Key, StoreError, StoreProblem};

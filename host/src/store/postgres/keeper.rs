@@ -16,11 +16,9 @@ use super::memory::{Memory, Observation};
 use super::monitor::Report;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
+use super::patience::PATIENCE;
 use super::sql;
 use crate::store::{StoreError, StoreHealth, StoreProblem};
-
-/// How long a request waits for a server, and for a barrier. After it, the client is told to try again.
-pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long a barrier may take before its server counts as lost.
 const BARRIER_DEADLINE: Duration = Duration::from_secs(3);

@@ -9,7 +9,8 @@
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
 //! | [`monitor`] | what an operator should know about the server |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
-//! | [`write_queue`], [`writes`] | the writes of a request, waiting and carried out |
+//! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, as they are, wait, and are carried out |
+//! | [`patience`] | how long requests wait |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; what an error means |
 //! | [`mutant`] | defects that tests switch on |
 //!
@@ -26,12 +27,14 @@ mod monitor;
 mod mutant;
 mod open_error;
 mod password;
+mod patience;
 mod schema;
 mod shared;
 mod sql;
 mod status;
 mod tls;
 mod url;
+mod write_operation;
 mod write_queue;
 mod writer;
 mod writes;

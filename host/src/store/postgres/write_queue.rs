@@ -3,36 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::shared::Shared;
-use super::writer::Durability;
+use super::write_operation::{Queued, WriteOperation};
 use super::writes::Worker;
-use crate::store::{Key, Ledger, LedgerEntry, StoreError, Swap};
-
-pub enum WriteOperation {
-    Set {
-        pairs: Vec<(Key, Vec<u8>)>,
-        permit: OwnedSemaphorePermit,
-    },
-    Delete(Vec<Key>),
-    Increment {
-        durability: Durability,
-        key: Key,
-        delta: i64,
-        reply: oneshot::Sender<Result<i64, StoreError>>,
-    },
-    Swap {
-        durability: Durability,
-        key: Key,
-        expected: Option<Vec<u8>>,
-        value: Vec<u8>,
-        reply: oneshot::Sender<Result<Swap, StoreError>>,
-    },
-    Flush,
-}
-
-pub type Queued = (WriteOperation, LedgerEntry);
+use crate::store::{Ledger, StoreError};
 
 /// The writes of one request that wait. It is a part of the request's ledger.
 pub struct WriteQueue {
@@ -58,14 +33,4 @@ impl WriteQueue {
         });
         sender.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
     }
-}
-
-/// Ends an operation that is not carried out.
-pub fn refuse(operation: WriteOperation, entry: LedgerEntry, error: StoreError) {
-    match operation {
-        WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Swap { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Set { .. } | WriteOperation::Delete(_) | WriteOperation::Flush => {}
-    }
-    entry.fail(error);
 }

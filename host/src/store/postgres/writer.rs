@@ -8,8 +8,8 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Statement};
 
-use super::keeper::PATIENCE;
 use super::mutant::{Defect, Mutant};
+use super::patience::PATIENCE;
 use super::sql;
 
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.

@@ -19,12 +19,13 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::classify;
-use super::keeper::{PATIENCE, away};
+use super::keeper::away;
 use super::late_reply::outcome_of;
 use super::link::Link;
 use super::mutant::Mutant;
+use super::patience::PATIENCE;
 use super::shared::Shared;
-use super::write_queue::{Queued, WriteOperation, refuse};
+use super::write_operation::{Queued, WriteOperation, refuse};
 use super::writer::{Durability, RootStatements, WriteConnection};
 use crate::store::{Key, LedgerEntry, StoreError, StoreProblem, Swap};
 
