@@ -27,6 +27,24 @@ fn a_store_that_is_away_while_a_component_is_prepared_is_no_reason_to_refuse_it(
 }
 
 #[test]
+fn a_host_that_cannot_fetch_a_component_for_a_while_does_not_refuse_it() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (first, second) = (fleet.host(&[]), fleet.host(&[]));
+    // Connections that are there stay.
+    fleet.database.set_rules("local all all trust\nhost all all all reject\n");
+    std::thread::scope(|scope| {
+        let swap = scope.spawn(|| first.operator().swap("hello", &version(1)));
+        // Long enough for several attempts.
+        std::thread::sleep(Duration::from_secs(4));
+        assert!(!swap.is_finished(), "it was refused");
+        fleet.database.set_rules("local all all trust\nhost all all all trust\n");
+        let swapped = swap.join().expect("a swap");
+        assert_eq!(swapped.status, 200, "{}", swapped.text());
+    });
+    assert_eq!([first.serves(), second.serves()], [1; 2]);
+}
+
+#[test]
 fn hosts_stay_ready_and_report_beside_a_proposal_of_a_killed_host_while_no_write_succeeds() {
     let Some(fleet) = Fleet::start() else { return };
     let list = List(tempfile::tempdir().expect("a temporary folder"));
