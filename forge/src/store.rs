@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use hexad::store::copy::{CopyStep, copy};
+use hexad::deploy::{Place, restore_deployed};
+use hexad::store::copy::{CopyError, CopyStep, copy};
 use hexad::store::postgres::{self, Passwords, StoreUrl};
 use hexad::store::{Engine, sqlite};
 use indicatif::ProgressBar;
@@ -29,7 +30,8 @@ enum StoreCommand {
     Copy(Copy),
 }
 
-/// Copy everything that is stored, with every host stopped, and compare the copy with the source.
+/// Copy everything that is stored and what was swapped in, with every host stopped, and compare the copy with the
+/// source.
 #[derive(Args)]
 struct Copy {
     /// The data folder, or postgres://USER@HOST/DATABASE.
@@ -49,6 +51,12 @@ impl Store {
         anyhow::ensure!(is_url(&from) || Path::new(&from).is_dir(), "there is no folder {from}; name a data folder");
         let source = open(&from, folders.0.path()).context("the source")?;
         let target = open(&to, folders.1.path()).context("the target")?;
+        if !is_url(&from) {
+            // A restored backup has what was swapped in with the data, until a host starts.
+            source.restore_attachments(|files| restore_deployed(Path::new(&from), files))??;
+        }
+        let (served, serving) = (place(&source, &from), place(&target, &to));
+        anyhow::ensure!(serving.is_empty()?, CopyError::NotEmpty);
         let mut shown: Option<(CopyStep, ProgressBar)> = None;
         let keys = copy(&source, &target, |step, done, total| {
             let label = match step {
@@ -65,9 +73,19 @@ impl Store {
         if let Some((_, bar)) = shown {
             bar.finish_and_clear();
         }
-        writeln!(std::io::stdout(), "{} copied and compared", counted(keys, "key"))?;
+        let components = served.copy_to(&serving).context("what serves was not copied; remove the copy")?;
+        let mut out = std::io::stdout();
+        writeln!(out, "{} copied and compared", counted(keys, "key"))?;
+        if components > 0 {
+            writeln!(out, "{} swapped in", counted(u64::try_from(components)?, "component"))?;
+        }
         Ok(())
     }
+}
+
+/// Where a store has the record of what serves.
+fn place<'a>(engine: &Engine, name: &'a str) -> Place<'a> {
+    engine.fleet().map_or_else(|| Place::Folder(Path::new(name)), Place::Fleet)
 }
 
 fn is_url(store: &str) -> bool {

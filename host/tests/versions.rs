@@ -42,6 +42,7 @@ pub fn swap_request(component: &str, wasm: Vec<u8>) -> SwapRequest {
         signature: None,
         by: "the tests".into(),
         canary: None,
+        without: Vec::new(),
     }
 }
 

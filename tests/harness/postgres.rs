@@ -145,6 +145,15 @@ impl Postgres {
         self.url(USER, name)
     }
 
+    /// The SQL that makes the database again, on any server.
+    pub fn dump(&self, database: &str) -> String {
+        let mut command = program("pg_dump");
+        command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, database]);
+        let output = command.output().expect("pg_dump runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     /// Runs SQL (also `\copy` and the like) in the database `postgres` and returns what it printed.
     pub fn sql(&self, text: &str) -> String {
         self.sql_in(USER, text)

@@ -1,6 +1,10 @@
 //! What the hosts of one PostgreSQL serve: swaps, rollbacks and canaries on all of them.
 //! `make test POSTGRES=no` leaves these out.
 
+mod copied;
+mod outages;
+mod without;
+
 use hexad_tests::http;
 use hexad_tests::operator::Operator;
 use hexad_tests::postgres::{self, Postgres};
@@ -66,8 +70,12 @@ impl Fleet {
     }
 
     fn host_in(&self, folder: &Path, options: &[&str]) -> Server {
+        self.host_of(&manifest(folder), folder, options)
+    }
+
+    fn host_of(&self, manifest: &Path, folder: &Path, options: &[&str]) -> Server {
         let data = folder.join("data");
-        let mut command = server::up(&manifest(folder), &data);
+        let mut command = server::up(manifest, &data);
         command.args(["--store", &self.url, "--admin", "127.0.0.1:0", "--threads", "1"]).args(options);
         Server::spawn(command, &data)
     }
@@ -321,7 +329,7 @@ fn a_deployment_that_was_killed_is_not_in_the_way_of_another_hosts() {
         if swapped.status == 200 {
             break;
         }
-        // The host that is there again has yet to take its proposal back.
+        // The process that was killed counts as live for ten seconds.
         let text = swapped.text();
         assert!(swapped.status == 409 && text.contains("is deploying") && Instant::now() < end, "{text}");
     }

@@ -14,7 +14,8 @@ use std::path::Path;
 fn host(url: &str, data: &Path, variables: &[(&str, &str)]) -> Server {
     let mut command = server::up(Path::new("spin.toml"), data);
     command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN).args(["--store", url]);
-    Server::spawn(command.envs(variables.iter().copied()), data)
+    command.envs(variables.iter().copied());
+    Server::spawn(command, data)
 }
 
 /// Two hosts, and the small forge in their store. `None` if these tests are left out.

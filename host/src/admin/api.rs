@@ -100,9 +100,9 @@ impl AdminApi {
                     None => failure_response(&DeployError::Unknown(id).into()),
                 }
             }
-            Route::Swap { component, canary } => match signature(parts.headers.get(SIGNATURE)) {
+            Route::Swap { component, canary, without } => match signature(parts.headers.get(SIGNATURE)) {
                 Ok(signature) => {
-                    let swap = SwapRequest { component, wasm: Bytes::new(), signature, by, canary };
+                    let swap = SwapRequest { component, wasm: Bytes::new(), signature, by, canary, without };
                     self.swap(swap, request_body).await
                 }
                 Err(reason) => {

@@ -8,7 +8,7 @@
 //! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
-//! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary |
+//! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary, with `?without=HOST` by all hosts but this one |
 //! | POST `/sign-in-codes` | a code with which a browser begins a session at [`operator`]'s pages, once and within five minutes |
 //! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous generation |
 //!

@@ -7,6 +7,9 @@ use jiff::SignedDuration;
 
 use crate::component::CanaryPolicy;
 
+/// The parameter that names a host which is left out of a swap.
+const WITHOUT: &str = "without";
+
 /// The operation that a request asks for.
 #[derive(Debug, PartialEq)]
 pub enum Route {
@@ -19,6 +22,8 @@ pub enum Route {
     Swap {
         component: String,
         canary: Option<CanaryPolicy>,
+        /// The hosts that are left out.
+        without: Vec<String>,
     },
     Promote(String),
     RollBack(String),
@@ -50,8 +55,12 @@ impl Route {
             ["status"] => only(Method::GET, "GET", Route::Status),
             ["components"] => only(Method::GET, "GET", Route::Components),
             ["components", id] if *method == Method::PUT => {
-                let given = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-                Ok(Route::Swap { component: id.to_owned(), canary: canary_policy(given)? })
+                let query = query.unwrap_or_default();
+                let given = query.split('&').filter_map(|pair| pair.split_once('='));
+                let canary = canary_policy(given.filter(|(name, _)| *name != WITHOUT))?;
+                let hosts = url::form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == WITHOUT);
+                let without = hosts.map(|(_, host)| host.into_owned()).collect();
+                Ok(Route::Swap { component: id.to_owned(), canary, without })
             }
             ["components", id] => only(Method::GET, "GET, PUT", Route::Component(id.to_owned())),
             ["components", id, "promote"] => only(Method::POST, "POST", Route::Promote(id.to_owned())),
@@ -103,11 +112,17 @@ mod tests {
         Route::parse(&method.parse().unwrap(), path, query)
     }
 
+    fn swap(component: &str, canary: Option<CanaryPolicy>, without: &[&str]) -> Route {
+        let without = without.iter().map(|host| host.to_string()).collect();
+        Route::Swap { component: component.to_owned(), canary, without }
+    }
+
     #[test]
     fn paths_and_methods_have_routes() {
         assert_eq!(of("GET", "/healthz"), Ok(Route::Health));
         assert_eq!(of("GET", "/components/a"), Ok(Route::Component("a".into())));
-        assert_eq!(of("PUT", "/components/a"), Ok(Route::Swap { component: "a".into(), canary: None }));
+        assert_eq!(of("PUT", "/components/a"), Ok(swap("a", None, &[])));
+        assert_eq!(of("PUT", "/components/a?without=web:/d%231&without=b"), Ok(swap("a", None, &["web:/d#1", "b"])));
         assert_eq!(of("POST", "/components/a/rollback"), Ok(Route::RollBack("a".into())));
         assert_eq!(of("DELETE", "/components/a"), Err(RouteError::MethodNotAllowed("GET, PUT")));
         assert_eq!(of("GET", "/components/a/rollback"), Err(RouteError::MethodNotAllowed("POST")));
@@ -124,7 +139,7 @@ mod tests {
             max_latency: Duration::from_millis(250),
         };
         let target = "/components/a?percent=2.5&window=5m&max_errors=1&max_latency=250ms";
-        assert_eq!(of("PUT", target), Ok(Route::Swap { component: "a".into(), canary: Some(expected) }));
+        assert_eq!(of("PUT", target), Ok(swap("a", Some(expected), &[])));
         for wrong in ["percent=0", "percent=101", "percent=x", "window=0s", "window=-1s", "max_errors=-1", "speed=1"] {
             assert!(matches!(of("PUT", &format!("/components/a?{wrong}")), Err(RouteError::Parameter(_))), "{wrong}");
         }

@@ -123,7 +123,7 @@ impl ResponseWait<'_> {
         if kind == ErrorKind::Fault {
             return RequestError::NotDurable;
         }
-        let maybe_stored = matches!(kind, ErrorKind::Unknown(_)) || context.writes.has_committed();
+        let maybe_stored = matches!(kind, ErrorKind::Unknown(_)) || context.writes.may_have_stored();
         RequestError::StoreUnavailable { maybe_stored }
     }
 }

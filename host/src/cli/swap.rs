@@ -41,6 +41,11 @@ pub struct Swap {
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "1s")]
     max_latency: String,
 
+    /// Do not ask this host, one of those that share the store, whether it can serve it: it is not ready until it
+    /// can. As `hexad status` names it; may be given several times.
+    #[arg(long, value_name = "HOST")]
+    without: Vec<String>,
+
     #[command(flatten)]
     host: HostArgs,
 }
@@ -79,11 +84,14 @@ struct SwapReport {
 impl Swap {
     pub fn run(self) -> Result<()> {
         let wasm = std::fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
-        let mut path = component_path(&self.component)?;
+        let mut parameters = url::form_urlencoded::Serializer::new(String::new());
         if let Some(percent) = self.percent {
             let (window, errors, latency) = (&self.window, self.max_errors, &self.max_latency);
-            path += &format!("?percent={percent}&window={window}&max_errors={errors}&max_latency={latency}");
+            parameters.append_pair("percent", &percent.to_string()).append_pair("window", window);
+            parameters.append_pair("max_errors", &errors.to_string()).append_pair("max_latency", latency);
         }
+        parameters.extend_pairs(self.without.iter().map(|host| ("without", host)));
+        let path = format!("{}?{}", component_path(&self.component)?, parameters.finish());
         let signature = match &self.signature {
             Some(path) => Some(Signature::read(path)?.with_context(|| format!("there is no file {}", path.display()))?),
             None => Signature::read(&Signature::beside(&self.file))?,

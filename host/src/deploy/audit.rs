@@ -109,8 +109,13 @@ impl Audit {
     }
 
     pub fn append(&mut self, line: &AuditEntry<'_>) -> io::Result<()> {
+        self.append_line(&line.to_json())
+    }
+
+    /// Appends a line that [`AuditEntry::to_json`] has made.
+    pub fn append_line(&mut self, line: &str) -> io::Result<()> {
         // In one write, so that a crash can cut only the last line.
-        self.file.write_all((line.to_json() + "\n").as_bytes())?;
+        self.file.write_all(format!("{line}\n").as_bytes())?;
         self.file.sync_data()
     }
 }

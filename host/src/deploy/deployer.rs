@@ -10,7 +10,7 @@ use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetChange, FleetHost};
 use super::record::Entry;
 use super::reload_record::ReloadRecord;
-use super::{DeployError, DeployReport, SwapRequest};
+use super::{DeployError, DeployReport, SwapRequest, proposal};
 use crate::application::Application;
 use crate::component::{Artifact, Generation, Settings, Slot, Surroundings};
 use crate::deployment_event::DeploymentEvent;
@@ -107,6 +107,7 @@ impl Deployer {
 
     fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
         let slot = self.slot(&request.component)?;
+        proposal::check_left_out(&request.without, self.fleet.as_deref())?;
         let lock_for_change = || self.lock_for_change(slot);
         let trust =
             lock_for_change()?.files.trust(&request.component, &request.wasm, &digest, request.signature.as_ref())?;
@@ -126,7 +127,8 @@ impl Deployer {
             // The other hosts check it meanwhile, and this one may have to, if its settings change.
             drop(compiling);
             let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
-            let change = FleetChange { by: &request.by, action, canary, trust: trust.as_deref() };
+            let (trust, without) = (trust.as_deref(), &*request.without);
+            let change = FleetChange { by: &request.by, action, canary, trust, without };
             self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
             let report = self.report(slot, &generation, started);
             return Ok(DeployReport { previous: Some(previous), canary: canary.is_some(), ..report });

@@ -62,7 +62,11 @@ impl Deployments {
     /// policy is applied again, because trust may have been withdrawn since the swap.
     pub fn choose(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         let source = std::fs::read(&component.source);
-        let choice = self.records.choose(&component.id, source.as_deref().ok().map(Digest::of));
+        let digest = source.as_deref().ok().map(Digest::of);
+        let path = self.records.path().to_owned();
+        let adopted = self.records.adopt_source(&component.id, digest);
+        adopted.map_err(|source| RecordError::Record { path, source })?;
+        let choice = self.records.choose(&component.id, digest);
         self.open_choice(component, source, choice, "the manifest's source was changed after the swap")
     }
 

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::DeployError;
 use super::audit::Action;
 use super::policy::Signature;
+use super::{DeployError, stored_component};
 use crate::component::{CanaryPolicy, Generation, Settings};
 use crate::digest::Digest;
 use crate::random;
-use crate::store::postgres::FleetStore;
-use crate::store::{FollowedKey, StoreError};
+use crate::store::FollowedKey;
+use crate::store::postgres::{FleetStore, HostRow};
 
 /// A host that has not reported for so long is not waited for. It looks at what serves before it serves.
 pub const LIVE: Duration = Duration::from_secs(10);
@@ -67,7 +67,8 @@ pub struct CanaryEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
     pub id: String,
-    /// The host that proposes.
+    /// The [instance](Fleet::instance) that proposes. Earlier builds have the host's name here, which is the key of
+    /// their reports.
     pub host: String,
     pub component: String,
     pub digest: Digest,
@@ -77,6 +78,9 @@ pub struct Proposal {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     pub version: String,
+    /// The host's name. Without it, the report is of a build that has it as its key.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The digest of its manifest.
     #[serde(default)]
     pub manifest: Option<Digest>,
@@ -88,6 +92,9 @@ pub struct HostReport {
     pub proposal: Option<String>,
     #[serde(default)]
     pub refusal: Option<String>,
+    /// A proposal of its own that it pursues no more, if it could not take it back.
+    #[serde(default)]
+    pub given_up: Option<String>,
     /// Why it does not serve what the others do.
     #[serde(default)]
     pub problem: Option<String>,
@@ -96,6 +103,9 @@ pub struct HostReport {
 /// A host that was there within the last day.
 #[derive(Clone, Debug)]
 pub struct FleetHost {
+    /// The key of its reports, see [`Fleet::instance`].
+    pub instance: String,
+    /// For people. Hosts on machines that were cloned have the same one.
     pub name: String,
     /// How long ago it reported.
     pub age: Duration,
@@ -109,6 +119,8 @@ pub struct FleetChange<'a> {
     pub canary: Option<&'a CanaryPolicy>,
     /// The reason for trusting the component, if there is a policy.
     pub trust: Option<&'a str>,
+    /// The hosts that are left out, by name or instance.
+    pub without: &'a [String],
 }
 
 /// A checked generation, and the settings that it was made with.
@@ -122,8 +134,10 @@ struct Prepared {
 pub struct Fleet {
     pub store: FleetStore,
     pub followed: Arc<FollowedKey>,
-    /// This host's name: the machine's, and the data folder.
+    /// This host's name for people: the machine's, and the data folder.
     pub name: String,
+    /// This process among those that share the store: the name, and a random text.
+    pub instance: String,
     /// Held while this host changes what all serve.
     pub changing: Mutex<()>,
     prepared: Mutex<BTreeMap<(String, [u8; 32]), Prepared>>,
@@ -181,53 +195,63 @@ impl FleetHost {
     }
 }
 
+impl From<HostRow> for FleetHost {
+    fn from(HostRow { instance, age, report }: HostRow) -> Self {
+        let report: HostReport = serde_json::from_str(&report).unwrap_or_default();
+        let name = report.name.clone().unwrap_or_else(|| instance.clone());
+        Self { instance, name, age, report }
+    }
+}
+
+/// Leaves out the processes that are gone and have the name of one that reported later.
+fn without_earlier_processes(mut hosts: Vec<FleetHost>) -> Vec<FleetHost> {
+    hosts.sort_by(|a, b| (&a.name, a.age).cmp(&(&b.name, b.age)));
+    hosts.dedup_by(|later, first| later.name == first.name && !later.is_live());
+    hosts
+}
+
+fn new_id() -> Result<String, DeployError> {
+    random::token(8).map_err(|source| DeployError::Io { what: "the system's randomness", source })
+}
+
 impl Fleet {
     /// `data` is the data folder, and `manifest` the file of which the digest is reported.
-    pub fn new(store: FleetStore, data: &Path, manifest: &Path) -> Self {
+    pub fn new(store: FleetStore, data: &Path, manifest: &Path) -> Result<Self, DeployError> {
         let followed = Arc::new(FollowedKey::new(store.clock(), &FleetStore::key()));
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let folder = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+        let name = format!("{}:{}", machine.trim(), folder.display());
         let report = HostReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: Some(name.clone()),
             manifest: std::fs::read(manifest).ok().as_deref().map(Digest::of),
             ..HostReport::default()
         };
-        Self {
+        Ok(Self {
             store,
             followed,
-            name: format!("{}:{}", machine.trim(), folder.display()),
+            instance: format!("{name}#{}", new_id()?),
+            name,
             changing: Mutex::default(),
             prepared: Mutex::default(),
             report: Mutex::new(report),
             report_changed: Condvar::new(),
             hosts: Mutex::default(),
-        }
+        })
     }
 
     pub fn new_id(&self) -> Result<String, DeployError> {
-        random::token(8).map_err(|source| DeployError::Io { what: "the system's randomness", source })
+        new_id()
     }
 
     /// Gives a component to all hosts.
     pub fn publish(&self, digest: &Digest, wasm: Vec<u8>, signature: Option<&Signature>) -> Result<(), DeployError> {
-        let signature = signature.map(|signature| signature.as_bytes().to_vec());
-        self.store.put_component(&digest.to_string(), wasm, signature).map_err(DeployError::Store)
+        stored_component::publish(&self.store, digest, wasm, signature)
     }
 
     /// Reads a component that a host has given to all.
     pub fn fetch(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
-        let damaged = |reason: &str| {
-            let reason = format!("the component {digest} in the store {reason}; swap in a component anew");
-            DeployError::Store(StoreError::Engine(reason.into()))
-        };
-        let found = self.store.component(&digest.to_string()).map_err(DeployError::Store)?;
-        let (wasm, signature) = found.ok_or_else(|| damaged("is not there"))?;
-        if Digest::of(&wasm) != *digest {
-            return Err(damaged("has other bytes than its digest says"));
-        }
-        let signature =
-            signature.map(|bytes| Signature::from_bytes(&bytes).ok_or_else(|| damaged("has no usable signature")));
-        Ok((wasm, signature.transpose()?))
+        stored_component::fetch(&self.store, digest)
     }
 
     pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, generation: Arc<Generation>) {
@@ -274,19 +298,14 @@ impl Fleet {
     /// Tells the others what this host says of itself, and learns what they say.
     pub fn exchange_reports(&self) -> Result<Vec<FleetHost>, DeployError> {
         let text = serde_json::to_string(&self.report()).unwrap_or_default();
-        self.store.report(&self.name, &text).map_err(DeployError::Store)?;
+        self.store.report(&self.instance, &text).map_err(DeployError::Store)?;
         self.read_hosts()
     }
 
     /// What the hosts say of themselves.
     pub fn read_hosts(&self) -> Result<Vec<FleetHost>, DeployError> {
         let rows = self.store.hosts().map_err(DeployError::Store)?;
-        let host = |row: crate::store::postgres::HostRow| FleetHost {
-            name: row.name,
-            age: row.age,
-            report: serde_json::from_str(&row.report).unwrap_or_default(),
-        };
-        let hosts: Vec<FleetHost> = rows.into_iter().map(host).collect();
+        let hosts = without_earlier_processes(rows.into_iter().map(FleetHost::from).collect());
         *lock(&self.hosts) = hosts.clone();
         Ok(hosts)
     }
@@ -318,6 +337,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_of_before_is_known_by_its_key_and_a_process_that_is_gone_is_left_out_after_a_restart() {
+        let host = |instance: &str, name: Option<&str>, seconds| {
+            let report = name.map_or_else(String::new, |name| format!(r#","name":"{name}""#));
+            let report = format!(r#"{{"version":"1"{report}}}"#);
+            FleetHost::from(HostRow { instance: instance.to_owned(), age: Duration::from_secs(seconds), report })
+        };
+        let hosts = vec![
+            host("web#2", Some("web"), 60),
+            host("web#1", Some("web"), 1),
+            host("web#3", Some("web"), 2),
+            host("old", None, 70),
+            host("old", None, 80),
+            host("gone#1", Some("gone"), 90),
+        ];
+        let known = without_earlier_processes(hosts);
+        let known: Vec<_> = known.iter().map(|host| (&*host.instance, &*host.name)).collect();
+        assert_eq!(known, [("gone#1", "gone"), ("old", "old"), ("web#1", "web"), ("web#3", "web")]);
+    }
 
     #[test]
     fn a_record_of_before_and_one_with_more_are_read() {

@@ -37,23 +37,17 @@ impl Deployer {
             self.publish_stored(fleet, &digest)?;
         }
         let id = fleet.new_id()?;
-        let hosts = fleet.read_hosts()?;
+        // The others must know this host before they know of its proposal.
+        let hosts = fleet.exchange_reports()?;
+        fleet.check_known(change.without, &hosts)?;
         let proposed = fleet.update(|record| {
             check_no_canary(record, component)?;
-            if let Some(other) = &record.proposal
-                && other.host != fleet.name
-                && hosts.iter().any(|host| host.name == other.host && host.is_live())
-            {
-                let Proposal { host, component, .. } = other;
-                return Err(DeployError::Fleet(format!(
-                    "the host {host} is deploying the component `{component}`; try again when it is done"
-                )));
-            }
-            let (host, component) = (fleet.name.clone(), component.to_owned());
+            fleet.check_no_other_proposal(record, &hosts)?;
+            let (host, component) = (fleet.instance.clone(), component.to_owned());
             record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
             Ok(Vec::new())
         });
-        let moved = proposed.and_then(|_| wait_until_prepared(fleet, &id)).and_then(|()| {
+        let moved = proposed.and_then(|_| wait_until_prepared(fleet, &id, change.without)).and_then(|()| {
             fleet.update(|record| {
                 if record.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
                     let reason = "another host deploys now; look at `hexad status`, and try again";
@@ -63,7 +57,8 @@ impl Deployer {
                 record.proposal = None;
                 let present = record.components.get(component).map_or(current, |entry| entry.digest);
                 let line = completed(change.by, change.action, component, digest, Some(present));
-                let line = AuditEntry { trust: change.trust, ..line }.to_json();
+                let left_out = (!change.without.is_empty()).then(|| format!("without {}", change.without.join(", ")));
+                let line = AuditEntry { trust: change.trust, reason: left_out.as_deref(), ..line }.to_json();
                 let entry = change.entry(record.components.get(component), present, digest);
                 record.components.insert(component.to_owned(), entry);
                 Ok(vec![line])
@@ -76,7 +71,7 @@ impl Deployer {
                 Ok(())
             }
             Err(error) => {
-                withdraw(fleet, &id);
+                fleet.withdraw(&id);
                 Err(error)
             }
         }
@@ -173,7 +168,7 @@ impl Deployer {
         let previous = entry.previous.ok_or_else(none)?;
         let prepared = self.prepare(fleet, slot, &previous)?;
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
-        let change = FleetChange { by, action: Action::Rollback, canary: None, trust: trust.as_deref() };
+        let change = FleetChange { by, action: Action::Rollback, canary: None, trust: trust.as_deref(), without: &[] };
         self.deploy_to_fleet(fleet, slot, prepared, &change)?;
         Ok(self.fleet_report(slot, started))
     }
@@ -192,19 +187,26 @@ fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), Deploy
     }
 }
 
-/// Waits until every live host has prepared the proposal.
-fn wait_until_prepared(fleet: &Fleet, id: &str) -> Result<(), DeployError> {
+/// Waits until every live host has prepared the proposal, except those that are left out.
+fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + PREPARE_TIMEOUT;
     loop {
-        let hosts = fleet.read_hosts()?;
+        let hosts = match fleet.read_hosts() {
+            Err(error) if error.is_passing() && Instant::now() < end => {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            hosts => hosts?,
+        };
         let mut is_known = false;
         let mut waited_for = Vec::new();
-        for FleetHost { name, report, .. } in hosts.iter().filter(|host| host.is_live()) {
-            is_known |= *name == fleet.name;
+        let asked = hosts.iter().filter(|host| host.is_live() && !fleet.leaves_out(without, host));
+        for FleetHost { instance, name, report, .. } in asked {
+            is_known |= *instance == fleet.instance;
             match (&report.proposal, &report.refusal) {
                 (Some(proposal), Some(refusal)) if proposal == id => {
                     return Err(DeployError::Fleet(format!(
-                        "the host {name} refuses it: {refusal}; correct that, or stop that host and try again"
+                        "the host {name} refuses it: {refusal}; correct that, or leave that host out (`hexad swap --without`)"
                     )));
                 }
                 (Some(proposal), None) if proposal == id => {}
@@ -233,7 +235,9 @@ fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
         let hosts = fleet.read_hosts()?;
         let late: Vec<&str> = hosts
             .iter()
-            .filter(|host| host.name != fleet.name && host.is_live() && host.report.revision < revision)
+            .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)
+            // It is known that these do not.
+            .filter(|host| host.report.problem.is_none())
             .map(|host| &*host.name)
             .collect();
         if late.is_empty() {
@@ -258,16 +262,5 @@ fn prune(fleet: &Fleet) {
     }
 }
 
-/// Takes a proposal back. If that fails, this host's follower tries again.
-pub(super) fn withdraw(fleet: &Fleet, id: &str) {
-    let withdrawn = fleet.update(|record| match &record.proposal {
-        Some(proposal) if proposal.id == id => {
-            record.proposal = None;
-            Ok(Vec::new())
-        }
-        _ => Err(DeployError::Fleet("it was withdrawn".to_owned())),
-    });
-    if let Err(error) = withdrawn {
-        tracing::debug!(%error, "a proposal was not withdrawn");
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -105,7 +105,7 @@ impl Fleet {
     }
 }
 
-fn decode(serving: &Serving) -> Result<(i64, ServingRecord), DeployError> {
+pub(super) fn decode(serving: &Serving) -> Result<(i64, ServingRecord), DeployError> {
     let record = serde_json::from_str(&serving.record).map_err(|error| {
         let reason = format!("what the hosts serve is written in a form that this hexad does not read: {error}");
         DeployError::Store(StoreError::Engine(reason.into()))

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
-use super::fleet_change::withdraw;
 use super::{DeployError, Deployer};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
@@ -24,6 +23,9 @@ const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 /// How long after a failure the host tries again to prepare what serves.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// How long after a failure of the store the host tries again to prepare what is proposed.
+const PROPOSAL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A component, by its id and digest.
 type Wanted = (String, Digest);
@@ -46,8 +48,7 @@ impl Follower {
     pub fn start(deployer: Arc<Deployer>, fleet: Arc<Fleet>) -> io::Result<Self> {
         let followed = fleet.clone();
         let thread = std::thread::Builder::new().name("fleet".to_owned()).spawn(move || {
-            let (failed, refusal) = (BTreeMap::new(), None);
-            FollowerState { deployer, fleet: followed, work: None, failed, refusal }.run();
+            FollowerState::new(deployer, followed).run();
         })?;
         Ok(Self { fleet, thread })
     }
@@ -58,7 +59,7 @@ impl Follower {
         if self.thread.join().is_err() {
             tracing::error!("the thread that follows the other hosts panicked");
         }
-        if let Err(error) = self.fleet.store.leave(&self.fleet.name) {
+        if let Err(error) = self.fleet.store.leave(&self.fleet.instance) {
             tracing::debug!(%error, "the other hosts do not know that this one has stopped");
         }
     }
@@ -74,9 +75,18 @@ struct FollowerState {
     /// The id of the last proposal that could not be prepared, and why. Another one of the same component is
     /// tried anew.
     refusal: Option<(String, String)>,
+    /// When the store has failed while a proposal was prepared, which is no reason to refuse it.
+    interrupted: Option<Instant>,
+    /// The thread that last told the other hosts that a canary failed, and when it began.
+    canary_end: Option<(JoinHandle<()>, Instant)>,
 }
 
 impl FollowerState {
+    fn new(deployer: Arc<Deployer>, fleet: Arc<Fleet>) -> Self {
+        let (work, failed, refusal, interrupted, canary_end) = (None, BTreeMap::new(), None, None, None);
+        Self { deployer, fleet, work, failed, refusal, interrupted, canary_end }
+    }
+
     fn run(&mut self) {
         let mut reported: Option<Instant> = None;
         self.fleet.followed.wake();
@@ -108,11 +118,18 @@ impl FollowerState {
         self.end_work();
         let mut wanted = Vec::new();
         let mut problem = None;
-        for slot in self.deployer.application().slots() {
+        let deployer = self.deployer.clone();
+        for slot in deployer.application().slots() {
             let Some(entry) = record.components.get(slot.id()) else { continue };
-            match self.deployer.apply_entry(&self.fleet, slot, entry) {
+            match deployer.apply_entry(&self.fleet, slot, entry) {
                 Ok(missing) => wanted.extend(missing.map(|digest| (slot.id().to_owned(), digest))),
                 Err(error) => problem = Some(error.to_string()),
+            }
+            if let (Some(canary), Some(wanted)) = (&slot.deployment().canary, &entry.canary)
+                && canary.has_failed()
+                && canary.generation.digest == wanted.digest
+            {
+                self.end_failed_canary(slot.id(), wanted.digest);
             }
         }
         let is_applied = wanted.is_empty() && problem.is_none();
@@ -134,13 +151,6 @@ impl FollowerState {
             self.fleet.followed.record_applied(number);
             self.forget_what_nobody_needs(&record);
         }
-        if let Some(proposal) = &record.proposal
-            && proposal.host == self.fleet.name
-            && self.fleet.changing.try_lock().is_ok()
-        {
-            // It is left of a deployment that was lost, and in the way of the other hosts'.
-            withdraw(&self.fleet, &proposal.id);
-        }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
         // What serves comes first.
         let mut next = wanted.into_iter().find(is_due).map(|wanted| (wanted, None));
@@ -154,6 +164,7 @@ impl FollowerState {
                         report.refusal = answer.err();
                     });
                 }
+                None if self.interrupted.is_some_and(|at| at.elapsed() < PROPOSAL_RETRY_AFTER) => {}
                 None => {
                     let wanted = (proposal.component.clone(), proposal.digest);
                     next = next.or(Some((wanted, Some(proposal.id.clone()))));
@@ -201,12 +212,37 @@ impl FollowerState {
                 self.failed.remove(&key(&work.wanted));
                 return;
             }
+            Ok(Err(error)) if work.proposal.is_some() && error.is_passing() => {
+                tracing::warn!(%error, "what is proposed cannot be prepared yet");
+                self.interrupted = Some(Instant::now());
+                return;
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the host failed; its log says why".to_owned(),
         };
         match work.proposal {
             Some(proposal) => self.refusal = Some((proposal, reason)),
             None => drop(self.failed.insert(key(&work.wanted), (reason, Instant::now()))),
+        }
+    }
+
+    /// Tells the other hosts that a canary failed, if they could not be told when it did. On a thread of its own:
+    /// reads and reports go on while the store takes no writes.
+    fn end_failed_canary(&mut self, component: &str, digest: Digest) {
+        let is_due =
+            |(thread, began): &(JoinHandle<()>, Instant)| thread.is_finished() && began.elapsed() >= RETRY_AFTER;
+        if !self.canary_end.as_ref().is_none_or(is_due) {
+            return;
+        }
+        let (deployer, fleet, component) = (self.deployer.clone(), self.fleet.clone(), component.to_owned());
+        let tell = move || {
+            if let Err(error) = deployer.fail_canary_in_fleet(&fleet, &component, digest, "it failed on a host") {
+                tracing::error!(component, %error, "the other hosts do not know yet that the canary failed");
+            }
+        };
+        match std::thread::Builder::new().name("canary".to_owned()).spawn(tell) {
+            Ok(thread) => self.canary_end = Some((thread, Instant::now())),
+            Err(error) => tracing::error!(%error, "no thread can be started to end the trial of a canary"),
         }
     }
 
@@ -249,9 +285,6 @@ impl Deployer {
                 state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
                 slot.end_trial(&digest);
                 self.prune(&state.files);
-            } else if canary.has_failed() {
-                // The store was away when it failed.
-                self.fail_canary_in_fleet(fleet, slot.id(), digest, "it failed on a host")?;
             }
         }
         if let Some(wanted) = wanted

@@ -18,7 +18,8 @@
 //! log of all hosts ([`fleet`]). A swap has every live host prepare the component, and one compare-and-swap
 //! of the record makes all serve it ([`fleet_change`], [`follower`]). The files above are copies then.
 //!
-//! A backup of the store has the record and the components that it names ([`transfer`]).
+//! A backup of the store has the record and the components that it names ([`transfer`]), and so has a copy
+//! ([`store_copy`]).
 
 mod artifacts;
 mod audit;
@@ -30,9 +31,12 @@ mod fleet_change;
 mod fleet_update;
 mod follower;
 mod policy;
+mod proposal;
 mod record;
 mod reload;
 mod reload_record;
+mod store_copy;
+mod stored_component;
 mod supervisor;
 mod transfer;
 mod trial;
@@ -54,6 +58,7 @@ pub use follower::Follower;
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
 pub use reload::ReloadError;
 pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
+pub use store_copy::Place;
 pub use supervisor::Supervisor;
 pub use transfer::{read_deployed, restore_deployed};
 
@@ -72,6 +77,8 @@ pub struct SwapRequest {
     pub by: String,
     /// The policy of a canary, if only some callers get the component at first.
     pub canary: Option<CanaryPolicy>,
+    /// Hosts that share the store, by name, which are not asked whether they can serve it.
+    pub without: Vec<String>,
 }
 
 /// The result of a deployment.

@@ -1,6 +1,6 @@
 //! The record of active components, so that a restart serves the swapped-in ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,30 +41,34 @@ pub enum Choice {
 struct RecordFile {
     format: u32,
     components: BTreeMap<String, Entry>,
+    /// The components of a copied store that no host has started with since, see [`Records::adopt_source`].
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    copied: BTreeSet<String>,
 }
 
 /// All entries.
 pub struct Records {
     path: PathBuf,
     entries: BTreeMap<String, Entry>,
+    copied: BTreeSet<String>,
 }
 
 impl Records {
     /// Reads the file, if there is one.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
-        let entries = match fs::read(&path) {
+        let form = match fs::read(&path) {
             Ok(bytes) => {
                 let form: RecordFile = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
                 if form.format != FORMAT {
                     return Err(invalid(format!("it has format {}, and this program reads {FORMAT}", form.format)));
                 }
-                form.components
+                form
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => RecordFile::default(),
             Err(error) => return Err(error),
         };
-        Ok(Self { path, entries })
+        Ok(Self { path, entries: form.components, copied: form.copied })
     }
 
     pub fn path(&self) -> &Path {
@@ -89,15 +93,43 @@ impl Records {
     /// Sets or removes the entry of a component. It is on disk when this returns; on an error nothing
     /// has changed.
     pub fn set(&mut self, component: &str, entry: Option<Entry>) -> io::Result<()> {
-        let mut entries = self.entries.clone();
+        let (mut entries, mut copied) = (self.entries.clone(), self.copied.clone());
         match entry {
             Some(entry) => entries.insert(component.to_owned(), entry),
             None => entries.remove(component),
         };
-        let form = RecordFile { format: FORMAT, components: entries };
+        copied.remove(component);
+        self.write(entries, copied)
+    }
+
+    /// Replaces everything by the entries of another store, of which the manifest's sources are not known.
+    pub fn set_copied(&mut self, entries: BTreeMap<String, Entry>) -> io::Result<()> {
+        let copied = entries.keys().cloned().collect();
+        self.write(entries, copied)
+    }
+
+    /// The first start with a copied store takes the manifest's present source for the one that was replaced by
+    /// the swap: what served before the copy serves after it.
+    pub fn adopt_source(&mut self, component: &str, source: Option<Digest>) -> io::Result<()> {
+        match self.entries.get(component) {
+            Some(entry) if source.is_some() && self.copied.contains(component) => {
+                let entry = Entry { source, ..entry.clone() };
+                self.set(component, Some(entry))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The components that have entries.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(component, entry)| (component.as_str(), entry))
+    }
+
+    fn write(&mut self, components: BTreeMap<String, Entry>, copied: BTreeSet<String>) -> io::Result<()> {
+        let form = RecordFile { format: FORMAT, components, copied };
         let bytes = serde_json::to_vec_pretty(&form)?;
         replace_file(&self.path, &bytes)?;
-        self.entries = form.components;
+        (self.entries, self.copied) = (form.components, form.copied);
         Ok(())
     }
 
@@ -148,6 +180,23 @@ mod tests {
         assert_eq!(records.choose("a", None), Choice::Recorded(entry()), "the source is gone");
         assert_eq!(records.choose("a", Some(digest("new"))), Choice::Source, "the source caught up");
         assert_eq!(records.choose("a", Some(digest("newer"))), Choice::Superseded(entry()));
+    }
+
+    #[test]
+    fn what_was_copied_serves_until_the_source_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let copied = Entry { source: None, ..entry() };
+        let start = |source: Option<&str>| {
+            let (mut records, source) = (records(folder.path()), source.map(digest));
+            records.adopt_source("a", source).unwrap();
+            records.choose("a", source)
+        };
+        records(folder.path()).set_copied(BTreeMap::from([("a".to_owned(), copied.clone())])).unwrap();
+        assert_eq!(start(None), Choice::Recorded(copied.clone()), "the source is not known yet");
+        for _ in 0..2 {
+            assert_eq!(start(Some("any")), Choice::Recorded(Entry { source: Some(digest("any")), ..copied.clone() }));
+        }
+        assert!(matches!(start(Some("changed")), Choice::Superseded(_)));
     }
 
     #[test]

@@ -100,7 +100,8 @@ impl Watcher {
                 None
             });
             let (id, by) = (component.id.clone(), ACTOR.to_owned());
-            let request = SwapRequest { component: id, wasm: wasm.into(), signature, by, canary: None };
+            let (wasm, canary, without) = (wasm.into(), None, Vec::new());
+            let request = SwapRequest { component: id, wasm, signature, by, canary, without };
             // `swap` logs a refusal; the next build may succeed.
             let _ = deployer.swap(&request);
         }

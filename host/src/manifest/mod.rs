@@ -172,11 +172,12 @@ fn component(
     let cache_policy = problems.keep(cache_policy::from_tool(&tool, &allowed_hosts).map_err(at));
     let credentials = problems.keep(credentials::from_tool(&tool).map_err(at));
     let maintenance = problems.keep(maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at));
-    let grants = Grants::new(&id, all_labels.clone(), labels, prefixes);
+    let grants = Grants::new(&id, all_labels.clone(), labels, prefixes).with_volatile(&tool.volatile);
+    let grants = problems.keep(grants.map_err(at));
     checked?;
     Some(Component {
         source: source?,
-        grants: Arc::new(grants),
+        grants: Arc::new(grants?),
         variables: Arc::new(variables),
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,

@@ -185,6 +185,9 @@ pub struct HexadTool {
     /// Key prefixes that may be read, in addition to those that may be written.
     pub read: Option<Vec<String>>,
     pub write: Option<Vec<String>>,
+    /// Prefixes of keys that need not survive a crash as they were last.
+    #[serde(default)]
+    pub volatile: Vec<String>,
     pub memory: Option<String>,
     pub request_timeout: Option<String>,
     pub transfer_timeout: Option<String>,

@@ -67,6 +67,7 @@ fn a_full_manifest_is_read() {
         [component.area.tool.hexad]
         read = ["shared/"]
         write = ["area/"]
+        volatile = ["area/rate/"]
         memory = "64MiB"
         request_timeout = "1m 30s"
         max_body = "2 GiB"
@@ -85,6 +86,7 @@ fn a_full_manifest_is_read() {
     assert_eq!(value("external_url"), Some("https://app.test"));
     assert!(area.grants.may_read("shared/x") && !area.grants.may_write("shared/x"));
     assert!(area.grants.may_write("area/x") && !area.grants.may_read("other/x"));
+    assert!(area.grants.is_volatile("area/rate/x") && !area.grants.is_volatile("area/x"));
     let expected = Limits {
         memory: 64 << 20,
         instances: 3,

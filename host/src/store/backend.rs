@@ -75,6 +75,23 @@ pub trait Backend: Send + Sync {
         value: Vec<u8>,
     ) -> Result<Swap, StoreError>;
 
+    /// The same as [`increment`](Self::increment) for a key that the manifest calls volatile: a crash of the engine
+    /// may undo the last changes of it, if that costs less.
+    async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        self.increment(ledger, key, delta).await
+    }
+
+    /// The same as [`cas`](Self::cas) for such a key.
+    async fn cas_volatile(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        self.cas(ledger, key, expected, value).await
+    }
+
     /// `None` if the engine does not learn of every change.
     fn change_clock(&self) -> Option<&ChangeClock> {
         None
@@ -85,6 +102,10 @@ pub trait Backend: Send + Sync {
     fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
         None
     }
+
+    /// Binds what a request reads to what it writes. Called before each read: if the engine loses afterwards what the
+    /// request may have seen, it refuses the request's writes.
+    fn bind_reads(&self, _ledger: &Ledger) {}
 
     /// Whether a read takes so long that it pays to fetch what a request is likely to read.
     fn prefetches(&self) -> bool {

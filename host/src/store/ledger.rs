@@ -19,8 +19,10 @@ struct LedgerState {
     failure: OnceLock<StoreError>,
     /// The first error of a read or write that says that the store cannot be used now.
     outage: OnceLock<StoreError>,
-    /// Whether an entry was committed.
-    has_committed: AtomicBool,
+    /// The first one that leaves open whether a write took place.
+    unknown: OnceLock<StoreError>,
+    /// Whether a write took place, or may have.
+    may_have_stored: AtomicBool,
     settled: Notify,
     /// What the engine keeps for the request.
     engine_state: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -38,9 +40,13 @@ impl Ledger {
         self.0.open.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether an operation of the request is durable.
-    pub fn has_committed(&self) -> bool {
-        self.0.has_committed.load(Ordering::SeqCst)
+    /// Whether something of the request may be stored, durably or not.
+    pub fn may_have_stored(&self) -> bool {
+        self.0.may_have_stored.load(Ordering::SeqCst)
+    }
+
+    fn record_stored(&self) {
+        self.0.may_have_stored.store(true, Ordering::SeqCst);
     }
 
     /// Fails once an entry has failed. A failed ledger never recovers.
@@ -53,14 +59,17 @@ impl Ledger {
 
     /// Records why an operation of the request has failed, if it may succeed later.
     pub fn record_outage(&self, error: &StoreError) {
-        if error.kind() != ErrorKind::Fault {
-            let _ = self.0.outage.set(error.clone());
+        match error.kind() {
+            ErrorKind::Fault => {}
+            ErrorKind::Unavailable(_) => drop(self.0.outage.set(error.clone())),
+            ErrorKind::Unknown(_) => drop(self.0.unknown.set(error.clone())),
         }
     }
 
-    /// Why an operation of the request has failed that may succeed later.
+    /// Why an operation of the request has failed that may succeed later: one that may have taken place, rather
+    /// than one that has not.
     pub fn outage(&self) -> Option<&StoreError> {
-        self.0.outage.get()
+        self.0.unknown.get().or_else(|| self.0.outage.get())
     }
 
     /// What the engine keeps for the request, made at its first use. `None` if another engine has made it.
@@ -69,8 +78,15 @@ impl Ledger {
     }
 
     fn fail(&self, cause: StoreError) {
+        self.record_error(&cause);
         // The first cause is kept, because later ones follow from it.
         let _ = self.0.failure.set(StoreError::NotDurable(Arc::new(cause)));
+    }
+
+    fn record_error(&self, error: &StoreError) {
+        if matches!(error.kind(), ErrorKind::Unknown(_)) {
+            self.record_stored();
+        }
     }
 
     /// Waits until every entry is closed. This does not make the engine commit; see
@@ -103,12 +119,18 @@ impl LedgerEntry {
     /// The operation is durable (or had nothing to make durable).
     pub fn commit(mut self) {
         self.is_closed = true;
-        self.ledger.0.has_committed.store(true, Ordering::SeqCst);
+        self.ledger.record_stored();
     }
 
-    /// The operation has failed, and its caller knows it: the request may go on.
-    pub fn close(mut self) {
+    /// The operation took place, and is not durable yet.
+    pub fn record_stored(&self) {
+        self.ledger.record_stored();
+    }
+
+    /// The operation has failed for this reason, and its caller knows it: the request may go on.
+    pub fn close(mut self, reason: &StoreError) {
         self.is_closed = true;
+        self.ledger.record_error(reason);
     }
 
     pub fn ledger(&self) -> Ledger {
@@ -116,7 +138,8 @@ impl LedgerEntry {
     }
 
     /// The operation was not carried out, or was undone.
-    pub fn fail(self, cause: StoreError) {
+    pub fn fail(mut self, cause: StoreError) {
+        self.is_closed = true;
         self.ledger.fail(cause);
     }
 
@@ -160,7 +183,36 @@ mod tests {
         ledger.enter().fail(StoreError::Engine(Arc::from("disk full")));
         ledger.enter().commit();
         let error = ledger.settled().await.unwrap_err();
-        assert!(error.to_string().contains("disk full") && ledger.has_committed(), "{error}");
+        assert!(error.to_string().contains("disk full") && ledger.may_have_stored(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_took_place_or_may_have_is_remembered_whatever_fails_besides() {
+        let problem = StoreProblem::Unavailable;
+        let unavailable = || StoreError::Unavailable { problem, reason: Arc::from("away") };
+        let unknown = || StoreError::Unknown { problem, reason: Arc::from("lost") };
+        let ledger = Ledger::default();
+        ledger.enter().close(&unavailable());
+        assert!(!ledger.may_have_stored());
+        ledger.record_outage(&unavailable());
+        assert_eq!(ledger.outage().unwrap().kind(), ErrorKind::Unavailable(problem));
+        ledger.record_outage(&unknown());
+        ledger.record_outage(&unavailable());
+        assert_eq!(ledger.outage().unwrap().kind(), ErrorKind::Unknown(problem));
+        // A guest need not have told of an error that it got.
+        ledger.enter().close(&unknown());
+        assert!(ledger.may_have_stored());
+
+        let ledger = Ledger::default();
+        ledger.enter().fail(unavailable());
+        assert!(ledger.check().is_err() && !ledger.may_have_stored());
+
+        let ledger = Ledger::default();
+        let entry = ledger.enter();
+        entry.record_stored();
+        entry.fail(unavailable());
+        ledger.settled().await.unwrap_err();
+        assert!(ledger.may_have_stored());
     }
 
     #[tokio::test]

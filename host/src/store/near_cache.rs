@@ -112,12 +112,30 @@ impl<B: Backend> Backend for NearCached<B> {
         self.engine.cas(ledger, key, expected, value).await
     }
 
+    async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        self.engine.increment_volatile(ledger, key, delta).await
+    }
+
+    async fn cas_volatile(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        self.engine.cas_volatile(ledger, key, expected, value).await
+    }
+
     fn change_clock(&self) -> Option<&ChangeClock> {
         self.engine.change_clock()
     }
 
     fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
         self.engine.catch_up()
+    }
+
+    fn bind_reads(&self, ledger: &Ledger) {
+        self.engine.bind_reads(ledger);
     }
 
     fn prefetches(&self) -> bool {

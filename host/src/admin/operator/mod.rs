@@ -298,7 +298,8 @@ fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRe
     }
     let signature = form.text("signature").map(str::parse::<Signature>).transpose();
     let signature = signature.map_err(|_| "The signature is not the base64 of an Ed25519 signature.".to_owned())?;
-    Ok(SwapRequest { component: component.to_owned(), wasm: form.file, signature, by: session.actor.clone(), canary })
+    let (component, by, without) = (component.to_owned(), session.actor.clone(), Vec::new());
+    Ok(SwapRequest { component, wasm: form.file, signature, by, canary, without })
 }
 
 fn describe(report: &DeployReport) -> String {

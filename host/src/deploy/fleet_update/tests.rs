@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::store::postgres::tests::{Host, Proxy, Server, connect, start};
 
 fn fleet(host: &Host) -> Fleet {
-    Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml"))
+    Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml")).unwrap()
 }
 
 fn serve(fleet: &Fleet, component: &str) -> Result<i64, DeployError> {

@@ -16,6 +16,8 @@ pub struct Grants {
     /// Sorted, and none is a prefix of another, so that a listing visits each key once.
     read: Vec<String>,
     write: Vec<String>,
+    /// Prefixes of keys of which a crash may undo the last changes.
+    volatile: Vec<String>,
     denied: AtomicU64,
     throttle: LogThrottle,
 }
@@ -45,9 +47,21 @@ impl Grants {
             labels: labels.into_iter().collect(),
             read: outermost(read.iter().chain(write)),
             write: outermost(write),
+            volatile: Vec::new(),
             denied: AtomicU64::new(0),
             throttle: LogThrottle::new(1, 5),
         }
+    }
+
+    /// The same grants with volatile keys: swaps and increments of them need not survive a crash. The error names
+    /// what is wrong with a prefix.
+    pub fn with_volatile(self, prefixes: &[String]) -> Result<Self, String> {
+        for prefix in prefixes {
+            if prefix.is_empty() || !self.may_write(prefix) {
+                return Err(format!("`volatile` has \"{prefix}\", which is not below a prefix of `write`"));
+            }
+        }
+        Ok(Self { volatile: outermost(prefixes), ..self })
     }
 
     /// The same grants with nothing writable.
@@ -58,6 +72,7 @@ impl Grants {
             labels: self.labels.clone(),
             read: self.read.clone(),
             write: Vec::new(),
+            volatile: Vec::new(),
             denied: AtomicU64::new(0),
             throttle: LogThrottle::new(1, 5),
         }
@@ -91,6 +106,10 @@ impl Grants {
         self.write.iter().any(|prefix| key.starts_with(prefix))
     }
 
+    pub fn is_volatile(&self, key: &str) -> bool {
+        self.volatile.iter().any(|prefix| key.starts_with(prefix))
+    }
+
     /// The readable prefixes in key order; no key is under two of them.
     pub fn readable(&self) -> &[String] {
         &self.read
@@ -122,9 +141,9 @@ impl Grants {
 /// Whether they grant the same.
 impl PartialEq for Grants {
     fn eq(&self, other: &Self) -> bool {
-        let Self { component, all_labels, labels, read, write, denied: _, throttle: _ } = self;
+        let Self { component, all_labels, labels, read, write, volatile, denied: _, throttle: _ } = self;
         (component, all_labels, labels) == (&other.component, &other.all_labels, &other.labels)
-            && (read, write) == (&other.read, &other.write)
+            && (read, write, volatile) == (&other.read, &other.write, &other.volatile)
     }
 }
 
@@ -174,6 +193,18 @@ mod tests {
         let all = Grants::new("area", Arc::default(), [], None);
         assert!(all.may_read("a") && all.may_write("a"));
         assert!(all.read_only().may_read("a") && !all.read_only().may_write("a"));
+    }
+
+    #[test]
+    fn volatile_keys_are_some_of_those_that_may_be_written() {
+        let volatile = |prefix: &str| grants(&["shared/"], &["own/"]).with_volatile(&[prefix.to_owned()]);
+        let rates = volatile("own/rate/").unwrap();
+        assert!(rates.is_volatile("own/rate/1") && !rates.is_volatile("own/rates") && !rates.is_volatile("own/x"));
+        assert_ne!(rates, grants(&["shared/"], &["own/"]));
+        assert!(!rates.read_only().is_volatile("own/rate/1"));
+        for wrong in ["", "own", "shared/rate/"] {
+            assert!(volatile(wrong).unwrap_err().contains(&format!("{wrong:?}")), "{wrong}");
+        }
     }
 
     #[test]

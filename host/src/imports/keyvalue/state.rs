@@ -13,7 +13,7 @@ use super::grants::Grants;
 use super::write_scope::WriteScope;
 use crate::metrics::Counters;
 use crate::response_cache::ReadSet;
-use crate::store::{Backend, Key, StoreError};
+use crate::store::{Backend, Key, StoreError, Swap};
 use crate::trace::Trace;
 
 /// Bytes that one instance may have in the writer's queue. An instance that writes faster than the
@@ -89,6 +89,24 @@ impl KeyValue {
         }
     }
 
+    fn bind_reads(&self) {
+        self.backend.bind_reads(self.scope.ledger());
+    }
+
+    pub(super) async fn increment(&self, key: Key, delta: i64) -> Result<i64, StoreError> {
+        match self.grants.is_volatile(&key.key) {
+            true => self.backend.increment_volatile(self.scope.ledger(), key, delta).await,
+            false => self.backend.increment(self.scope.ledger(), key, delta).await,
+        }
+    }
+
+    pub(super) async fn cas(&self, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, StoreError> {
+        match self.grants.is_volatile(&key.key) {
+            true => self.backend.cas_volatile(self.scope.ledger(), key, expected, value).await,
+            false => self.backend.cas(self.scope.ledger(), key, expected, value).await,
+        }
+    }
+
     /// Records that the request does more than read keys.
     pub(super) fn mark_uncacheable(&self) {
         if let Some(read_set) = &self.read_set {
@@ -105,6 +123,7 @@ impl KeyValue {
 
     /// Makes the next committed read of `key` no older than what the request has written and seen.
     pub(super) async fn settle_before_read(&mut self, key: &Key) -> Result<(), StoreError> {
+        self.bind_reads();
         match self.saw_uncommitted || self.unsettled_keys.contains(key) {
             true => self.settle().await,
             false => Ok(()),
@@ -112,6 +131,7 @@ impl KeyValue {
     }
 
     pub(super) async fn settle_before_list(&mut self) -> Result<(), StoreError> {
+        self.bind_reads();
         match self.saw_uncommitted || !self.unsettled_keys.is_empty() {
             true => self.settle().await,
             false => Ok(()),
@@ -134,10 +154,12 @@ impl KeyValue {
 
     /// What a committed read of `key` must wait for. For calls that do not hold the instance.
     pub(super) fn wait_before_read(&self, key: &Key) -> Option<DurabilityWait> {
+        self.bind_reads();
         (self.saw_uncommitted || self.unsettled_keys.contains(key)).then(|| self.durability_wait())
     }
 
     pub(super) fn wait_before_list(&self) -> Option<DurabilityWait> {
+        self.bind_reads();
         (self.saw_uncommitted || !self.unsettled_keys.is_empty()).then(|| self.durability_wait())
     }
 

@@ -319,7 +319,7 @@ impl atomics::Host for KeyValueView<'_> {
         let outcome = async {
             let key = self.writable(&bucket, &key)?;
             let ctx = &mut *self.ctx;
-            let sum = ctx.backend.increment(ctx.scope.ledger(), key.clone(), delta).await?;
+            let sum = ctx.increment(key.clone(), delta).await?;
             // A sum that differs from `delta` shows an earlier value, which may not be committed yet.
             ctx.saw_uncommitted |= sum != delta;
             ctx.settle_after_write([key]).await?;
@@ -347,7 +347,7 @@ impl KeyValueView<'_> {
             check_value(&value)?;
             let Cas { key, expected, .. } = cas;
             let ctx = &mut *self.ctx;
-            let outcome = ctx.backend.cas(ctx.scope.ledger(), key.clone(), expected, value).await?;
+            let outcome = ctx.cas(key.clone(), expected, value).await?;
             if matches!(outcome, Swap::Lost(_)) {
                 ctx.saw_uncommitted = true;
                 ctx.counters.swaps_lost.add(1);

@@ -33,9 +33,9 @@ impl WriteScope {
         self.ledger.is_settled()
     }
 
-    /// Whether a write of the request is durable.
-    pub fn has_committed(&self) -> bool {
-        self.ledger.has_committed()
+    /// Whether a write of the request took place, or may have.
+    pub fn may_have_stored(&self) -> bool {
+        self.ledger.may_have_stored()
     }
 
     /// Why an operation of the request has failed that may succeed later.

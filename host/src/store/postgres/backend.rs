@@ -8,9 +8,11 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_postgres::Row;
 
-use super::keeper::PATIENCE;
+use super::patience::PATIENCE;
 use super::shared::Shared;
-use super::writes::{WriteOperation, WriteQueue};
+use super::write_operation::WriteOperation;
+use super::write_queue::WriteQueue;
+use super::writer::Durability;
 use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, Swap};
 
 pub struct ShardBackend {
@@ -63,9 +65,7 @@ impl Backend for ShardBackend {
     }
 
     async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
-        let (reply, sum) = oneshot::channel();
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Increment { key, delta, reply })?;
-        sum.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
+        self.count(ledger, Durability::Flushed, key, delta).await
     }
 
     async fn cas(
@@ -75,9 +75,21 @@ impl Backend for ShardBackend {
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
     ) -> Result<Swap, StoreError> {
-        let (reply, swapped) = oneshot::channel();
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Swap { key, expected, value, reply })?;
-        swapped.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
+        self.swap(ledger, Durability::Flushed, key, (expected, value)).await
+    }
+
+    async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        self.count(ledger, Durability::Volatile, key, delta).await
+    }
+
+    async fn cas_volatile(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        self.swap(ledger, Durability::Volatile, key, (expected, value)).await
     }
 
     fn change_clock(&self) -> Option<&ChangeClock> {
@@ -93,6 +105,10 @@ impl Backend for ShardBackend {
         }
     }
 
+    fn bind_reads(&self, ledger: &Ledger) {
+        WriteQueue::bind(&self.shared, ledger);
+    }
+
     fn prefetches(&self) -> bool {
         true
     }
@@ -102,6 +118,26 @@ impl Backend for ShardBackend {
             WriteQueue::push(&self.shared, ledger, WriteOperation::Flush)?;
         }
         ledger.settled().await
+    }
+}
+
+impl ShardBackend {
+    async fn count(&self, ledger: &Ledger, durability: Durability, key: Key, delta: i64) -> Result<i64, StoreError> {
+        let (reply, sum) = oneshot::channel();
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Increment { durability, key, delta, reply })?;
+        sum.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
+    }
+
+    async fn swap(
+        &self,
+        ledger: &Ledger,
+        durability: Durability,
+        key: Key,
+        (expected, value): (Option<Vec<u8>>, Vec<u8>),
+    ) -> Result<Swap, StoreError> {
+        let (reply, swapped) = oneshot::channel();
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Swap { durability, key, expected, value, reply })?;
+        swapped.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
     }
 }
 

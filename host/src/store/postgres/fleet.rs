@@ -9,10 +9,14 @@ use futures::future::BoxFuture;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Row};
 
-use super::keeper::{PATIENCE, away};
+use super::classify;
+use super::keeper::away;
 use super::late_reply::outcome_of;
+use super::link::Link;
+use super::patience::PATIENCE;
 use super::shared::Shared;
-use crate::store::{ChangeClock, Key, StoreError};
+use super::writer::WriteConnections;
+use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
 
 /// How long a statement may take, and one that carries a component.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -37,9 +41,11 @@ const REPORT: &str = "
     )
     select set_config('synchronous_commit', 'off', true)";
 
-const HOSTS: &str = "
-    select name, extract(epoch from clock_timestamp() - seen)::float8, report from hexad.host
-    where seen > now() - interval '1 day' order by name";
+const LEAVE: &str = "
+    with gone as (delete from hexad.host where name = $1::text)
+    select set_config('synchronous_commit', 'off', true)";
+
+const COMPONENT: &str = "select wasm, signature from hexad.component where digest = $1";
 
 const PUT_COMPONENT: &str = "
     insert into hexad.component (digest, wasm, signature) values ($1, $2, $3)
@@ -60,7 +66,8 @@ pub struct Serving {
 /// A host that was there within the last day.
 #[derive(Clone, Debug)]
 pub struct HostRow {
-    pub name: String,
+    /// The key, which is the column `name`: earlier builds have the host's name there.
+    pub instance: String,
     /// How long ago it reported, by the server's clock.
     pub age: Duration,
     pub report: String,
@@ -118,33 +125,31 @@ impl FleetStore {
         })
     }
 
-    pub fn report(&self, name: &str, report: &str) -> Result<(), StoreError> {
-        let (name, report) = (name.to_owned(), report.to_owned());
-        self.run(DEADLINE, move |client| {
-            Box::pin(async move { client.query_one(REPORT, &[&name, &report]).await.map(drop) })
+    pub fn report(&self, instance: &str, report: &str) -> Result<(), StoreError> {
+        let (instance, report) = (instance.to_owned(), report.to_owned());
+        self.run_aside(move |client| {
+            Box::pin(async move { client.query_one(REPORT, &[&instance, &report]).await.map(drop) })
         })
     }
 
     /// Says that the host has stopped.
-    pub fn leave(&self, name: &str) -> Result<(), StoreError> {
-        let name = name.to_owned();
-        self.run(DEADLINE, move |client| {
-            Box::pin(async move { client.execute("delete from hexad.host where name = $1", &[&name]).await.map(drop) })
-        })
+    pub fn leave(&self, instance: &str) -> Result<(), StoreError> {
+        let instance = instance.to_owned();
+        self.run_aside(move |client| Box::pin(async move { client.query_one(LEAVE, &[&instance]).await.map(drop) }))
     }
 
     pub fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
-        self.run(DEADLINE, |client| {
-            Box::pin(async move {
-                let rows = client.query(HOSTS, &[]).await?;
-                let host = |row: &Row| {
-                    let age: f64 = row.try_get(1)?;
-                    let age = Duration::try_from_secs_f64(age).unwrap_or_default();
-                    Ok(HostRow { name: row.try_get(0)?, age, report: row.try_get(2)? })
-                };
-                rows.iter().map(host).collect()
-            })
-        })
+        let shared = self.shared.clone();
+        let decode = |row: &Row| {
+            let (instances, ages): (Vec<String>, Vec<f64>) = (row.try_get(3)?, row.try_get(4)?);
+            let reports: Vec<String> = row.try_get(5)?;
+            let rows = instances.into_iter().zip(ages).zip(reports).map(|((instance, age), report)| {
+                let age = Duration::try_from_secs_f64(age).unwrap_or_default();
+                HostRow { instance, age, report }
+            });
+            Ok(rows.collect())
+        };
+        self.wait(async move { shared.read_within(PATIENCE, 0, |reader| &reader.hosts, &[], decode).await })
     }
 
     pub fn put_component(&self, digest: &str, wasm: Vec<u8>, signature: Option<Vec<u8>>) -> Result<(), StoreError> {
@@ -154,14 +159,21 @@ impl FleetStore {
         })
     }
 
+    /// Over a connection of its own: many megabytes would keep other reads waiting.
     pub fn component(&self, digest: &str) -> Result<Option<StoredComponent>, StoreError> {
-        let digest = digest.to_owned();
-        self.run(COMPONENT_DEADLINE, move |client| {
-            Box::pin(async move {
-                let statement = "select wasm, signature from hexad.component where digest = $1";
-                let row = client.query_opt(statement, &[&digest]).await?;
-                row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose()
-            })
+        let (digest, keeper) = (digest.to_owned(), self.shared.keeper.clone());
+        self.wait(async move {
+            let link = keeper.link(Instant::now() + PATIENCE).await?;
+            let read = async {
+                let (client, _ends) = keeper.connect_beside(&link).await.map_err(|error| {
+                    let (problem, reason) = (StoreProblem::Unavailable, error.to_string().into());
+                    StoreError::Unavailable { problem, reason }
+                })?;
+                let row = client.query_opt(COMPONENT, &[&digest]).await;
+                let decoded = row.and_then(|row| row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose());
+                decoded.map_err(|error| classify::of_read(&error))
+            };
+            timeout(COMPONENT_DEADLINE, read).await.unwrap_or_else(|_| Err(away()))
         })
     }
 
@@ -183,15 +195,34 @@ impl FleetStore {
         })
     }
 
+    /// Uses a connection for writes.
     fn run<T: Send + 'static>(
         &self,
         deadline: Duration,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_on(Link::writers, deadline, work)
+    }
+
+    /// For what is committed asynchronously.
+    fn run_aside<T: Send + 'static>(
+        &self,
+        work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.run_on(Link::aside, DEADLINE, work)
+    }
+
+    fn run_on<T: Send + 'static>(
+        &self,
+        connections: fn(&Link) -> &WriteConnections,
+        deadline: Duration,
+        work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let keeper = self.shared.keeper.clone();
         self.wait(async move {
-            let link = keeper.link(Instant::now() + PATIENCE).await?;
-            let idle = timeout(deadline, link.writers().idle()).await.ok().flatten().ok_or_else(away)?;
+            let end = Instant::now() + PATIENCE;
+            let link = keeper.link(end).await?;
+            let idle = connections(&link).idle_by(end, Instant::now() + DEADLINE).await.ok_or_else(away)?;
             let writer = idle.get().ok_or_else(away)?;
             let replied = timeout(deadline, work(&writer.client)).await;
             outcome_of(&link, idle, replied)

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_util::sync::DropGuard;
 
 use super::classify;
 use super::late_reply::outcome_of;
@@ -14,11 +16,9 @@ use super::memory::{Memory, Observation};
 use super::monitor::Report;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
+use super::patience::PATIENCE;
 use super::sql;
 use crate::store::{StoreError, StoreHealth, StoreProblem};
-
-/// How long a request waits for a server, and for a barrier. After it, the client is told to try again.
-pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long a barrier may take before its server counts as lost.
 const BARRIER_DEADLINE: Duration = Duration::from_secs(3);
@@ -46,6 +46,8 @@ pub struct Keeper {
     pub memory: Memory,
     pub health: Arc<StoreHealth>,
     link: watch::Sender<Option<Arc<Link>>>,
+    /// The era of the last link.
+    era: Mutex<Arc<str>>,
     /// The requests that wait for a barrier which has not begun.
     waiting: Mutex<Vec<BarrierReply>>,
     wake: Notify,
@@ -75,6 +77,7 @@ impl Keeper {
             defect,
             health,
             link: watch::Sender::new(None),
+            era: Mutex::new(link.era.clone()),
             waiting: Mutex::default(),
             wake: Notify::new(),
             figures: Figures::default(),
@@ -104,6 +107,11 @@ impl Keeper {
         self.link.borrow().clone().filter(|link| !link.is_lost())
     }
 
+    /// See [`Connector::connect_beside`].
+    pub async fn connect_beside(&self, link: &Link) -> Result<(Client, DropGuard), OpenError> {
+        self.connector.connect_beside(link).await
+    }
+
     /// Returns once a barrier is over that began after this call.
     pub async fn barrier(&self, patience: Duration) -> Result<(), StoreError> {
         let (reply, done) = oneshot::channel();
@@ -120,6 +128,12 @@ impl Keeper {
         self.present_link().is_some_and(|link| link.is_leader())
     }
 
+    /// The era of the last link. A request that reads over a later one can only be bound to an earlier era than it
+    /// reads in.
+    pub fn era(&self) -> Arc<str> {
+        self.era.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The URL, for people.
     pub fn name(&self) -> &str {
         self.connector.name()
@@ -129,6 +143,8 @@ impl Keeper {
         let (snapshot, began) = link.first.clone();
         // Before anybody can read over it.
         self.memory.begin(link.number, snapshot, began);
+        // A request that finds this era finds nothing in memory of the one before.
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = link.era.clone();
         self.link.send_replace(Some(Arc::new(link)));
     }
 
@@ -181,9 +197,24 @@ impl Keeper {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// It is repeated if its link is lost, as reads are, for as long as a request waits for a server.
     async fn pass_barrier(&self) -> Result<(), StoreError> {
-        let link = self.link(Instant::now() + PATIENCE).await?;
-        let base = self.memory.base(link.number).ok_or_else(away)?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let link = self.link(end).await?;
+            match self.pass_barrier_over(&link).await {
+                Ok(true) => return Ok(()),
+                Ok(false) if Instant::now() < end => tokio::task::yield_now().await,
+                Ok(false) => return Err(away()),
+                Err(error) if !link.is_lost() || Instant::now() >= end => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// False if another link takes over.
+    async fn pass_barrier_over(&self, link: &Link) -> Result<bool, StoreError> {
+        let Some(base) = self.memory.base(link.number) else { return Ok(false) };
         let reader = link.barrier();
         let began = Instant::now();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&&*base.text];
@@ -204,10 +235,7 @@ impl Keeper {
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.figures.round_trip.store(micros, Ordering::Relaxed);
         self.figures.barriers.fetch_add(1, Ordering::Relaxed);
-        match self.memory.observe(link.number, &base, observed, began) {
-            true => Ok(()),
-            false => Err(away()),
-        }
+        Ok(self.memory.observe(link.number, &base, observed, began))
     }
 
     async fn watch_health(&self) {
@@ -230,7 +258,7 @@ impl Keeper {
     async fn keep_house(&self) {
         loop {
             if let Some(link) = self.present_link()
-                && let Some(idle) = link.writers().idle().await
+                && let Some(idle) = link.aside().idle().await
                 && let Some(writer) = idle.get()
             {
                 let work = async {

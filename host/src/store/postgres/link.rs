@@ -2,13 +2,14 @@
 //! that reads, writes and barriers never reach different servers.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Statement};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::memory::{Observation, Snapshot};
 use super::mutant::{Defect, Mutant};
@@ -45,6 +46,7 @@ pub struct ReadConnection {
     pub get_many: Statement,
     pub list: Statement,
     pub serving: Statement,
+    pub hosts: Statement,
 }
 
 /// All connections to one server.
@@ -53,7 +55,7 @@ pub struct Link {
     pub number: u64,
     pub server: String,
     /// Changes whenever the server may have lost transactions that were committed asynchronously.
-    pub era: String,
+    pub era: Arc<str>,
     /// The first snapshot, and when its statement was sent.
     pub first: (Snapshot, Instant),
     /// How many connections there are.
@@ -61,6 +63,7 @@ pub struct Link {
     barrier: ReadConnection,
     readers: Vec<ReadConnection>,
     writers: WriteConnections,
+    aside: WriteConnections,
     /// Whether this host does the maintenance of the store.
     is_leader: AtomicBool,
     lost: CancellationToken,
@@ -108,6 +111,7 @@ impl Connector {
             Ok::<_, OpenError>(WriteConnection::new(client, self.defect).await?)
         }));
         let (readers, writers) = (readers.await?, writers.await?);
+        let aside = WriteConnection::new(self.connect_again(server, &lost, &era).await?, self.defect).await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
         let observed = Observation::of(&row)?.ok_or(OpenError::NewerFormat { found: 0, reads: 0 })?;
@@ -115,15 +119,27 @@ impl Connector {
         Ok(Link {
             number,
             server: server.name.clone(),
-            era,
+            era: Arc::from(era),
             first: (observed.into_snapshot(), began),
-            connections: 1 + readers.len() + writers.len(),
+            connections: 2 + readers.len() + writers.len(),
             barrier,
             readers,
             writers: WriteConnections::new(writers),
+            aside: WriteConnections::new(vec![aside]),
             is_leader: AtomicBool::new(false),
             lost,
         })
+    }
+
+    /// Connects once more to the server of a link, for what would keep other statements waiting. The connection
+    /// ends with the guard, or with the link.
+    pub async fn connect_beside(&self, link: &Link) -> Result<(Client, DropGuard), OpenError> {
+        let servers = &self.url.servers;
+        let gone = || OpenError::Unreachable("the URL does not name it".to_owned());
+        let server = servers.iter().find(|server| server.name == link.server).ok_or_else(gone)?;
+        let lost = link.lost.child_token();
+        let client = self.connect(server, &lost).await?;
+        Ok((client, lost.drop_guard()))
     }
 
     async fn connect_again(&self, server: &Server, lost: &CancellationToken, era: &str) -> Result<Client, OpenError> {
@@ -165,7 +181,8 @@ impl ReadConnection {
         let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
         let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
         let (list, serving) = (client.prepare(&sql::LIST).await?, client.prepare(&sql::SERVING).await?);
-        Ok(Self { client, barrier, get, exists, get_many, list, serving })
+        let hosts = client.prepare(&sql::HOSTS).await?;
+        Ok(Self { client, barrier, get, exists, get_many, list, serving, hosts })
     }
 }
 
@@ -184,6 +201,12 @@ impl Link {
     /// The connections for writes.
     pub fn writers(&self) -> &WriteConnections {
         &self.writers
+    }
+
+    /// One for what the host writes about itself, and commits asynchronously: it waits neither for the writes of
+    /// guests nor for a standby.
+    pub fn aside(&self) -> &WriteConnections {
+        &self.aside
     }
 
     /// Whether a process of the server works on a statement; true if the server does not say.

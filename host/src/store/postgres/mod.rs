@@ -9,7 +9,9 @@
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
 //! | [`monitor`] | what an operator should know about the server |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
-//! | [`writes`], [`late_reply`], [`classify`] | the writes of a request; those without a reply in time; what an error means |
+//! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, as they are, wait, and are carried out |
+//! | [`patience`] | how long requests wait |
+//! | [`late_reply`], [`classify`] | writes without a reply in time; what an error means |
 //! | [`mutant`] | defects that tests switch on |
 //!
 //! Connections have a thread and a runtime of their own: shards send statements to it.
@@ -25,12 +27,15 @@ mod monitor;
 mod mutant;
 mod open_error;
 mod password;
+mod patience;
 mod schema;
 mod shared;
 mod sql;
 mod status;
 mod tls;
 mod url;
+mod write_operation;
+mod write_queue;
 mod writer;
 mod writes;
 

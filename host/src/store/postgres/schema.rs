@@ -50,6 +50,18 @@ create table hexad.audit (
 create unlogged table hexad.era (single boolean primary key default true check (single), id text not null);
 "#;
 
+/// Changes that a restored dump has brought along carry transactions of another server, which this one may not
+/// reach for years: hosts would take each snapshot for one before them, and never believe what they have read.
+/// What has committed here, and is seen by this statement, is older than the statement's snapshot. So nothing
+/// of this server is removed, however many hosts use it meanwhile. If a crash undoes it, it is done again.
+const FORGET_OTHER_SERVERS: &str = "
+    with foreign_changes as (
+        delete from hexad.change where xid >= pg_snapshot_xmax(pg_current_snapshot())
+    ), foreign_horizon as (
+        update hexad.horizon set pruned = '0' where pruned >= pg_snapshot_xmax(pg_current_snapshot())
+    )
+    select set_config('synchronous_commit', 'off', true)";
+
 /// Whether the server can be written to, and can hold the tables.
 pub async fn check_server(client: &Client) -> Result<(), OpenError> {
     let row = client
@@ -136,10 +148,11 @@ async fn try_prepare(client: &mut Client) -> Result<(), OpenError> {
         )
         .await?
         .try_get(0)?;
-    match can_write {
-        true => Ok(()),
-        false => Err(OpenError::NoRights { reason: "it may not write the tables of the schema hexad".to_owned() }),
+    if !can_write {
+        return Err(OpenError::NoRights { reason: "it may not write the tables of the schema hexad".to_owned() });
     }
+    client.query_one(FORGET_OTHER_SERVERS, &[]).await?;
+    Ok(())
 }
 
 async fn has_tables(client: &Client) -> Result<bool, Error> {

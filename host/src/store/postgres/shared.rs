@@ -11,10 +11,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
 use super::classify;
-use super::keeper::{Keeper, PATIENCE, away};
+use super::keeper::{Keeper, away};
 use super::link::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
+use super::patience::PATIENCE;
 use crate::store::{Key, StoreError};
 
 /// How long a read may take before its server counts as lost.

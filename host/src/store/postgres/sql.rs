@@ -1,8 +1,8 @@
 //! The statements. Each operation is one statement, so that no host holds a lock on a key between two
 //! round trips.
 //!
-//! A session commits synchronously by default; only a write of a plain value turns that off for its own
-//! transaction. Every write leaves a row in `hexad.change` that names its keys.
+//! A session commits synchronously by default; only a write of a plain value, or of a volatile key, turns that off
+//! for its own transaction. Every write leaves a row in `hexad.change` that names its keys.
 
 use std::sync::LazyLock;
 
@@ -58,6 +58,19 @@ pub static LIST: LazyLock<String> = LazyLock::new(|| {
 /// What the hosts serve ([`fleet`](super::fleet)).
 pub static SERVING: LazyLock<String> =
     LazyLock::new(|| format!("select {BARRIER_COLUMNS}, revision, record from hexad.serving"));
+
+/// The hosts that were there within the last day: their keys, ages in seconds, and reports.
+pub static HOSTS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "select {BARRIER_COLUMNS}, known.names, known.ages, known.reports from (
+            select coalesce(array_agg(name order by name), array[]::text[]) as names,
+                   coalesce(array_agg(extract(epoch from clock_timestamp() - seen)::float8 order by name),
+                            array[]::float8[]) as ages,
+                   coalesce(array_agg(report order by name), array[]::text[]) as reports
+            from hexad.host where seen > now() - interval '1 day'
+        ) known"
+    )
+});
 
 /// Keys are locked in their order, so that two such statements do not wait for each other.
 pub const SET: &str = "
@@ -125,11 +138,16 @@ pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// A statement of those above that ends in a `select`, and commits asynchronously.
+pub fn asynchronous(statement: &str) -> String {
+    format!("{statement}, set_config('synchronous_commit', 'off', true)")
+}
+
 /// A commit that wrote something to the log is flushed, and everything before it with it. One that has only an id is
 /// not, nor is one that changed no row, so that this writes a message.
 pub const FLUSH: &str = "select pg_logical_emit_message(true, 'hexad', ''::text)::text";
 
-/// Removes what no host looks back to any more, and says up to where. Nothing is lost with it, so that it
+/// Removes what no host looks back to any more, and says up to where; and hosts that have been gone for long. Nothing is lost with it, so that it
 /// waits neither for the disk nor for a standby.
 pub const PRUNE: &str = "
     with old as (
@@ -138,6 +156,8 @@ pub const PRUNE: &str = "
         select xid from old order by xid desc limit 1
     ), noted as (
         update hexad.horizon set pruned = greatest(horizon.pruned, last.xid) from last
+    ), gone as (
+        delete from hexad.host where seen < now() - interval '1 day'
     )
     select set_config('synchronous_commit', 'off', true)";
 

@@ -13,6 +13,10 @@ mod server;
 mod proxy;
 
 mod busy;
+mod half_done;
+mod reconnect;
+mod restored;
+mod volatile;
 
 pub use proxy::Proxy;
 pub use server::Postgres as Server;

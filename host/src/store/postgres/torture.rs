@@ -103,6 +103,7 @@ impl Cluster {
     async fn swap_chain(&self, random: &mut Random) -> Outcome<()> {
         let (host, ledger, began) = (self.host(random), Ledger::default(), Instant::now());
         arrive(host).await?;
+        host.bind_reads(&ledger);
         let present = host.get(&key("chain")).await?;
         let replaced = present.as_deref().map(number);
         let id = self.next_id.fetch_add(1, Ordering::SeqCst);

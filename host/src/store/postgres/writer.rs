@@ -1,11 +1,15 @@
 //! The connections for writes.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Statement};
 
 use super::mutant::{Defect, Mutant};
+use super::patience::PATIENCE;
 use super::sql;
 
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
@@ -15,10 +19,24 @@ pub struct WriteConnection {
     pub process: i32,
     pub set: Statement,
     pub delete: Statement,
+    pub flush: Statement,
+    flushed: RootStatements,
+    volatile: RootStatements,
+}
+
+/// How the commit of a swap or an increment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// It waits for the disk, and for a synchronous standby.
+    Flushed,
+    /// It waits for nothing: a crash may undo it.
+    Volatile,
+}
+
+pub struct RootStatements {
     pub create: Statement,
     pub replace: Statement,
     pub increment: Statement,
-    pub flush: Statement,
 }
 
 /// Those of one link.
@@ -27,6 +45,8 @@ pub struct WriteConnections(Arc<Pool>);
 struct Pool {
     idle: Mutex<Vec<WriteConnection>>,
     permits: Arc<Semaphore>,
+    /// How often a connection was given back.
+    returned: AtomicU64,
 }
 
 /// A connection for one write, given back when it is dropped.
@@ -44,16 +64,34 @@ impl WriteConnection {
             false => client.prepare(sql::SET).await?,
         };
         let delete = client.prepare(sql::DELETE).await?;
-        let (create, replace) = (client.prepare(sql::CREATE).await?, client.prepare(sql::REPLACE).await?);
-        let (increment, flush) = (client.prepare(&sql::INCREMENT).await?, client.prepare(sql::FLUSH).await?);
-        Ok(Self { client, process, set, delete, create, replace, increment, flush })
+        let flush = client.prepare(sql::FLUSH).await?;
+        let flushed = RootStatements::new(&client, str::to_owned).await?;
+        let volatile = RootStatements::new(&client, sql::asynchronous).await?;
+        Ok(Self { client, process, set, delete, flush, flushed, volatile })
+    }
+
+    pub fn roots(&self, durability: Durability) -> &RootStatements {
+        match durability {
+            Durability::Flushed => &self.flushed,
+            Durability::Volatile => &self.volatile,
+        }
+    }
+}
+
+impl RootStatements {
+    async fn new(client: &Client, form: fn(&str) -> String) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            create: client.prepare(&form(sql::CREATE)).await?,
+            replace: client.prepare(&form(sql::REPLACE)).await?,
+            increment: client.prepare(&form(&sql::INCREMENT)).await?,
+        })
     }
 }
 
 impl WriteConnections {
     pub fn new(writers: Vec<WriteConnection>) -> Self {
         let permits = Arc::new(Semaphore::new(writers.len()));
-        Self(Arc::new(Pool { idle: Mutex::new(writers), permits }))
+        Self(Arc::new(Pool { idle: Mutex::new(writers), permits, returned: AtomicU64::new(0) }))
     }
 
     /// Waits for an idle connection.
@@ -61,6 +99,22 @@ impl WriteConnections {
         let permit = self.0.permits.clone().acquire_owned().await.ok()?;
         let writer = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         Some(IdleWriter { pool: self.0.clone(), writer: Some(writer), _permit: permit })
+    }
+
+    /// Waits for an idle connection until `end`, and then on, at most until `latest`, as long as at least one is
+    /// given back within each [`PATIENCE`]. If none is, all of them may wait for a standby that stands still.
+    pub async fn idle_by(&self, mut end: Instant, latest: Instant) -> Option<IdleWriter> {
+        let mut idle = pin!(self.idle());
+        loop {
+            let before = self.0.returned.load(Ordering::SeqCst);
+            if let Ok(idle) = tokio::time::timeout_at(end.min(latest).into(), &mut idle).await {
+                return idle;
+            }
+            if end >= latest || self.0.returned.load(Ordering::SeqCst) == before {
+                return None;
+            }
+            end += PATIENCE;
+        }
     }
 }
 
@@ -74,6 +128,7 @@ impl Drop for IdleWriter {
     fn drop(&mut self) {
         if let Some(writer) = self.writer.take() {
             self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(writer);
+            self.pool.returned.fetch_add(1, Ordering::SeqCst);
         }
     }
 }

@@ -4,29 +4,33 @@
 //! A plain value (`set`) is committed asynchronously: no root names it yet. What must be durable (a swap,
 //! an increment, a deletion) is committed synchronously, and with it everything before it, because the
 //! server's log is sequential. That holds as long as the server is in the same *era*: after a crash or
-//! a failover it may have lost asynchronous commits, and then the request fails instead.
+//! a failover it may have lost asynchronous commits, and then the request fails instead. They may be another
+//! request's, which this one has only read: a request writes in the era only in which it began to read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::classify;
-use super::keeper::{PATIENCE, away};
+use super::keeper::away;
 use super::late_reply::outcome_of;
 use super::link::Link;
 use super::mutant::Mutant;
+use super::patience::PATIENCE;
 use super::shared::Shared;
-use super::writer::WriteConnection;
-use crate::store::{Key, Ledger, LedgerEntry, StoreError, StoreProblem, Swap};
+use super::write_operation::{Queued, WriteOperation, refuse};
+use super::writer::{Durability, RootStatements, WriteConnection};
+use crate::store::{Key, LedgerEntry, StoreError, StoreProblem, Swap};
 
-/// How long a write may take. A synchronous commit can wait for a slow disk or a slow standby.
+/// How long a write may take, and how long it may wait for a connection as long as others end. A synchronous commit
+/// can wait for a slow disk or a slow standby.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How long written values stay unflushed if no request waits for them.
@@ -36,44 +40,16 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-pub enum WriteOperation {
-    Set { pairs: Vec<(Key, Vec<u8>)>, permit: OwnedSemaphorePermit },
-    Delete(Vec<Key>),
-    Increment { key: Key, delta: i64, reply: oneshot::Sender<Result<i64, StoreError>> },
-    Swap { key: Key, expected: Option<Vec<u8>>, value: Vec<u8>, reply: oneshot::Sender<Result<Swap, StoreError>> },
-    Flush,
-}
-
-type Queued = (WriteOperation, LedgerEntry);
-
-/// The writes of one request that wait. It is a part of the request's ledger.
-pub struct WriteQueue(UnboundedSender<Queued>);
-
-impl WriteQueue {
-    /// Queues an operation behind the others of its request.
-    pub fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
-        ledger.check()?;
-        let queue = ledger.engine_state(|| {
-            let (sender, operations) = unbounded_channel();
-            let worker =
-                Worker { shared: shared.clone(), operations, next: None, unflushed: Vec::new(), era: String::new() };
-            shared.spawn(worker.run());
-            Self(sender)
-        });
-        let queue = queue.ok_or_else(StoreError::writer_stopped)?;
-        queue.0.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
-    }
-}
-
 /// Carries out the writes of one request.
-struct Worker {
+pub struct Worker {
     shared: Arc<Shared>,
     operations: UnboundedReceiver<Queued>,
     /// Taken from the queue, and not part of the last batch.
     next: Option<Queued>,
-    /// Writes that were committed asynchronously, and the era of their server.
+    /// Writes that were committed asynchronously.
     unflushed: Vec<LedgerEntry>,
-    era: String,
+    /// The era in which the request began.
+    era: Arc<str>,
 }
 
 /// What a statement that must be durable did.
@@ -83,8 +59,13 @@ struct Durable<T> {
 }
 
 impl Worker {
+    /// For a request that began in this era.
+    pub fn new(shared: Arc<Shared>, operations: UnboundedReceiver<Queued>, era: Arc<str>) -> Self {
+        Self { shared, operations, next: None, unflushed: Vec::new(), era }
+    }
+
     /// Ends when the ledger is dropped.
-    async fn run(mut self) {
+    pub async fn run(mut self) {
         while let Some((operation, entry)) = self.take().await {
             if let Err(error) = entry.check() {
                 // The request has failed, so no one waits for its earlier writes to be flushed.
@@ -98,12 +79,12 @@ impl Worker {
                     let deleted = self.delete(keys).await;
                     self.settle(entry, deleted, None);
                 }
-                WriteOperation::Increment { key, delta, reply } => {
-                    let sum = self.increment(key, delta).await;
+                WriteOperation::Increment { durability, key, delta, reply } => {
+                    let sum = self.increment(durability, key, delta).await;
                     self.settle(entry, sum, Some(reply));
                 }
-                WriteOperation::Swap { key, expected, value, reply } => {
-                    let swapped = self.swap(key, expected, value).await;
+                WriteOperation::Swap { durability, key, expected, value, reply } => {
+                    let swapped = self.swap(durability, key, expected, value).await;
                     self.settle(entry, swapped, Some(reply));
                 }
                 WriteOperation::Flush => {
@@ -153,20 +134,22 @@ impl Worker {
         let keys: Vec<&str> = pairs.keys().map(|(_, key)| &**key).collect();
         let values: Vec<&[u8]> = pairs.values().map(Vec::as_slice).collect();
         let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
-        let outcome = match self.link().await {
+        let end = Instant::now() + PATIENCE;
+        let outcome = match self.link(end).await {
             Ok(link) if self.shared.defect.is(Mutant::SwapBeforeValues) => {
                 self.set_later(link.clone(), pairs.clone());
-                Ok(link.era.clone())
+                Ok(())
             }
-            Ok(link) => self.execute(&link, |writer| &writer.set, &params).await.map(|_| link.era.clone()),
+            Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.map(drop),
             Err(error) => Err(error),
         };
         drop(permits);
         let changed: Vec<Key> = pairs.into_keys().map(|(store, key)| Key { store, key }).collect();
         self.shared.keeper.memory.record_own_changes(&changed);
         match outcome {
-            Ok(era) => {
-                self.era = era;
+            Ok(()) => {
+                // Others see it from now on, whether or not it can be flushed.
+                entries.iter().for_each(LedgerEntry::record_stored);
                 self.unflushed.extend(entries);
             }
             Err(error) => entries.into_iter().for_each(|entry| entry.fail(error.clone())),
@@ -198,9 +181,9 @@ impl Worker {
         Durable { outcome: outcome.map(drop), keys }
     }
 
-    async fn increment(&mut self, key: Key, delta: i64) -> Durable<i64> {
+    async fn increment(&mut self, durability: Durability, key: Key, delta: i64) -> Durable<i64> {
         let params: [&(dyn ToSql + Sync); 3] = [&&*key.store, &&*key.key, &delta];
-        let outcome = match self.execute_durably(|writer| &writer.increment, &params, is_some).await {
+        let outcome = match self.execute_root(durability, |roots| &roots.increment, &params, is_some).await {
             Ok(row) => match row.try_get::<_, Option<&[u8]>>(0) {
                 Ok(Some(bytes)) => counter(&key, bytes),
                 // A value is there that is no counter.
@@ -223,13 +206,22 @@ impl Worker {
         Durable { keys: vec![key], outcome }
     }
 
-    async fn swap(&mut self, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Durable<Swap> {
+    async fn swap(
+        &mut self,
+        durability: Durability,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Durable<Swap> {
         let (store, name) = (&*key.store, &*key.key);
         let row = match &expected {
-            None => self.execute_durably(|writer| &writer.create, &[&store, &name, &value], is_true).await,
+            None => {
+                let params: [&(dyn ToSql + Sync); 3] = [&store, &name, &value];
+                self.execute_root(durability, |roots| &roots.create, &params, is_true).await
+            }
             Some(expected) => {
                 let params: [&(dyn ToSql + Sync); 4] = [&store, &name, expected, &value];
-                self.execute_durably(|writer| &writer.replace, &params, is_true).await
+                self.execute_root(durability, |roots| &roots.replace, &params, is_true).await
             }
         };
         let swapped = row.and_then(|row| row.try_get::<_, bool>(0).map_err(|error| classify::of_write(&error)));
@@ -261,7 +253,7 @@ impl Worker {
                 // The guest gets the error and may find out what is stored; the ledger does not fail.
                 match &outcome {
                     Ok(_) => entry.commit(),
-                    Err(_) => entry.close(),
+                    Err(error) => entry.close(error),
                 }
                 let _ = reply.send(outcome);
             }
@@ -270,15 +262,41 @@ impl Worker {
         }
     }
 
-    async fn link(&self) -> Result<Arc<Link>, StoreError> {
-        let link = self.shared.keeper.link(Instant::now() + PATIENCE).await?;
-        match self.unflushed.is_empty() || link.era == self.era {
-            true => Ok(link),
-            false => Err(StoreError::Unknown {
-                problem: StoreProblem::Unavailable,
-                reason: Arc::from("PostgreSQL was restarted before it had flushed a write of this request"),
-            }),
+    async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
+        let link = self.shared.keeper.link(end).await?;
+        if link.era == self.era {
+            return Ok(link);
         }
+        let problem = StoreProblem::Unavailable;
+        let reason = Arc::from("PostgreSQL was restarted, and may have lost what this request has read or written");
+        Err(match self.unflushed.is_empty() {
+            true => StoreError::Unavailable { problem, reason },
+            false => StoreError::Unknown { problem, reason },
+        })
+    }
+
+    /// The link; if it is known that earlier writes are lost, the request cannot go on.
+    async fn link_or_fail(&mut self, end: Instant) -> Result<Arc<Link>, StoreError> {
+        let link = self.link(end).await;
+        if let Err(error @ StoreError::Unknown { .. }) = &link {
+            self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
+        }
+        link
+    }
+
+    async fn execute_root(
+        &mut self,
+        durability: Durability,
+        statement: fn(&RootStatements) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        written: fn(&Row) -> bool,
+    ) -> Result<Row, StoreError> {
+        if durability == Durability::Flushed {
+            return self.execute_durably(|writer| statement(writer.roots(durability)), params, written).await;
+        }
+        let end = Instant::now() + PATIENCE;
+        let link = self.link_or_fail(end).await?;
+        self.execute(&link, end, |writer| statement(writer.roots(durability)), params).await
     }
 
     /// Sends a statement that commits synchronously, after which all writes before it are durable if it has `written`
@@ -289,17 +307,9 @@ impl Worker {
         params: &[&(dyn ToSql + Sync)],
         written: impl Fn(&Row) -> bool,
     ) -> Result<Row, StoreError> {
-        let link = match self.link().await {
-            Ok(link) => link,
-            Err(error) => {
-                // If it is known that earlier writes are lost, the request cannot go on.
-                if matches!(error, StoreError::Unknown { .. }) {
-                    self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
-                }
-                return Err(error);
-            }
-        };
-        let row = self.execute(&link, statement, params).await?;
+        let end = Instant::now() + PATIENCE;
+        let link = self.link_or_fail(end).await?;
+        let row = self.execute(&link, end, statement, params).await?;
         if written(&row) {
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
             self.unflushed.drain(..).for_each(LedgerEntry::commit);
@@ -307,16 +317,15 @@ impl Worker {
         Ok(row)
     }
 
+    /// Sends a statement once a connection is idle; `end` is how long the caller waits if none becomes so.
     async fn execute(
         &self,
         link: &Arc<Link>,
+        end: Instant,
         statement: impl Fn(&WriteConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, StoreError> {
-        let idle = match timeout(WRITE_DEADLINE, link.writers().idle()).await {
-            Ok(Some(idle)) => idle,
-            _ => return Err(away()),
-        };
+        let idle = link.writers().idle_by(end, Instant::now() + WRITE_DEADLINE).await.ok_or_else(away)?;
         let writer = idle.get().ok_or_else(away)?;
         let replied = timeout(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await;
         outcome_of(link, idle, replied)
@@ -333,15 +342,6 @@ fn is_true(row: &Row) -> bool {
 
 fn is_some(row: &Row) -> bool {
     row.try_get::<_, Option<&[u8]>>(0).is_ok_and(|value| value.is_some())
-}
-
-fn refuse(operation: WriteOperation, entry: LedgerEntry, error: StoreError) {
-    match operation {
-        WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Swap { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Set { .. } | WriteOperation::Delete(_) | WriteOperation::Flush => {}
-    }
-    entry.fail(error);
 }
 
 fn counter(key: &Key, bytes: &[u8]) -> Result<i64, StoreError> {

@@ -1,6 +1,7 @@
 //! A server that is busy with others, or whose standby stands still.
 
 use std::pin::pin;
+use std::time::Instant;
 
 use super::*;
 
@@ -52,7 +53,11 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
     standby.signal_all("STOP");
     let create =
         async |number: u8| backend.cas(&Ledger::default(), key(&format!("stalled/{number}")), None, vec![number]).await;
-    let mut writes = pin!(futures::future::join_all((0..WRITERS + 2).map(create)));
+    let refused = async |number: u8| {
+        let began = Instant::now();
+        (create(number).await.unwrap_err(), began.elapsed())
+    };
+    let mut writes = pin!(futures::future::join_all((0..WRITERS + 2).map(refused)));
     let outcomes = loop {
         let reading = async {
             assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
@@ -63,7 +68,10 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
             () = reading => {}
         }
     };
-    let mut kinds: Vec<ErrorKind> = outcomes.into_iter().map(|outcome| outcome.unwrap_err().kind()).collect();
+    let soon: Vec<_> = outcomes.iter().filter(|(_, took)| *took < Duration::from_secs(8)).collect();
+    assert_eq!(soon.len(), 2, "those without a connection are not kept waiting: {soon:?}");
+    assert!(soon.iter().all(|(error, _)| matches!(error.kind(), ErrorKind::Unavailable(_))), "{soon:?}");
+    let mut kinds: Vec<ErrorKind> = outcomes.into_iter().map(|(error, _)| error.kind()).collect();
     let is_unknown = |kind: &ErrorKind| matches!(kind, ErrorKind::Unknown(_));
     assert_eq!(kinds.iter().filter(|kind| is_unknown(kind)).count(), usize::from(WRITERS), "{kinds:?}");
     kinds.retain(|kind| !is_unknown(kind));
@@ -83,6 +91,30 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
         assert_eq!(read(&*backend, &name).await, Some(vec![number]));
     }
     assert_eq!(host.store.status_reader()().reconnects, 0);
+}
+
+#[tokio::test]
+async fn a_write_waits_for_a_connection_for_as_long_as_others_are_given_back() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("idle"));
+    let link = host.store.present_link().unwrap();
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        busy.push(link.writers().idle().await.unwrap());
+    }
+    let began = Instant::now();
+    let (soon, latest) = (began + Duration::from_secs(1), began + Duration::from_secs(600));
+    let give_back = async {
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            drop(busy.pop());
+        }
+    };
+    let (first, second, ()) =
+        tokio::join!(link.writers().idle_by(soon, latest), link.writers().idle_by(soon, latest), give_back);
+    assert!(first.is_some() && second.is_some() && began.elapsed() >= Duration::from_secs(1));
+    // Now none is given back.
+    assert!(link.writers().idle_by(Instant::now() + Duration::from_millis(10), latest).await.is_none());
 }
 
 #[tokio::test]
@@ -123,4 +155,55 @@ async fn what_the_hosts_serve_is_read_while_all_connections_for_writes_are_busy(
     assert_eq!(serving.await.unwrap(), Serving { revision: 1, record: "{}".to_owned() });
     // A host that has read it knows of the change.
     assert!(!clock.clock().is_unchanged_since(before, slot));
+}
+
+#[tokio::test]
+async fn hosts_report_and_fetch_components_while_a_standby_stands_still_and_all_connections_for_writes_are_busy() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("reports"));
+    let standby = server.start_standby();
+    let (fleet, link) = (host.store.fleet(), host.store.present_link().unwrap());
+    let publishing = fleet.clone();
+    let published = move || publishing.put_component("digest", vec![1; 5 << 20], None).unwrap();
+    tokio::task::spawn_blocking(published).await.unwrap();
+    standby.signal_all("STOP");
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        busy.push(link.writers().idle().await.unwrap());
+    }
+    let reporting = move || {
+        let began = Instant::now();
+        fleet.report("one", "{}").unwrap();
+        fleet.report("two", "{\"version\":\"2\"}").unwrap();
+        let hosts = fleet.hosts().unwrap();
+        let names: Vec<&str> = hosts.iter().map(|host| &*host.instance).collect();
+        assert_eq!(names, ["one", "two"]);
+        assert!(hosts[1].report.contains("version") && hosts[1].age < Duration::from_secs(60));
+        fleet.leave("one").unwrap();
+        assert_eq!(fleet.hosts().unwrap().len(), 1);
+        assert_eq!(fleet.component("digest").unwrap().unwrap().0.len(), 5 << 20);
+        assert!(fleet.component("another").unwrap().is_none());
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    };
+    tokio::task::spawn_blocking(reporting).await.unwrap();
+    standby.signal_all("CONT");
+}
+
+#[tokio::test]
+async fn a_component_whose_connection_is_ended_can_be_asked_for_again() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("ended");
+    let host = Host::open(&url);
+    let fleet = host.store.fleet();
+    let control = connect(&url).await;
+    control.batch_execute("begin; lock table hexad.component;").await.unwrap();
+    let fetching = fleet.clone();
+    let fetched = tokio::task::spawn_blocking(move || fetching.component("digest"));
+    let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity where wait_event_type = 'Lock';";
+    while server.sql(end).trim() == "0" {}
+    let error = fetched.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
+    control.batch_execute("commit").await.unwrap();
+    assert_eq!(host.store.status_reader()().reconnects, 0, "the others stay");
+    assert!(tokio::task::spawn_blocking(move || fleet.component("digest")).await.unwrap().unwrap().is_none());
 }

@@ -1,0 +1,119 @@
+//! On a real server. `make test POSTGRES=no` leaves these out.
+
+use std::path::Path;
+
+use super::*;
+use crate::deploy::fleet::Proposal;
+use crate::store::postgres::tests::{Host, Server, start};
+
+/// Two hosts of one name, as on two machines of which one was cloned from the other.
+struct Clones {
+    fleets: [Fleet; 2],
+    _hosts: [Host; 2],
+    server: Server,
+}
+
+impl Clones {
+    fn start() -> Option<Self> {
+        let server = start(&[])?;
+        let url = server.new_database("fleet");
+        let hosts = [(); 2].map(|()| Host::open(&url));
+        let fleets = hosts
+            .each_ref()
+            .map(|host| Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml")).unwrap());
+        Some(Self { fleets, _hosts: hosts, server })
+    }
+}
+
+fn propose(fleet: &Fleet, id: &str) {
+    let (host, component, digest) = (fleet.instance.clone(), "hello".to_owned(), Digest::of(b"new"));
+    let proposal = Proposal { id: id.to_owned(), host, component, digest };
+    let proposed = fleet.update(|record| {
+        record.proposal = Some(proposal.clone());
+        Ok(Vec::new())
+    });
+    proposed.unwrap();
+}
+
+fn answer(fleet: &Fleet, id: &str, refusal: Option<&str>) {
+    fleet.set_report(|report| {
+        report.proposal = Some(id.to_owned());
+        report.refusal = refusal.map(str::to_owned);
+    });
+    fleet.exchange_reports().unwrap();
+}
+
+#[test]
+fn of_two_hosts_of_one_name_each_is_waited_for() {
+    let Some(clones) = Clones::start() else { return };
+    let [first, second] = &clones.fleets;
+    assert_eq!(first.name, second.name);
+    first.exchange_reports().unwrap();
+    assert_eq!(second.exchange_reports().unwrap().len(), 2);
+    propose(first, "1");
+    answer(first, "1", None);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| wait_until_prepared(first, "1", &[]));
+        std::thread::sleep(4 * LOOK);
+        assert!(!waiting.is_finished(), "the other one has not prepared it");
+        answer(second, "1", None);
+        waiting.join().unwrap().unwrap();
+    });
+    answer(first, "1", None);
+    answer(second, "1", Some("no trust"));
+    let error = wait_until_prepared(first, "1", &[]).unwrap_err().to_string();
+    assert!(error.contains("no trust"), "{error}");
+    // It can be left out, by its name or its own.
+    for without in [&second.name, &second.instance] {
+        let without = std::slice::from_ref(without);
+        first.check_known(without, &first.read_hosts().unwrap()).unwrap();
+        wait_until_prepared(first, "1", without).unwrap();
+    }
+    let error = wait_until_prepared(first, "1", &["another".to_owned()]).unwrap_err().to_string();
+    assert!(error.contains("no trust"), "{error}");
+    for (without, part) in [("another", "no host `another`"), (&*first.instance, "itself")] {
+        let error = first.check_known(&[without.to_owned()], &first.read_hosts().unwrap()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    // One of them stops, and the other one stays.
+    second.store.leave(&second.instance).unwrap();
+    let left: Vec<String> = first.read_hosts().unwrap().into_iter().map(|host| host.instance).collect();
+    assert_eq!(left, std::slice::from_ref(&first.instance));
+}
+
+#[test]
+fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
+    let Some(clones) = Clones::start() else { return };
+    let [first, second] = &clones.fleets;
+    let check = |fleet: &Fleet| {
+        let hosts = fleet.exchange_reports().unwrap();
+        fleet.check_no_other_proposal(&fleet.read().unwrap().1, &hosts)
+    };
+    first.exchange_reports().unwrap();
+    propose(first, "1");
+    check(first).unwrap();
+    let error = check(second).unwrap_err().to_string();
+    assert!(error.contains(&first.name) && error.contains("is deploying"), "{error}");
+    let age = |seconds: u32| {
+        let name = &first.instance;
+        clones.server.sql_in(
+            "fleet",
+            &format!("update hexad.host set seen = now() - interval '{seconds} seconds' where name = '{name}';"),
+        );
+    };
+    // It was killed.
+    age(11);
+    check(second).unwrap();
+    first.exchange_reports().unwrap();
+    check(second).unwrap_err();
+    // It cannot take it back: it has no change with this id.
+    first.withdraw("2");
+    first.exchange_reports().unwrap();
+    check(second).unwrap_err();
+    first.withdraw("1");
+    check(second).unwrap();
+    propose(first, "3");
+    first.set_report(|report| report.given_up = Some("3".to_owned()));
+    first.exchange_reports().unwrap();
+    check(second).unwrap();
+}

@@ -1,0 +1,112 @@
+//! Proposals of other hosts, and of this one.
+
+use super::DeployError;
+use super::fleet::{Fleet, FleetHost, Proposal, ServingRecord};
+use crate::store::ErrorKind;
+
+/// The host that pursues a proposal. Without one, any host may replace it.
+fn pursuer<'a>(proposal: &Proposal, hosts: &'a [FleetHost]) -> Option<&'a FleetHost> {
+    let mut live = hosts.iter().filter(|host| host.is_live());
+    live.find(|host| host.instance == proposal.host && host.report.given_up.as_ref() != Some(&proposal.id))
+}
+
+/// Only hosts of a fleet can be left out.
+pub(super) fn check_left_out(without: &[String], fleet: Option<&Fleet>) -> Result<(), DeployError> {
+    match without.is_empty() || fleet.is_some() {
+        true => Ok(()),
+        false => Err(DeployError::Fleet("no other host shares the store, so that none can be left out".to_owned())),
+    }
+}
+
+impl DeployError {
+    /// Whether the store could not be asked: no reason to refuse a component.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind() != ErrorKind::Fault)
+    }
+}
+
+impl Fleet {
+    /// Fails if another host is deploying a component.
+    pub(super) fn check_no_other_proposal(
+        &self,
+        record: &ServingRecord,
+        hosts: &[FleetHost],
+    ) -> Result<(), DeployError> {
+        let Some(other) = record.proposal.as_ref().filter(|other| other.host != self.instance) else { return Ok(()) };
+        match pursuer(other, hosts) {
+            None => Ok(()),
+            Some(host) => Err(DeployError::Fleet(format!(
+                "the host {} is deploying the component `{}`; try again when it is done",
+                host.name, other.component
+            ))),
+        }
+    }
+
+    /// Whether a host is named among those that are left out. This one never is.
+    pub(super) fn leaves_out(&self, without: &[String], host: &FleetHost) -> bool {
+        host.instance != self.instance && without.iter().any(|name| *name == host.name || *name == host.instance)
+    }
+
+    /// Fails if a name stands for no host that can be left out.
+    pub(super) fn check_known(&self, without: &[String], hosts: &[FleetHost]) -> Result<(), DeployError> {
+        for name in without {
+            if hosts.iter().any(|host| self.leaves_out(std::slice::from_ref(name), host)) {
+                continue;
+            }
+            let reason = match *name == self.name || *name == self.instance {
+                true => "a host that deploys a component cannot leave itself out; ask another host".to_owned(),
+                false => format!("there is no host `{}`; `hexad status` names them", name.escape_debug()),
+            };
+            return Err(DeployError::Fleet(reason));
+        }
+        Ok(())
+    }
+
+    /// Takes a proposal back. If that fails, this host says in its reports that it has given it up.
+    pub(super) fn withdraw(&self, id: &str) {
+        let withdrawn = self.update(|record| match &record.proposal {
+            Some(proposal) if proposal.id == id => {
+                record.proposal = None;
+                Ok(Vec::new())
+            }
+            _ => Err(DeployError::Fleet("it is not there any more".to_owned())),
+        });
+        match withdrawn {
+            Ok(_) | Err(DeployError::Fleet(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a proposal was not withdrawn");
+                self.set_report(|report| report.given_up = Some(id.to_owned()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::deploy::fleet::HostReport;
+    use crate::digest::Digest;
+
+    #[test]
+    fn a_proposal_counts_while_its_host_reports_and_has_not_given_it_up() {
+        let host = |instance: &str, seconds, given_up: Option<&str>| {
+            let report = HostReport { given_up: given_up.map(str::to_owned), ..HostReport::default() };
+            FleetHost {
+                instance: instance.to_owned(),
+                name: "web".to_owned(),
+                age: Duration::from_secs(seconds),
+                report,
+            }
+        };
+        let (id, component) = ("7".to_owned(), "admin".to_owned());
+        let proposal = Proposal { id, host: "web#1".to_owned(), component, digest: Digest::of(b"new") };
+        assert!(pursuer(&proposal, &[host("web#2", 1, None), host("web#1", 9, Some("6"))]).is_some());
+        assert!(pursuer(&proposal, &[host("web#2", 1, None), host("web#1", 10, None)]).is_none(), "it is gone");
+        assert!(pursuer(&proposal, &[host("web#2", 1, None)]).is_none(), "another one has its name");
+        assert!(pursuer(&proposal, &[host("web#1", 1, Some("7"))]).is_none());
+        // A build before this one: its name is the key.
+        assert!(pursuer(&Proposal { host: "db:/data".to_owned(), ..proposal }, &[host("db:/data", 1, None)]).is_some());
+    }
+}

@@ -1,0 +1,123 @@
+//! Deployments while the store is away, or takes no writes.
+
+use super::*;
+use crate::host::probe::write_manifest;
+
+#[test]
+fn a_store_that_is_away_while_a_component_is_prepared_is_no_reason_to_refuse_it() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    list.set(&[0, 1]);
+    let (first, second) = (fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+    list.set_pipe();
+    std::thread::scope(|scope| {
+        let swap = scope.spawn(|| first.operator().swap("hello", &version(1)));
+        let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
+        list.set(&[0, 1]);
+        fleet.database.kill();
+        // Longer than a request waits for a server.
+        std::thread::sleep(Duration::from_secs(2));
+        fleet.database.resume();
+        pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
+        drop(pipe);
+        let swapped = swap.join().expect("a swap");
+        assert_eq!(swapped.status, 200, "{}", swapped.text());
+    });
+    assert_eq!([first.serves(), second.serves()], [1; 2]);
+}
+
+#[test]
+fn a_host_that_cannot_fetch_a_component_for_a_while_does_not_refuse_it() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (first, second) = (fleet.host(&[]), fleet.host(&[]));
+    // Connections that are there stay.
+    fleet.database.set_rules("local all all trust\nhost all all all reject\n");
+    std::thread::scope(|scope| {
+        let swap = scope.spawn(|| first.operator().swap("hello", &version(1)));
+        // Long enough for several attempts.
+        std::thread::sleep(Duration::from_secs(4));
+        assert!(!swap.is_finished(), "it was refused");
+        fleet.database.set_rules("local all all trust\nhost all all all trust\n");
+        let swapped = swap.join().expect("a swap");
+        assert_eq!(swapped.status, 200, "{}", swapped.text());
+    });
+    assert_eq!([first.serves(), second.serves()], [1; 2]);
+}
+
+#[test]
+fn hosts_stay_ready_and_report_beside_a_proposal_of_a_killed_host_while_no_write_succeeds() {
+    let Some(fleet) = Fleet::start() else { return };
+    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    list.set(&[0, 1]);
+    let (killed, other) = (fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+    list.set_pipe();
+    let Member { server, folder } = killed;
+    let operator = Operator::of(&server);
+    let swap = std::thread::spawn(move || operator.swap("hello", &version(1)));
+    let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
+    list.set(&[0, 1]);
+    server.kill();
+    assert!(swap.join().is_err(), "there is no answer of a host that was killed");
+    pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
+    drop(pipe);
+    let restarted = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let standby = fleet.database.start_standby();
+    standby.signal_all("STOP");
+    let began = Instant::now();
+    // A report counts for ten seconds, and so does that of the process that was killed.
+    let reports = "select count(*) from hexad.host where seen > now() - interval '9 seconds';";
+    while began.elapsed() < Duration::from_secs(20) {
+        assert_eq!([restarted.serves(), other.serves()], [0; 2]);
+        assert_eq!([&restarted, &other].map(|host| host.operator().get("/readyz").status), [200; 2]);
+        if began.elapsed() > Duration::from_secs(10) {
+            assert_eq!(fleet.database.sql_in("fleet", reports).trim(), "2");
+        }
+    }
+    standby.signal_all("CONT");
+    let swapped = other.operator().swap("hello", &version(1));
+    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    assert_eq!([restarted.serves(), other.serves()], [1; 2]);
+}
+
+#[test]
+fn hosts_stay_ready_while_a_canary_that_failed_cannot_be_ended_and_end_it_afterwards() {
+    let Some(fleet) = Fleet::start() else { return };
+    let hosts = [(); 2].map(|()| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = write_manifest(folder.path());
+        let text = std::fs::read_to_string(&path).expect("a manifest");
+        let text = text + "[component.probe.tool.hexad]\nmax_response = \"1MiB\"\n";
+        std::fs::write(&path, text).expect("a manifest");
+        Member { server: fleet.host_of(&path, folder.path(), &[]), folder }
+    });
+    let mut wasm = std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("the probe");
+    // A custom section, which makes it another component.
+    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', 1]);
+    let begun = hosts[0].operator().swap("probe?percent=100&window=1h", &wasm);
+    assert_eq!(begun.status, 200, "{}", begun.text());
+    let standby = fleet.database.start_standby();
+    standby.signal_all("STOP");
+    // Their bodies break, and the canary has failed after some of them.
+    for _ in 0..20 {
+        let flood = http::agent().get(format!("{}/probe/flood?mib=2", hosts[0].server.url)).call();
+        drop(flood.and_then(http::read));
+    }
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(15) {
+        for host in &hosts {
+            let ready = host.operator().get("/readyz");
+            assert_eq!(ready.status, 200, "{}", ready.text());
+        }
+    }
+    standby.signal_all("CONT");
+    for host in &hosts {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let components = host.operator().get("/components").json();
+            if components[0]["canary"].is_null() {
+                break;
+            }
+            assert!(Instant::now() < end, "{components}");
+        }
+    }
+}
