@@ -15,9 +15,9 @@ use kit::root;
 use kit::store::StoreError;
 use std::rc::Rc;
 
-/// The most deltas between an object and the one that is stored whole. git makes chains of 50, and of 4095 at
-/// most.
-pub const MAX_CHAIN: usize = 10_000;
+/// The most deltas between an object and the one that is stored whole: only a circle has more. Packs that are received
+/// make chains of 4,144 at most, but earlier builds added a delta to a chain with each push.
+const MAX_CHAIN: usize = 1 << 18;
 
 /// The largest object that is stored as a delta, or taken apart to be checked, in bytes. Two of them are in
 /// memory at once.
