@@ -44,9 +44,8 @@ fn chains_do_not_grow_with_the_number_of_pushes() {
         entries[number % 30].1 = blob(number).id;
         let (next, old) = (tree(&entries), head.id);
         head = Object::new(ObjectKind::Commit, commit_upon(old, next.id));
-        let pack = Pack::new()
-            .object(ObjectKind::Commit, &head.contents)
-            .object(ObjectKind::Blob, &blob(number).contents);
+        let pack =
+            Pack::new().object(ObjectKind::Commit, &head.contents).object(ObjectKind::Blob, &blob(number).contents);
         let pack = with_delta(pack, EntryKind::RefDelta(root.id), &root, &next);
         let report = move_by_pack(&forge, Some(old), head.id, &pack.bytes());
         assert!(report.contains("ok refs/heads/new"), "{report}");
