@@ -43,7 +43,7 @@
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] or [`kit::fsck`], while it lasts |
 //! | `ref/<repository>/<name, encoded>` | root | the value of `heads/<branch>` or `tags/<tag>` ([`store::refs::RefValue`]) |
 //! | `ref_transaction/<id>` | root | how an update of several refs ended, as long as one of them names it (`store/ref_value.rs`) |
-//! | `branches/<repository>` | root | the names of branches and tags |
+//! | `branches/<repository>` | root | the names of branches and tags, and of those that are being created ([`store::ref_names`]) |
 //! | `merge_request/<project>/<iid>` | root | a merge request |
 //! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches of the open ones |
 //! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
@@ -64,7 +64,7 @@
 //! | apply | get *s* × (suggestion, discussion, thread, applied), merge request, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author, each thread again; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch; counter and swap of each thread |
 //! | comment on a line | get merge request, 2 commits, their *t* trees and blobs, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | clone | get packs, names of refs, each ref, 256 KiB of a pack at a time |
-//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; get the list of merge requests |
+//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; if it creates refs, swap their names before and after, if it deletes some, after; get the list of merge requests |
 //!
 //! To follow lines takes the blob that was commented on and the one at the head, unless their difference is
 //! cached; to find a renamed file, the trees that differ between its commit and the head.

@@ -12,6 +12,7 @@ pub mod objects;
 pub mod packs;
 pub mod reachability;
 mod record;
+pub mod ref_names;
 pub mod ref_transaction;
 mod ref_value;
 pub mod refs;

@@ -21,8 +21,10 @@ mod notes;
 mod push;
 mod random;
 mod reanchoring;
+mod ref_names;
 mod repository;
 mod storage_failures;
+mod watched_store;
 
 use crate::api;
 use directory::access::Role;

@@ -4,7 +4,7 @@ use super::fetch_request::ListRequest;
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
-use crate::store::refs;
+use crate::store::{ref_names, refs};
 use directory::project::Project;
 use kit::Env;
 use kit::store::StoreError;
@@ -24,7 +24,7 @@ impl RefList {
     /// 1 read, and 1 for each name.
     pub fn read(env: &Env, project: &Project) -> Result<Self, StoreError> {
         let repository = RepositoryId::of(project);
-        let names = refs::read_names(env, repository)?;
+        let names = ref_names::read(env, repository)?;
         let mut list = Vec::new();
         for name in names.names {
             if let Some(value) = refs::read(env, repository, &name)? {

@@ -214,7 +214,9 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
             assert!(answer.text().contains("ok refs/heads/new") && has_branch);
             break;
         }
-        assert_eq!(answer.status, 500, "{operations}");
+        // After the branch is there, a failure is only logged.
+        assert_eq!(answer.status, if answer.text().contains("ok refs/heads/new") { 200 } else { 500 }, "{operations}");
+        assert!(answer.status == 500 || has_branch, "{operations}");
         // Again, and it is there.
         assert_eq!(send(forge.env(), Method::POST, &path, "dev", "", body.clone()).status, 200);
         assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), commit.id.to_string());
