@@ -5,6 +5,7 @@ mod discussion_record;
 pub mod discussions;
 pub mod history;
 mod json_blob;
+pub mod kept_objects;
 mod key;
 pub mod merge_requests;
 pub mod new_pack;

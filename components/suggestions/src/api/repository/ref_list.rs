@@ -112,12 +112,9 @@ pub fn advertise_v0(
 
 /// The answer to `ls-refs` of version 2.
 pub fn list_v2(env: &Env, project: RepositoryId, list: &RefList, request: &ListRequest) -> Result<Vec<u8>, StoreError> {
-    let is_asked_for = |name: &str| {
-        request.prefixes.is_empty() || request.prefixes.iter().any(|prefix| name.as_bytes().starts_with(prefix))
-    };
     let mut out = Vec::new();
     let symref = if request.symrefs { format!(" symref-target:refs/{}", list.head) } else { String::new() };
-    if is_asked_for("HEAD") {
+    if request.is_asked_for("HEAD") {
         match list.find(&list.head) {
             Some(id) => pktline::write_text(&mut out, &format!("{id} HEAD{symref}\n")),
             None if request.unborn => pktline::write_text(&mut out, &format!("unborn HEAD{symref}\n")),
@@ -126,7 +123,7 @@ pub fn list_v2(env: &Env, project: RepositoryId, list: &RefList, request: &ListR
     }
     let history = History::new(env, &[project]);
     for (name, id) in &list.refs {
-        if !is_asked_for(&format!("refs/{name}")) {
+        if !request.is_asked_for(&format!("refs/{name}")) {
             continue;
         }
         let target = if request.peel { peeled(&history, name, *id)? } else { None };

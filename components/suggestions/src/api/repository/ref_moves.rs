@@ -6,6 +6,7 @@ use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, ObjectKind, is_ref_name};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
+use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::ref_names::{self, Reservation};
 use crate::store::ref_transaction::{self, Conflict, RefChange};
@@ -13,7 +14,7 @@ use crate::store::refs::{self, RefValue};
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Refs that only the server makes.
 const RESERVED: [&str; 4] = ["merge-requests/", "keep-around/", "environments/", "pipelines/"];
@@ -113,6 +114,8 @@ struct RefMoves<'a> {
     names: Reservation,
     /// The refs that the push deletes, if each is moved by itself.
     freed: BTreeSet<&'a str>,
+    /// The new values that are not there, or may be swept.
+    unkept: HashSet<ObjectId>,
     history: History<'a>,
     moved: Vec<BranchUpdate>,
 }
@@ -130,6 +133,7 @@ impl<'a> RefMoves<'a> {
             accepted().filter(|(command, _)| is_creation(command)).map(|(command, _)| name(command)).collect();
         let deleted = accepted().filter(|(command, _)| command.new.is_none() && !push.is_atomic);
         let freed: BTreeSet<&str> = deleted.map(|(command, _)| name(command)).collect();
+        let unkept = find_unkept(env, repository.id(), accepted().filter_map(|(command, _)| command.new))?;
         let names = Reservation::make(env, repository.id(), &new, &freed)?;
         for (command, (_, outcome)) in push.commands.iter().zip(&mut *outcomes) {
             if outcome.is_ok()
@@ -140,7 +144,7 @@ impl<'a> RefMoves<'a> {
             }
         }
         let history = History::new(env, &[repository.id()]);
-        Ok(RefMoves { env, repository, commands: &push.commands, names, freed, history, moved: Vec::new() })
+        Ok(RefMoves { env, repository, commands: &push.commands, names, freed, unkept, history, moved: Vec::new() })
     }
 
     fn move_each(&mut self, outcomes: &mut Outcomes) -> Result<(), Error> {
@@ -208,6 +212,7 @@ impl<'a> RefMoves<'a> {
         let Some(new) = command.new else { return Ok(Ok(())) };
         let branch = name(command).strip_prefix("heads/");
         match objects::kind(self.env, project, new)? {
+            _ if self.unkept.contains(&new) => return Ok(Err(refuse("missing necessary objects"))),
             None => return Ok(Err(refuse("missing necessary objects"))),
             Some(kind) if branch.is_some() && kind != ObjectKind::Commit => {
                 return Ok(Err(refuse("cannot update a branch to an object that is no commit")));

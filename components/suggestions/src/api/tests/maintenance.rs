@@ -10,6 +10,7 @@ use std::cell::Cell;
 mod damage;
 mod deleted_projects;
 mod ref_transactions;
+mod relied_on;
 
 fn example() -> Repository {
     Repository::with(&[("a.txt", b"one\ntwo\nthree\n"), ("dir/b", b"bee\n"), ("dir/deep/c", b"sea\n")])

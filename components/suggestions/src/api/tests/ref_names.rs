@@ -35,8 +35,11 @@ fn copy(forge: &Forge) -> Forge {
     Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() }
 }
 
+/// A ref, the value that it has and the one that it gets.
+pub type Change<'n> = (&'n str, Option<ObjectId>, Option<ObjectId>);
+
 /// The body of a push without a pack.
-fn body(changes: &[(&str, Option<ObjectId>, Option<ObjectId>)], capabilities: &str) -> Vec<u8> {
+pub fn body(changes: &[Change], capabilities: &str) -> Vec<u8> {
     let text = |id: &Option<ObjectId>| id.map_or("0".repeat(40), |id| id.to_string());
     let mut body = Vec::new();
     for (number, (name, old, new)) in changes.iter().enumerate() {
@@ -48,7 +51,7 @@ fn body(changes: &[(&str, Option<ObjectId>, Option<ObjectId>)], capabilities: &s
 }
 
 /// The report on a push. It may be made in the middle of another one: nothing here waits.
-fn push(env: Env, body: &[u8]) -> String {
+pub fn push(env: Env, body: &[u8]) -> String {
     let path = format!("/api/v4/projects/{PUBLIC}/repository.git/git-receive-pack");
     let mut request = Request::new(Method::POST, &path);
     request.headers.insert("private-token", "mia".parse().unwrap());
@@ -185,7 +188,7 @@ fn what_a_dead_push_reserved_is_free_after_two_hours_and_what_it_made_is_listed(
 fn ten_thousand_tags_swap_their_names_twice() {
     let (forge, commit) = forge();
     let names: Vec<String> = (0..10_000).map(|number| format!("tags/v{number}")).collect();
-    let swaps = |changes: &[(&str, Option<ObjectId>, Option<ObjectId>)]| {
+    let swaps = |changes: &[Change]| {
         let count = Rc::new(Cell::new(0));
         let counted = count.clone();
         let watched = WatchedStore::over(forge.store.clone(), move |operation, key| {

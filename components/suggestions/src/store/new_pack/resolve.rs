@@ -7,6 +7,7 @@ use super::rewrite::{self, RewrittenPack};
 use crate::git::fsck::{CheckedObject, TypedLink};
 use crate::git::{Link, ObjectId, ObjectKind, fsck, parse_links};
 use crate::repository_id::RepositoryId;
+use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::packs::IndexEntry;
 use ::bytes::Bytes;
@@ -86,7 +87,7 @@ impl<'a> Resolver<'a> {
         let index = self.build_index(pack.entries, &objects)?;
         let find = |id: ObjectId| index.binary_search_by_key(&id, |entry| entry.id).ok().and_then(|at| index.get(at));
         let mut bases = Vec::new();
-        let mut is_packed = true;
+        let mut loose = Vec::new();
         for (id, (kind, is_history)) in &self.links {
             let found = match find(*id) {
                 Some(entry) => Some(entry.kind),
@@ -94,19 +95,27 @@ impl<'a> Resolver<'a> {
                     if *is_history {
                         bases.push(*id);
                     }
-                    is_packed &= objects::is_packed(self.env, self.project, *id)?;
+                    if !objects::is_packed(self.env, self.project, *id)? {
+                        loose.push(*id);
+                    }
                     objects::kind(self.env, self.project, *id)?
                 }
             };
             let may_lack = *is_history && self.origin == PackOrigin::Import;
             match (found, kind) {
                 (None, _) if may_lack => {}
-                (None, _) => return Err(invalid(format!("missing necessary objects: {id} is not there"))),
+                (None, _) => return Err(missing(*id)),
                 (Some(found), Some(kind)) if found != *kind => {
                     return Err(invalid(format!("object {id} is a {}, not a {}", found.as_str(), kind.as_str())));
                 }
                 _ => {}
             }
+        }
+        let is_packed = loose.is_empty();
+        // Of an import, the end of a shallow history may be missing.
+        let needed = loose.into_iter().filter(|id| self.origin == PackOrigin::Push || !self.is_history(*id));
+        if let Some(id) = find_unkept(self.env, self.project, needed)?.into_iter().next() {
+            return Err(missing(id));
         }
         let tips: Vec<ObjectId> = match self.origin {
             PackOrigin::Push => tips.iter().copied().filter(|tip| find(*tip).is_some()).collect(),
@@ -165,6 +174,10 @@ impl<'a> Resolver<'a> {
         Ok(index)
     }
 
+    fn is_history(&self, id: ObjectId) -> bool {
+        self.links.get(&id).is_some_and(|(_, is_history)| *is_history)
+    }
+
     fn check_submodules(&self, pack: ReceivedPack, objects: &Objects) -> Result<(), PackError> {
         if self.gitmodules.is_empty() || self.origin == PackOrigin::Import {
             return Ok(());
@@ -179,6 +192,10 @@ impl<'a> Resolver<'a> {
         }
         Ok(())
     }
+}
+
+fn missing(id: ObjectId) -> PackError {
+    invalid(format!("missing necessary objects: {id} is not there"))
 }
 
 /// What an object with faults links to, if it can be read at all.
