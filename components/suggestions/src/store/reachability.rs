@@ -19,7 +19,7 @@ use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, 
 use kit::root;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use traced_blob::{TracedBlob, copy_blob_id, discussion_blob_id, object_blob_id, parse_blob_id};
 
@@ -35,6 +35,7 @@ const PACK_INDEXES: &str = "pack_index/";
 const DISCUSSIONS: &str = "discussion/";
 const PAGES: &str = "page/";
 const REFLOG: &str = "reflog/";
+const REPLACED_PACKS: &str = "replaced_packs/";
 const REF_TRANSACTIONS: &str = "ref_transaction/";
 const LOCATORS: &str = "suggestion/";
 
@@ -63,17 +64,33 @@ fn parse_root_key(key: &str) -> Option<(&str, Owner)> {
 /// that read a ref may take to build on its commit.
 const REFLOG_RETENTION: i64 = LONGEST_RUN + GRACE;
 
+/// How long packs are kept that were joined, in milliseconds: a clone that has begun reads them. The host ends a response
+/// to a client that takes longer.
+const REPLACED_PACKS_RETENTION: i64 = 6 * 60 * 60 * 1000;
+
 /// What [`kit::maintenance`] collects and checks: repositories and discussions.
 pub struct Repositories<'a> {
     env: &'a Env,
     roles: Option<SemispaceRoles>,
-    /// The present repositories of projects that this step has looked up.
+    /// The present repositories of projects, and whether projects exist, as far as this step has looked them up.
     repositories: RefCell<BTreeMap<u64, Option<RepositoryId>>>,
+    projects: RefCell<BTreeMap<u64, Existence>>,
+    /// Whether the semispace that is swept has objects, and whether a transaction is old enough to be swept, once this
+    /// step has looked.
+    has_swept_objects: Cell<Option<bool>>,
+    has_old_transactions: Cell<Option<bool>>,
 }
 
 impl<'a> Repositories<'a> {
     pub fn new(env: &'a Env) -> Result<Self, StoreError> {
-        Ok(Repositories { env, roles: semispace_roles::read(env)?, repositories: RefCell::default() })
+        Ok(Repositories {
+            env,
+            roles: semispace_roles::read(env)?,
+            repositories: RefCell::default(),
+            projects: RefCell::default(),
+            has_swept_objects: Cell::default(),
+            has_old_transactions: Cell::default(),
+        })
     }
 
     fn is_sweep_due(&self, began: Timestamp) -> bool {
@@ -86,9 +103,54 @@ impl<'a> Repositories<'a> {
         self.is_sweep_due(began) && self.roles.is_some_and(|roles| Some(roles.current) != semispace)
     }
 
-    /// Whether objects are traced: only for a sweep of objects, or for a check.
-    fn traces_objects(&self, tracer: &Tracer) -> bool {
-        tracer.check || self.is_sweep_due(self.env.now)
+    /// Whether objects are traced: only for a sweep that finds loose objects, or for a check. Nothing is added to the
+    /// semispace that is swept, so that all steps of a run agree.
+    fn traces_objects(&self, tracer: &Tracer) -> Result<bool, StoreError> {
+        if tracer.check || !self.is_sweep_due(self.env.now) {
+            return Ok(tracer.check);
+        }
+        if let Some(known) = self.has_swept_objects.get() {
+            return Ok(known);
+        }
+        let mut has_objects = false;
+        for (prefix, _) in SEMISPACES.iter().filter(|(prefix, _)| self.is_swept(prefix, self.env.now)) {
+            has_objects |= !self.env.store.list(&format!("{PREFIX}{prefix}"), "", 1)?.is_empty();
+        }
+        self.has_swept_objects.set(Some(has_objects));
+        Ok(has_objects)
+    }
+
+    /// Whether a transaction is so old that it is garbage unless a ref names it. The oldest one is the first.
+    fn has_old_transactions(&self) -> Result<bool, StoreError> {
+        if let Some(known) = self.has_old_transactions.get() {
+            return Ok(known);
+        }
+        let prefix = format!("{PREFIX}{REF_TRANSACTIONS}");
+        let first = self.env.store.list(&prefix, "", 1)?;
+        let id = first.first().and_then(|key| BlobId::of_id(key.strip_prefix(&prefix)?.split('/').next()?));
+        let is_old = id.is_some_and(|id| id.is_older(self.env.now, GRACE));
+        self.has_old_transactions.set(Some(is_old));
+        Ok(is_old)
+    }
+
+    /// The present repository of a project; `None` if it was deleted. Each step reads it from the store once.
+    fn present_repository(&self, project: u64) -> Result<Option<RepositoryId>, StoreError> {
+        if let Some(known) = self.repositories.borrow().get(&project) {
+            return Ok(*known);
+        }
+        let repository = RepositoryId::find(self.env, project)?;
+        self.repositories.borrow_mut().insert(project, repository);
+        Ok(repository)
+    }
+
+    /// Whether a project exists. Each step reads it from the store once.
+    fn existence(&self, project: u64) -> Result<Existence, StoreError> {
+        if let Some(known) = self.projects.borrow().get(&project) {
+            return Ok(known.clone());
+        }
+        let existence = project::existence(self.env, project)?;
+        self.projects.borrow_mut().insert(project, existence.clone());
+        Ok(existence)
     }
 }
 
@@ -96,12 +158,12 @@ impl Roots for Repositories<'_> {
     fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         let mut blobs = SEMISPACES.map(|(prefix, _)| prefix).to_vec();
-        blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, REF_TRANSACTIONS, LOCATORS]);
+        blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, REPLACED_PACKS, REF_TRANSACTIONS, LOCATORS]);
         blobs.sort_unstable();
         KeyLayout {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
-            // or its reflog entry is seen.
-            roots: below(&["branches/", "discussions/", "merge_requests/", "packs/", "ref/", REFLOG]),
+            // or its reflog entry is seen. So do packs that were joined.
+            roots: below(&["branches/", "discussions/", "merge_requests/", "packs/", "ref/", REFLOG, REPLACED_PACKS]),
             records: below(&["applied/", "merge_request/", LOCATORS, "thread/"]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
@@ -113,12 +175,12 @@ impl Roots for Repositories<'_> {
             Node::Root(key) => self.trace_root(key, tracer),
             Node::Blob(blob) => {
                 match parse_blob_id(blob) {
-                    Some(TracedBlob::Object(project, fingerprint, id)) if self.traces_objects(tracer) => {
+                    Some(TracedBlob::Object(project, fingerprint, id)) if self.traces_objects(tracer)? => {
                         if let Some(repository) = self.find_repository(project, fingerprint)? {
                             self.trace_object(repository, id, tracer)?;
                         }
                     }
-                    Some(TracedBlob::Discussion(id)) if self.traces_objects(tracer) => {
+                    Some(TracedBlob::Discussion(id)) if self.traces_objects(tracer)? => {
                         self.trace_discussion(id, tracer)?;
                     }
                     _ => {}
@@ -129,14 +191,16 @@ impl Roots for Repositories<'_> {
     }
 
     /// Whether a root is one of a deleted project. A project that the directory never knew was not deleted: its
-    /// records may be imported later. 1 read, or 2.
+    /// records may be imported later. 1 read, or 2, for each project.
     fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
         let project = match parse_root_key(key) {
             None => return Ok(false),
-            Some((_, Owner::Repository(repository))) => return repository.is_deleted(self.env),
+            Some((_, Owner::Repository(repository))) => {
+                return Ok(self.present_repository(repository.project)? != Some(repository));
+            }
             Some((_, Owner::Project(project))) => project,
         };
-        Ok(match project::existence(self.env, project.id)? {
+        Ok(match self.existence(project.id)? {
             Existence::Unknown => false,
             Existence::Deleted => true,
             Existence::Present(incarnation) => incarnation != project.incarnation,
@@ -227,6 +291,7 @@ impl Roots for Repositories<'_> {
         }
         match kind {
             REFLOG => blob.is_older(began, REFLOG_RETENTION),
+            REPLACED_PACKS => blob.is_older(began, REPLACED_PACKS_RETENTION),
             DISCUSSIONS | LOCATORS => self.is_unlisted_discussion(blob, began),
             _ => blob.is_older(began, GRACE),
         }

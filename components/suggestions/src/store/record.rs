@@ -203,6 +203,12 @@ impl PackRecord {
     }
 }
 
+/// Packs that were joined, and are not listed any more.
+#[derive(Default, Serialize, Deserialize)]
+pub struct ReplacedPacksRecord {
+    pub packs: Vec<String>,
+}
+
 /// A former value of a branch or tag.
 #[derive(Serialize, Deserialize)]
 pub struct ReflogRecord {

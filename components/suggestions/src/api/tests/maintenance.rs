@@ -7,6 +7,7 @@ use kit::store::Store as _;
 use kit::testing::{FailingStore, NOW};
 use std::cell::Cell;
 
+mod cost;
 mod damage;
 mod deleted_projects;
 mod ref_transactions;

@@ -9,6 +9,7 @@ use crate::store::key::{Key, PREFIX};
 use crate::store::objects;
 use crate::store::record::{
     AppliedRecord, MergeRequestListRecord, MergeRequestRecord, PackListRecord, RefNamesRecord, RefRecord, ReflogRecord,
+    ReplacedPacksRecord,
 };
 use crate::store::semispace::Semispace;
 use kit::Timestamp;
@@ -23,22 +24,13 @@ impl Repositories<'_> {
         root::read(&*self.env.store, key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))
     }
 
-    /// The repository of a marked object; `None` if its project was deleted. It is read from the store once in each
-    /// step.
+    /// The repository of a marked object; `None` if its project was deleted.
     pub(super) fn find_repository(
         &self,
         project: u64,
         fingerprint: [u8; 3],
     ) -> Result<Option<RepositoryId>, StoreError> {
-        let known = self.repositories.borrow().get(&project).copied();
-        let repository = match known {
-            Some(repository) => repository,
-            None => {
-                let repository = RepositoryId::find(self.env, project)?;
-                self.repositories.borrow_mut().insert(project, repository);
-                repository
-            }
-        };
+        let repository = self.present_repository(project)?;
         Ok(repository.filter(|repository| repository.fingerprint() == fingerprint))
     }
 
@@ -61,12 +53,17 @@ impl Repositories<'_> {
                 list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
             }
             "ref" => self.trace_ref(key, repository()?, tracer)?,
-            "reflog" if !self.traces_objects(tracer) => {}
+            "reflog" if !self.traces_objects(tracer)? => {}
             "reflog" => {
                 // It may have been removed since it was listed.
                 if let Some(entry) = root::read::<ReflogRecord>(&*self.env.store, key)? {
                     tracer.mark(object_blob_id(entry.repository(), entry.commit));
                 }
+            }
+            "replaced_packs" => {
+                // It may have been removed since it was listed.
+                let replaced = root::read::<ReplacedPacksRecord>(&*self.env.store, key)?.unwrap_or_default();
+                replaced.packs.iter().for_each(|pack| tracer.reach(pack));
             }
             "applied" => drop(self.read::<AppliedRecord>(key)?),
             "branches" => drop(self.read::<RefNamesRecord>(key)?),
@@ -79,13 +76,18 @@ impl Repositories<'_> {
         Ok(true)
     }
 
-    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended.
+    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. Nothing is read
+    /// if neither commits nor transactions are swept.
     fn trace_ref(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let traces_objects = self.traces_objects(tracer)?;
+        if !traces_objects && !self.has_old_transactions()? {
+            return Ok(());
+        }
         let Some(record) = self.read::<Option<RefRecord>>(key)? else { return Ok(()) };
         if let Some(lock) = &record.lock {
             tracer.reach(&lock.transaction);
         }
-        if self.traces_objects(tracer) {
+        if traces_objects {
             let new = record.lock.and_then(|lock| lock.new);
             for commit in [Some(record.commit), new].into_iter().flatten() {
                 tracer.mark(object_blob_id(repository, commit));
