@@ -62,14 +62,14 @@ impl Fsck {
     }
 }
 
-fn print_problems(area: &str, step: &Step) -> io::Result<()> {
+pub fn print_problems(area: &str, step: &Step) -> io::Result<()> {
     for found in &step.problems {
         writeln!(io::stdout(), "{area}: {}: {}", printable(&found.key), printable(&found.problem))?;
     }
     Ok(())
 }
 
-fn fail_on(problems: u64) -> Result<()> {
+pub fn fail_on(problems: u64) -> Result<()> {
     match problems {
         0 => Ok(()),
         problems => bail!("{} found, listed above", counted(problems, "problem")),

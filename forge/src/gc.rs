@@ -7,6 +7,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use serde_json::json;
 
+use crate::fsck::{fail_on, print_problems};
 use crate::maintenance::{self, StoreArgs};
 use crate::text::counted;
 
@@ -32,10 +33,13 @@ impl Gc {
         let no_wait = self.no_wait || self.dry_run || self.store.data.is_some();
         let request = json!({"dry_run": self.dry_run, "no_wait": no_wait});
         let verb = if self.dry_run { "garbage" } else { "removed" };
-        for (area, sum) in maintenance::run(&store.server, "gc", &request, |_, _| Ok(()))? {
+        let mut problems = 0;
+        for (area, sum) in maintenance::run(&store.server, "gc", &request, print_problems)? {
+            problems += sum.failed;
             let share = format!("{} of {}", sum.removed, counted(sum.keys, "key"));
             writeln!(std::io::stdout(), "{area}: {verb}: {share}, {}", ByteSize(sum.removed_bytes))?;
         }
-        Ok(())
+        // Of what is damaged, nothing was removed.
+        fail_on(problems)
     }
 }

@@ -8,7 +8,7 @@ use crate::store::StoreError;
 use serde::Serialize;
 
 /// How many problems a report lists.
-const MAX_PROBLEMS: usize = 100;
+pub(crate) const MAX_PROBLEMS: usize = 100;
 
 /// The outcome of one step. The counts are those of this step.
 #[derive(Debug, Default, Serialize)]
@@ -25,7 +25,7 @@ pub struct CheckReport {
     pub problems: Vec<Problem>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The key of the damaged value, or of the root that leads to it.
     pub key: String,

@@ -19,12 +19,15 @@
 //!   that jumps during a request makes that request fail as too late.
 //! - *Deleted things*: what belongs to something that was deleted is not reachable any more
 //!   ([`Roots::is_abandoned`]), and its root is removed while its blobs are not marked.
-//! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown.
+//! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown; unless an area knows which part
+//!   of it is damaged ([`Roots::part`]). Then nothing is removed that may belong to that part, the report names the
+//!   damage, and the run goes on.
 //!
 //! An area whose blobs have other names decides itself which are old ([`Roots::is_garbage`]).
 
 use crate::clock::Timestamp;
 use crate::env::Env;
+use crate::fsck::{MAX_PROBLEMS, Problem};
 use crate::id;
 use crate::reachability::{
     self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Node, Phase, Roots, SortedMarks, StepError, Tracer,
@@ -33,6 +36,7 @@ use crate::reachability::{
 pub use crate::reachability::GRACE;
 use crate::store::{StoreError, list_all};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a request may take, in milliseconds, from its beginning to its last swap.
 pub const LONGEST_WRITE: i64 = 90 * 60 * 1000;
@@ -70,6 +74,15 @@ pub struct GcReport {
     /// Keys that were removed (or, in a dry run, would be), and the bytes of their values.
     pub removed: u64,
     pub removed_bytes: u64,
+    /// How many parts of the area are damaged, and the first damage of each, at most 100. Of these parts nothing is removed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Whether a request has taken so long that its blobs may have been removed, so that it must not put
@@ -101,10 +114,52 @@ struct Marked {
     /// The number of blobs of the mark log.
     written: u64,
     at: Timestamp,
+    /// The damaged parts of the area.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    damaged: BTreeSet<String>,
 }
 
 fn marked_key(layout: &KeyLayout, run: &str) -> String {
     format!("{}{run}/marked", layout.marks)
+}
+
+/// The prefix of the keys that name the damaged parts that a run has found.
+fn damaged_prefix(layout: &KeyLayout, run: &str) -> String {
+    format!("{}{run}/damaged/", layout.marks)
+}
+
+/// Records damaged parts for the sweep, and reports those that no step of the run has reported before.
+fn record_damage(
+    env: &Env,
+    prefix: &str,
+    found: BTreeMap<String, Problem>,
+    report: &mut GcReport,
+) -> Result<(), StoreError> {
+    for (part, problem) in found {
+        let key = format!("{prefix}{part}");
+        if env.store.exists(&key)? {
+            continue;
+        }
+        env.store.set(&key, &[])?;
+        eprintln!("nothing of {part} is removed, because it is damaged: `{}`: {}", problem.key, problem.problem);
+        report.failed += 1;
+        if report.problems.len() < MAX_PROBLEMS {
+            report.problems.push(problem);
+        }
+    }
+    Ok(())
+}
+
+fn read_damaged(env: &Env, prefix: &str) -> Result<BTreeSet<String>, StoreError> {
+    let (mut parts, mut after) = (BTreeSet::new(), String::new());
+    loop {
+        let keys = env.store.list(prefix, &after, KEYS)?;
+        parts.extend(keys.iter().filter_map(|key| key.strip_prefix(prefix)).map(str::to_owned));
+        match keys.last() {
+            Some(last) if keys.len() >= KEYS => after.clone_from(last),
+            _ => return Ok(parts),
+        }
+    }
 }
 
 fn mark_step<K: Roots + ?Sized>(
@@ -114,6 +169,7 @@ fn mark_step<K: Roots + ?Sized>(
     request: &GcRequest,
 ) -> Result<GcReport, StepError> {
     let mut report = GcReport::default();
+    let mut damaged = BTreeMap::new();
     let mut visit = |node: Node, tracer: &mut Tracer| match node {
         Node::Root(key) if roots.is_abandoned(key)? => {
             report.removed += 1;
@@ -123,14 +179,21 @@ fn mark_step<K: Roots + ?Sized>(
             }
             Ok(false)
         }
-        node => roots.visit(node, tracer),
+        node => roots.visit(node, tracer).or_else(|error| {
+            let StoreError::Corrupt { key, why } = error else { return Err(error) };
+            let Some(part) = roots.part(node)? else { return Err(StoreError::Corrupt { key, why }) };
+            damaged.entry(part).or_insert(Problem { key, problem: why });
+            Ok(true)
+        }),
     };
     let progress = reachability::step(env, roots, &mut cursor, false, &mut visit)?;
     report.roots = progress.roots;
+    let prefix = damaged_prefix(&roots.plan(), &cursor.run);
+    record_damage(env, &prefix, damaged, &mut report)?;
     if let Some(written) = progress.complete {
         let key = marked_key(&roots.plan(), &cursor.run);
-        let marked =
-            serde_json::to_vec(&Marked { written, at: env.now }).map_err(|why| StoreError::corrupt(&key, why))?;
+        let marked = Marked { written, at: env.now, damaged: read_damaged(env, &prefix)? };
+        let marked = serde_json::to_vec(&marked).map_err(|why| StoreError::corrupt(&key, why))?;
         env.store.set(&key, &marked)?;
         cursor = Cursor { phase: Phase::Sort { read: 0, last: None }, after: String::new(), ..cursor };
         let GcReport { cursor, wait_seconds, .. } = sort_step(env, &roots.plan(), cursor, request)?;
@@ -200,6 +263,9 @@ fn sweep_step<K: Roots + ?Sized>(
         if *prefix == layout.marks {
             let run = BlobId::of_id(rest.split('/').next()?)?;
             return run.is_older(began, GRACE + LONGEST_RUN).then_some(run);
+        }
+        if !marked.damaged.is_empty() && roots.may_belong(prefix, rest, &marked.damaged) {
+            return None;
         }
         roots.mark(prefix, rest).filter(|blob| roots.is_garbage(prefix, blob, began))
     };

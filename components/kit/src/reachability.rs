@@ -21,7 +21,7 @@ pub use walk::{Progress, Visitor, step};
 use crate::clock::Timestamp;
 use crate::id;
 use crate::store::StoreError;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 /// The age, in milliseconds, that an unmarked blob must have when a run begins to be its garbage.
@@ -64,6 +64,17 @@ pub trait Roots {
     /// Removes an abandoned root, and what names it. Must be repeatable.
     fn remove_abandoned(&self, _key: &str) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// The part of the area that a node belongs to, if damage of that node leaves the other parts collectable. `None`:
+    /// damage of the node ends a collection.
+    fn part(&self, _node: Node) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    /// Whether a key of a blob may belong to one of these parts, which are damaged.
+    fn may_belong(&self, _prefix: &str, _rest: &str, _damaged: &BTreeSet<String>) -> bool {
+        true
     }
 
     /// Whether blobs name other blobs, so that marked ones must be visited.

@@ -51,6 +51,33 @@ pub fn read_cached<R: DeserializeOwned, T: 'static>(
     decoded::get_or_decode(env, key, bytes, |bytes| convert(decode(key, bytes)?)).map(Some)
 }
 
+/// Reads a root, to change it later in this request by [`update_compared`].
+pub fn read_to_update<R: DeserializeOwned>(
+    env: &Env,
+    key: &str,
+) -> Result<(Option<R>, Box<dyn CompareAndSwap>), StoreError> {
+    let root = env.store.compare(key)?;
+    let bytes = root.current()?;
+    let value = bytes.as_deref().map(|bytes| decode(key, bytes)).transpose()?;
+    Ok((value, Box::new(ReadRoot { bytes, root })))
+}
+
+/// A root with the value that it had when it was compared.
+struct ReadRoot {
+    bytes: Option<Vec<u8>>,
+    root: Box<dyn CompareAndSwap>,
+}
+
+impl CompareAndSwap for ReadRoot {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.bytes.clone())
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
+        self.root.swap(value)
+    }
+}
+
 /// Reads a root, calls `decide`, and swaps; after a lost swap, reads and calls `decide` again.
 ///
 /// `decide` MUST recognise its own effect (each change carries an id of its own): some hosts report a

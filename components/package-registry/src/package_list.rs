@@ -1,9 +1,7 @@
-//! Lists of all versions of packages, as every registry of the forge has them: which versions a list has, and
-//! in which order.
+//! Lists of all versions of packages, as every registry of the forge has them: which versions a list has.
 
 use crate::name::PackageName;
-use kit::{Timestamp, id};
-use std::cmp::Ordering;
+use kit::id;
 
 /// The only type of package that there is here, and all that the reference service knows.
 pub const NPM: &str = "npm";
@@ -32,37 +30,6 @@ pub const STATUSES: [&str; 6] = [DEFAULT, DEPRECATED, "hidden", "processing", "e
 
 /// The fields by which a list can be ordered; the last one in groups only.
 pub const ORDERS: [&str; 5] = ["created_at", "name", "version", "type", "project_path"];
-
-/// A version in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedVersion {
-    /// The place of its package among those that were read.
-    pub package: usize,
-    pub version: String,
-    pub upload: String,
-    pub published: Timestamp,
-    /// The segment that has it.
-    pub segment: String,
-}
-
-/// What the order of two versions depends on, beside the versions themselves.
-pub struct OrderKey<'a> {
-    pub name: &'a str,
-    pub project_path: &'a str,
-}
-
-/// Compares by one of [`ORDERS`]. Equal ones are in the order of publication.
-pub fn compare(order: &str, one: (&ListedVersion, &OrderKey), other: (&ListedVersion, &OrderKey)) -> Ordering {
-    let ((one, one_key), (other, other_key)) = (one, other);
-    let by_field = match order {
-        "name" => one_key.name.cmp(other_key.name),
-        "version" => one.version.cmp(&other.version),
-        "project_path" => one_key.project_path.cmp(other_key.project_path),
-        // All are of one type.
-        _ => Ordering::Equal,
-    };
-    by_field.then_with(|| (one.published, &one.upload).cmp(&(other.published, &other.upload)))
-}
 
 /// Whether a name has each word of a text, in any letter case.
 pub fn matches(name: &PackageName, text: &str) -> bool {

@@ -103,6 +103,21 @@ pub fn entries(index: &[u8]) -> impl Iterator<Item = IndexEntry<'_>> {
     index.split(|byte| *byte == b'\n').filter_map(|line| IndexEntry::read(std::str::from_utf8(line).ok()?))
 }
 
+/// The same, each with the place where it begins.
+pub fn placed_entries(index: &[u8]) -> impl Iterator<Item = (usize, IndexEntry<'_>)> {
+    let mut next = 0;
+    index.split(|byte| *byte == b'\n').filter_map(move |line| {
+        let start = next;
+        next += line.len() + 1;
+        Some((start, IndexEntry::read(std::str::from_utf8(line).ok()?)?))
+    })
+}
+
+/// The entry that begins at a place.
+pub fn entry_at(index: &[u8], start: usize) -> Option<IndexEntry<'_>> {
+    entries(index.get(start..)?).next()
+}
+
 /// The records of one form of metadata, one a line, in the order of publication. Every line ends
 /// with a comma and a line feed, so that forms are joined by copying. Stored as the length of
 /// `versions` in decimal, a line feed, `versions`, `times`.

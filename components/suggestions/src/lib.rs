@@ -35,6 +35,7 @@
 //! | `packs/<repository>` | root | the repository's packs ([`store::packs`]) |
 //! | `pack/<id>/<n>` | blob | 256 KiB of a pack |
 //! | `pack_index/<id>/<n>`, `…/directory` | blob | a page of a pack's index; the first id of each page |
+//! | `replaced_packs/<id>` | blob | packs that were joined, and are kept for six hours |
 //! | `object/<repository>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of a large object |
 //! | `object2/…`, `chunk2/…` | blob | the same in the second semispace (`store/semispace.rs`) |
@@ -43,7 +44,7 @@
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] or [`kit::fsck`], while it lasts |
 //! | `ref/<repository>/<name, encoded>` | root | the value of `heads/<branch>` or `tags/<tag>` ([`store::refs::RefValue`]) |
 //! | `ref_transaction/<id>` | root | how an update of several refs ended, as long as one of them names it (`store/ref_value.rs`) |
-//! | `branches/<repository>` | root | the names of branches and tags |
+//! | `branches/<repository>` | root | the names of branches and tags, and of those that are being created ([`store::ref_names`]) |
 //! | `merge_request/<project>/<iid>` | root | a merge request |
 //! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches of the open ones |
 //! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
@@ -52,7 +53,7 @@
 //! | `thread/<discussion id>` | root | the present notes of a discussion that was changed |
 //! | `suggestion/<id>` | blob | the discussion that a suggestion is in |
 //! | `applied/<suggestion id>` | blob | the commit that applied a suggestion |
-//! | `counter/merge_request`, `counter/note`, `counter/suggestion` | counter | the last id |
+//! | `counter/merge_request`, `counter/note`, `counter/suggestion` | counter | the last id; an instance takes 64 ids of notes at once |
 //!
 //! # Cost
 //!
@@ -61,10 +62,10 @@
 //!
 //! | request | operations |
 //! |---|---|
-//! | apply | get *s* × (suggestion, discussion, thread, applied), merge request, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author, each thread again; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch; counter and swap of each thread |
+//! | apply | get *s* × (suggestion, discussion, thread, applied), merge request, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch, each thread; rarely a counter |
 //! | comment on a line | get merge request, 2 commits, their *t* trees and blobs, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | clone | get packs, names of refs, each ref, 256 KiB of a pack at a time |
-//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; get the list of merge requests |
+//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; if it creates refs, swap their names before and after, if it deletes some, after; get the list of merge requests |
 //!
 //! To follow lines takes the blob that was commented on and the one at the head, unless their difference is
 //! cached; to find a renamed file, the trees that differ between its commit and the head.

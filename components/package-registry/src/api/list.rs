@@ -3,24 +3,29 @@
 
 use super::access;
 use super::request::RegistryRequest;
-use super::scope;
+use super::scope::{self, Scope};
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::package_list::{self, DEFAULT, DEPRECATED, ListedVersion, NPM, ORDERS, OrderKey, STATUSES, TYPES};
+use crate::package_list::{self, DEFAULT, DEPRECATED, NPM, ORDERS, STATUSES, TYPES};
 use crate::route::Level;
-use crate::segment::{self, VersionState};
+use crate::segment::{self, IndexEntry, VersionState};
 use crate::store::{self, MetadataForm};
+use bytes::Bytes;
+use directory::caller::Caller;
 use directory::project::Project;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::store::StoreError;
-use kit::{Env, Error, Response};
+use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Map, Value, json};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Most packages that a list reads, and most bytes of their indexes and forms. A longer list is refused.
+/// Most packages that a list reads, without a token and with one, and most bytes of their indexes and forms. A longer list
+/// is refused.
+const MAX_ANONYMOUS_PACKAGES: usize = 2_000;
 const MAX_PACKAGES: usize = 20_000;
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -48,9 +53,34 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn order_key(&self) -> OrderKey<'_> {
-        OrderKey { name: self.name.as_str(), project_path: &self.project_path }
+    /// What packages are ordered by; nothing if versions are ordered by something else.
+    fn order_key(&self, order: &str) -> &str {
+        match order {
+            "name" => self.name.as_str(),
+            "project_path" => &self.project_path,
+            _ => "",
+        }
     }
+
+    fn listed(&self) -> u64 {
+        self.package.segments.iter().map(|segment| segment.listed).sum()
+    }
+}
+
+/// A version in a list. Its texts are in an index.
+#[derive(Clone, Copy)]
+struct Row {
+    /// The place of its package among the candidates, of its segment among the parts, and of its entry in the index.
+    package: usize,
+    part: usize,
+    start: usize,
+    published: Timestamp,
+}
+
+/// A segment that was read.
+struct Part {
+    id: String,
+    index: Bytes,
 }
 
 /// What a list has.
@@ -66,8 +96,9 @@ struct PackageFilter<'a> {
 
 /// `GET /projects/:id/packages` and `GET /groups/:id/packages`, in pages.
 ///
-/// Reads: the list of packages of each project, each package whose name matches and its indexes; if a status is
-/// asked for, also their abbreviated forms; for each version that is shown, its form and its upload.
+/// Reads: the list of packages of each project, each package whose name matches and its indexes, in the order of names or
+/// paths only the indexes of the page; if a status is asked for, also their abbreviated forms; for each version that is
+/// shown, its form and its upload.
 pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
     let checks = Validation::new(&params);
@@ -82,22 +113,17 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
 
     let env = &request.env;
     let candidates = candidates(request, &filter)?;
-    let mut versions = versions(env, &candidates, &filter)?;
-    let key = |listed: &ListedVersion| candidates.get(listed.package).map(Candidate::order_key);
-    versions.sort_by(|one, other| match (key(one), key(other)) {
-        (Some(one_key), Some(other_key)) => package_list::compare(order, (one, &one_key), (other, &other_key)),
-        _ => std::cmp::Ordering::Equal,
-    });
-    if is_descending {
-        versions.reverse();
-    }
-    let total = versions.len() as u64;
+    let mut list = VersionList { env, candidates: &candidates, filter, order, is_descending, parts: Vec::new() };
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
-    let shown = versions.iter().skip(skip).take(page.per_page as usize);
+    let (shown, total) = list.page(skip, page.per_page as usize)?;
     let mut states = States::default();
-    let rows = shown.filter_map(|listed| Some((listed, candidates.get(listed.package)?)));
-    let rows: Vec<Value> = rows
-        .map(|(listed, candidate)| render(env, listed, candidate, states.of(env, listed)?, is_group))
+    let rows: Vec<Value> = shown
+        .iter()
+        .filter_map(|row| Some((list.entry(row)?, candidates.get(row.package)?, list.parts.get(row.part)?)))
+        .map(|(entry, candidate, part)| {
+            let status = states.of(env, &part.id, entry.version)?;
+            render(env, &entry, candidate, status, is_group)
+        })
         .collect::<Result<_, StoreError>>()?;
     let given: Vec<(&str, &str)> =
         FILTERS.into_iter().filter_map(|name| params.text(name).map(|value| (name, value))).collect();
@@ -124,7 +150,14 @@ impl<'a> PackageFilter<'a> {
 /// The packages with a listed version whose names match.
 fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<Candidate>, Error> {
     let env = &request.env;
-    let projects = scope::projects(request)?;
+    let Scope { projects, is_cut } = scope::projects(request)?;
+    let limit = match request.caller {
+        Caller::Anonymous => MAX_ANONYMOUS_PACKAGES,
+        _ => MAX_PACKAGES,
+    };
+    if is_cut {
+        return Err(too_long(limit));
+    }
     if !filter.is_possible {
         return Ok(Vec::new());
     }
@@ -140,8 +173,8 @@ fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<C
             }
         }
     }
-    if names.len() > MAX_PACKAGES {
-        return Err(too_long());
+    if names.len() > limit {
+        return Err(too_long(limit));
     }
     let mut candidates = Vec::with_capacity(names.len());
     for (project, name) in names {
@@ -153,41 +186,100 @@ fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<C
     Ok(candidates)
 }
 
-/// Their versions that the filter lets through.
-fn versions(env: &Env, candidates: &[Candidate], filter: &PackageFilter) -> Result<Vec<ListedVersion>, Error> {
-    let segments = || candidates.iter().flat_map(|candidate| &candidate.package.segments);
-    let bytes: u64 = match filter.status {
-        Some(_) => segments().map(|segment| segment.size).sum(),
-        None => segments().map(|segment| segment.listed * ENTRY_BYTES).sum(),
-    };
-    if bytes > MAX_BYTES {
-        return Err(too_long());
+/// The versions of candidates that a filter lets through.
+struct VersionList<'a> {
+    env: &'a Env,
+    candidates: &'a [Candidate],
+    filter: PackageFilter<'a>,
+    order: &'a str,
+    is_descending: bool,
+    parts: Vec<Part>,
+}
+
+impl VersionList<'_> {
+    /// The rows of a page, and how many rows there are. Packages that are before or behind the page in the order of names
+    /// or paths are only counted.
+    fn page(&mut self, skip: usize, count: usize) -> Result<(Vec<Row>, u64), Error> {
+        let is_counted = self.filter.version.is_none() && self.filter.status.is_none();
+        let key = |at: &usize| self.candidates.get(*at).map(|candidate| candidate.order_key(self.order));
+        let mut order: Vec<usize> = (0..self.candidates.len()).collect();
+        if !is_counted || key(&0).is_none_or(str::is_empty) {
+            let rows = self.rows(&order)?;
+            let total = rows.len() as u64;
+            return Ok((rows.into_iter().skip(skip).take(count).collect(), total));
+        }
+        order.sort_by(|one, other| key(one).cmp(&key(other)));
+        let mut groups: Vec<Vec<usize>> =
+            order.chunk_by(|one, other| key(one) == key(other)).map(<[_]>::to_vec).collect();
+        if self.is_descending {
+            groups.reverse();
+        }
+        let (mut shown, mut before) = (Vec::new(), 0);
+        for group in groups {
+            let listed = group.iter().filter_map(|at| self.candidates.get(*at)).map(Candidate::listed).sum::<u64>();
+            let end = before + usize::try_from(listed).unwrap_or(usize::MAX);
+            if end > skip && shown.len() < count {
+                let left = count - shown.len();
+                shown.extend(self.rows(&group)?.into_iter().skip(skip.saturating_sub(before)).take(left));
+            }
+            before = end;
+        }
+        Ok((shown, before as u64))
     }
-    let mut states = States::default();
-    let mut versions = Vec::new();
-    for (package, candidate) in candidates.iter().enumerate() {
-        for part in candidate.package.segments.iter().filter(|segment| segment.listed > 0) {
-            let index = store::index(env, &part.id)?;
-            let listed = segment::entries(&index).filter(|entry| entry.state == VersionState::Listed);
-            for entry in listed.filter(|entry| filter.version.is_none_or(|version| version == entry.version)) {
-                let listed = ListedVersion {
-                    package,
-                    version: entry.version.to_owned(),
-                    upload: entry.upload.to_owned(),
-                    published: entry.at,
-                    segment: part.id.clone(),
-                };
-                let is_asked_for = match filter.status {
-                    Some(status) => states.of(env, &listed)? == status,
-                    None => true,
-                };
-                if is_asked_for {
-                    versions.push(listed);
+
+    /// The rows of some candidates, in order.
+    fn rows(&mut self, candidates: &[usize]) -> Result<Vec<Row>, Error> {
+        let chosen = || candidates.iter().filter_map(|at| Some((*at, self.candidates.get(*at)?)));
+        let segments = || chosen().flat_map(|(_, candidate)| &candidate.package.segments);
+        let bytes: u64 = match self.filter.status {
+            Some(_) => segments().map(|segment| segment.size).sum(),
+            None => segments().map(|segment| segment.listed * ENTRY_BYTES).sum(),
+        };
+        if bytes > MAX_BYTES {
+            return Err(too_long(MAX_PACKAGES));
+        }
+        let mut states = States::default();
+        let (mut rows, mut parts) = (Vec::new(), std::mem::take(&mut self.parts));
+        for (package, candidate) in chosen() {
+            for segment in candidate.package.segments.iter().filter(|segment| segment.listed > 0) {
+                let part = Part { id: segment.id.clone(), index: store::index(self.env, &segment.id)? };
+                for (start, entry) in segment::placed_entries(&part.index) {
+                    let is_asked_for = entry.state == VersionState::Listed
+                        && self.filter.version.is_none_or(|version| version == entry.version)
+                        && match self.filter.status {
+                            Some(status) => states.of(self.env, &part.id, entry.version)? == status,
+                            None => true,
+                        };
+                    if is_asked_for {
+                        rows.push(Row { package, part: parts.len(), start, published: entry.at });
+                    }
                 }
+                parts.push(part);
             }
         }
+        self.parts = parts;
+        rows.sort_by(|one, other| self.compare(one, other));
+        if self.is_descending {
+            rows.reverse();
+        }
+        Ok(rows)
     }
-    Ok(versions)
+
+    fn entry(&self, row: &Row) -> Option<IndexEntry<'_>> {
+        segment::entry_at(&self.parts.get(row.part)?.index, row.start)
+    }
+
+    /// Equal ones are in the order of publication.
+    fn compare(&self, one: &Row, other: &Row) -> Ordering {
+        let key = |row: &Row| self.candidates.get(row.package).map(|candidate| candidate.order_key(self.order));
+        let by_field = match self.order {
+            "version" => self.entry(one).map(|entry| entry.version).cmp(&self.entry(other).map(|entry| entry.version)),
+            // All are of one type.
+            _ => key(one).cmp(&key(other)),
+        };
+        let upload = |row: &Row| self.entry(row).map(|entry| entry.upload);
+        by_field.then_with(|| one.published.cmp(&other.published)).then_with(|| upload(one).cmp(&upload(other)))
+    }
 }
 
 /// The deprecated versions of the segments that were looked at.
@@ -195,28 +287,28 @@ fn versions(env: &Env, candidates: &[Candidate], filter: &PackageFilter) -> Resu
 struct States(BTreeMap<String, BTreeSet<String>>);
 
 impl States {
-    fn of(&mut self, env: &Env, listed: &ListedVersion) -> Result<&'static str, StoreError> {
-        if !self.0.contains_key(&listed.segment) {
-            let form = store::form(env, &listed.segment, MetadataForm::Abbreviated)?;
+    fn of(&mut self, env: &Env, segment: &str, version: &str) -> Result<&'static str, StoreError> {
+        if !self.0.contains_key(segment) {
+            let form = store::form(env, segment, MetadataForm::Abbreviated)?;
             let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
             let deprecated = segment::deprecated(versions).into_iter().map(str::to_owned).collect();
-            self.0.insert(listed.segment.clone(), deprecated);
+            self.0.insert(segment.to_owned(), deprecated);
         }
-        let is_deprecated = self.0.get(&listed.segment).is_some_and(|versions| versions.contains(&listed.version));
+        let is_deprecated = self.0.get(segment).is_some_and(|versions| versions.contains(version));
         Ok(if is_deprecated { DEPRECATED } else { DEFAULT })
     }
 }
 
 fn render(
     env: &Env,
-    listed: &ListedVersion,
+    listed: &IndexEntry,
     candidate: &Candidate,
     status: &str,
     is_group: bool,
 ) -> Result<Value, StoreError> {
     let Candidate { project, project_path, name, package } = candidate;
-    let number = package_list::number(&listed.upload);
-    let creator = store::upload(env, &listed.upload)?.publisher;
+    let number = package_list::number(listed.upload);
+    let creator = store::upload(env, listed.upload)?.publisher;
     let creator: Option<u64> = creator.strip_prefix("user:").and_then(|id| id.parse().ok());
     let tags = package.dist_tags().into_iter().filter(|(_, version)| *version == listed.version);
     let tags: Vec<Value> = tags
@@ -229,11 +321,11 @@ fn render(
     let mut row = Map::new();
     row.insert("id".into(), number.into());
     row.insert("name".into(), name.as_str().into());
-    row.insert("version".into(), listed.version.as_str().into());
+    row.insert("version".into(), listed.version.into());
     row.insert("package_type".into(), NPM.into());
     row.insert("status".into(), status.into());
     row.insert("_links".into(), json!({}));
-    row.insert("created_at".into(), listed.published.to_iso().into());
+    row.insert("created_at".into(), listed.at.to_iso().into());
     row.insert("last_downloaded_at".into(), Value::Null);
     row.insert("creator_id".into(), creator.into());
     if is_group {
@@ -244,9 +336,9 @@ fn render(
     Ok(row.into())
 }
 
-fn too_long() -> Error {
+fn too_long(packages: usize) -> Error {
     let text = format!(
-        "the list has more than {MAX_PACKAGES} packages, or more versions than can be read at once; \
+        "the list has more than {packages} packages, or more versions or projects than can be read at once; \
          narrow it by package_name"
     );
     Error::validation(text)

@@ -13,11 +13,20 @@ use std::rc::Rc;
 /// Most projects whose lists of packages are read: those that got their first package last.
 const MAX_PROJECTS: usize = 20_000;
 
-/// The projects in scope that have packages and that the caller may read.
-pub fn projects(request: &RegistryRequest) -> Result<Vec<Rc<Project>>, Error> {
+/// Projects that have packages and that the caller may read.
+pub struct Scope {
+    pub projects: Vec<Rc<Project>>,
+    /// Whether there are more than are looked at.
+    pub is_cut: bool,
+}
+
+/// The projects in scope.
+pub fn projects(request: &RegistryRequest) -> Result<Scope, Error> {
     let env = &request.env;
     let mut ids = match &request.level {
-        Level::Project(_) => return Ok(vec![access::readable_project(request)?]),
+        Level::Project(_) => {
+            return Ok(Scope { projects: vec![access::readable_project(request)?], is_cut: false });
+        }
         Level::Instance => store::projects(env)?,
         Level::Group(id) => {
             let group = access::readable_group(request, id)?;
@@ -36,5 +45,5 @@ pub fn projects(request: &RegistryRequest) -> Result<Vec<Rc<Project>>, Error> {
             projects.push(Rc::new(project));
         }
     }
-    Ok(projects)
+    Ok(Scope { projects, is_cut: excess > 0 })
 }

@@ -115,7 +115,7 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
 /// in projects that the caller may read.
 fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate>, Vec<Candidate>), Error> {
     let mut names: BTreeMap<String, Candidate> = BTreeMap::new();
-    for project in scope::projects(request)? {
+    for project in scope::projects(request)?.projects {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
         let is_in_scope = |name: &PackageName| {

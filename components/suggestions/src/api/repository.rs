@@ -24,8 +24,9 @@ use response::git_response;
 
 const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
-/// The largest body of a request to fetch, in bytes, decompressed: room for a million haves.
-const MAX_FETCH_BODY: u64 = 64 << 20;
+/// The largest body of a request to fetch or to list refs, in bytes, decompressed: room for 160,000 haves. git sends a few
+/// thousand.
+const MAX_FETCH_BODY: u64 = 8 << 20;
 
 /// Answers a request of git.
 pub async fn answer(env: Env, request: Request, project: &str, service: GitService) -> Result<Response, Error> {

@@ -12,6 +12,8 @@ use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::{CompareAndSwap, StoreError};
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// How many discussions a full page of a list names. Each comment rewrites the page that is not full.
 const PAGE: usize = 100;
@@ -23,10 +25,26 @@ pub fn allocate_suggestion_ids(env: &Env, count: usize) -> Result<u64, StoreErro
     u64::try_from(last - count + 1).map_err(|why| StoreError::corrupt(&Key::SuggestionCounter.to_string(), why))
 }
 
-/// Allocates an id for a note.
+/// How many ids of notes an instance takes at once.
+const NOTE_IDS: i64 = 64;
+
+/// Ids of notes that the instance has taken: the next one, and how many are left.
+struct NoteIds(Cell<(u64, i64)>);
+
+/// Allocates an id for a note. The ids of an instance grow; those that it has taken and not used when it ends are never
+/// used, so that gaps are normal. 1 increment for each 64 ids of an instance.
 pub fn allocate_note_id(env: &Env) -> Result<u64, StoreError> {
+    if let Some(ids) = env.instance_cache.get::<NoteIds>()
+        && let (next, left @ 1..) = ids.0.get()
+    {
+        ids.0.set((next + 1, left - 1));
+        return Ok(next);
+    }
     let key = Key::NoteCounter.to_string();
-    u64::try_from(env.store.increment(&key, 1)?).map_err(|why| StoreError::corrupt(&key, why))
+    let last = env.store.increment(&key, NOTE_IDS)?;
+    let first = u64::try_from(last - NOTE_IDS + 1).map_err(|why| StoreError::corrupt(&key, why))?;
+    env.instance_cache.put(Rc::new(NoteIds(Cell::new((first + 1, NOTE_IDS - 1)))));
+    Ok(first)
 }
 
 /// Writes a discussion that begins with `note`, then adds it to its merge request's list.
@@ -72,32 +90,34 @@ pub fn update<T, E: From<StoreError>>(
     id: &str,
     decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
 ) -> Result<T, E> {
-    read_for_update(env, id)?.update(env, decide)
+    let key = Key::Thread(id).to_string();
+    let began = match read_beginning(env, id)? {
+        Some(began) => Some((began, env.store.compare(&key)?)),
+        None => None,
+    };
+    DiscussionUpdate { id: id.to_owned(), began }.update(env, decide)
 }
 
 /// A discussion that was read to be changed.
-pub struct DiscussionUpdate<'a> {
-    id: &'a str,
+pub struct DiscussionUpdate {
+    id: String,
     /// With its present notes; `None` if it was deleted.
     began: Option<(DiscussionRecord, Box<dyn CompareAndSwap>)>,
 }
 
-/// Reads a discussion to change it later in this request. 2 reads; the change reads nothing more, unless another
-/// request changes the discussion meanwhile.
-pub fn read_for_update<'a>(env: &Env, id: &'a str) -> Result<DiscussionUpdate<'a>, StoreError> {
-    let Some(began) = read_beginning(env, id)? else { return Ok(DiscussionUpdate { id, began: None }) };
-    let thread = env.store.compare(&Key::Thread(id).to_string())?;
-    Ok(DiscussionUpdate { id, began: Some((began, thread)) })
-}
+impl DiscussionUpdate {
+    /// The id of the discussion.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
 
-impl DiscussionUpdate<'_> {
-    /// See [`update`].
+    /// See [`update`]. Reads nothing, unless another request changes the discussion meanwhile.
     pub fn update<T, E: From<StoreError>>(
         self,
         env: &Env,
         mut decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let id = self.id;
+        let id = &self.id;
         match self.began {
             None => decide(None),
             Some((began, thread)) => update_thread(env, id, &began, thread, decide),
@@ -233,15 +253,25 @@ fn read_beginning(env: &Env, id: &str) -> Result<Option<DiscussionRecord>, Store
 
 /// A discussion that a list or a suggestion names, so that its absence is damage; `None` if it was deleted.
 fn read_existing(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
-    let missing = || StoreError::corrupt(&Key::Discussion(id).to_string(), "it is missing");
     let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
+    Ok(join_thread(env, id, thread)?.map(|(_, discussion)| discussion))
+}
+
+/// The same, whose present notes were read; also as it began.
+fn join_thread(
+    env: &Env,
+    id: &str,
+    thread: Option<ThreadRecord>,
+) -> Result<Option<(DiscussionRecord, Discussion)>, StoreError> {
+    let missing = || StoreError::corrupt(&Key::Discussion(id).to_string(), "it is missing");
     // Garbage collection removes the blob of a deleted one.
     let is_deleted = thread.as_ref().is_some_and(ThreadRecord::is_deleted);
-    let began = read_beginning(env, id)?;
-    match began {
-        None if is_deleted => Ok(None),
-        began => Ok(began.ok_or_else(missing)?.into_discussion(id, thread)),
-    }
+    let began = match read_beginning(env, id)? {
+        None if is_deleted => return Ok(None),
+        began => began.ok_or_else(missing)?,
+    };
+    let discussion = began.clone().into_discussion(id, thread);
+    Ok(discussion.map(|discussion| (began, discussion)))
 }
 
 /// A suggestion, with the note and the discussion that it is in.
@@ -255,10 +285,26 @@ pub struct LocatedSuggestion {
 /// The suggestion with this id. 3 reads.
 pub fn find_suggestion(env: &Env, id: u64) -> Result<Option<LocatedSuggestion>, StoreError> {
     let Some(locator) = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(id))? else { return Ok(None) };
-    let Some(discussion) = read_existing(env, &locator.discussion)? else { return Ok(None) };
-    let found = discussion.notes.iter().find_map(|note| {
+    Ok(read_existing(env, &locator.discussion)?.and_then(|discussion| find_in(discussion, id)))
+}
+
+/// The same, with its discussion to be changed later in this request.
+pub fn find_suggestion_for_update(
+    env: &Env,
+    id: u64,
+) -> Result<Option<(LocatedSuggestion, DiscussionUpdate)>, StoreError> {
+    let Some(locator) = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(id))? else { return Ok(None) };
+    let id_of_discussion = locator.discussion;
+    let (thread, swap) = root::read_to_update(env, &Key::Thread(&id_of_discussion).to_string())?;
+    let Some((began, discussion)) = join_thread(env, &id_of_discussion, thread)? else { return Ok(None) };
+    let update = DiscussionUpdate { id: id_of_discussion, began: Some((began, swap)) };
+    Ok(find_in(discussion, id).map(|found| (found, update)))
+}
+
+fn find_in(discussion: Discussion, id: u64) -> Option<LocatedSuggestion> {
+    let (suggestion, author_id) = discussion.notes.iter().find_map(|note| {
         let suggestion = note.suggestions.iter().find(|suggestion| suggestion.id == id)?;
         Some((suggestion.clone(), note.author_id))
-    });
-    Ok(found.map(|(suggestion, author_id)| LocatedSuggestion { suggestion, author_id, discussion }))
+    })?;
+    Some(LocatedSuggestion { suggestion, author_id, discussion })
 }

@@ -93,6 +93,41 @@ impl<'a> History<'a> {
     }
 }
 
+impl History<'_> {
+    /// Removes from `wanted` what these refs reach by tags and parents, in one walk, the newest first, that ends when
+    /// nothing is left. `visit` gets each tree that a visited commit or a tag has, and may remove more.
+    pub fn remove_reached(
+        &mut self,
+        refs: impl IntoIterator<Item = ObjectId>,
+        wanted: &mut HashSet<ObjectId>,
+        mut visit: impl FnMut(ObjectId, &mut HashSet<ObjectId>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut queue = NewestFirst::default();
+        for id in refs {
+            wanted.remove(&id);
+            let Some(peeled) = self.peel(id)? else { continue };
+            for found in peeled.tags.iter().chain([&peeled.target]) {
+                wanted.remove(found);
+            }
+            match peeled.kind {
+                ObjectKind::Commit => queue.push(self, peeled.target)?,
+                ObjectKind::Tree => visit(peeled.target, wanted)?,
+                ObjectKind::Blob | ObjectKind::Tag => {}
+            }
+        }
+        while !wanted.is_empty()
+            && let Some((id, node)) = queue.pop()
+        {
+            wanted.remove(&id);
+            visit(node.tree, wanted)?;
+            for parent in &node.parents {
+                queue.push(self, *parent)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// See [`History::peel`].
 pub struct PeeledTag {
     pub target: ObjectId,

@@ -1,9 +1,11 @@
 //! New packs: those that clients send, and those of the objects that a request makes.
 
+mod apply;
 mod deltas;
 mod receive;
 mod received;
 mod resolve;
+mod rewrite;
 mod small;
 
 pub use receive::PackReceiver;

@@ -68,18 +68,6 @@ fn is_loose(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, Stor
     Ok(first? || second?)
 }
 
-/// Whether an object was uploaded so recently that no object that was uploaded with it can have been
-/// swept. 2 reads, rarely 3.
-pub fn is_recent(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
-    // No object is removed from packs.
-    if is_packed(env, project, id)? {
-        return Ok(true);
-    }
-    let Some(roles) = semispace_roles::read(env)? else { return exists(env, Semispace::First, project, id) };
-    Ok(exists(env, roles.current, project, id)?
-        || roles.is_recent(env.now) && exists(env, roles.current.other(), project, id)?)
-}
-
 /// Copies a blob to the current semispace unless that has it, so that the blob is not swept before a
 /// discussion names it.
 pub fn copy_to_current(env: &Env, project: RepositoryId, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
@@ -126,7 +114,12 @@ fn find_loose(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Res
 /// The kind of an object; `None` if the repository lacks it.
 pub fn kind(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
     let in_packs = |packs: &Packs| Ok(packs.find(id)?.map(|location| location.entry.kind));
-    look_up(env, project, in_packs, || Ok(scan_loose(env, project, id, false)?.map(|scanned| scanned.kind)))
+    look_up(env, project, in_packs, || loose_kind(env, project, id))
+}
+
+/// The kind of a loose object; `None` if neither semispace has it. 2 reads.
+pub fn loose_kind(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
+    Ok(scan_loose(env, project, id, false)?.map(|scanned| scanned.kind))
 }
 
 /// How many deltas are to be applied to read an object; 0 if it is stored whole.

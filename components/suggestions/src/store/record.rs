@@ -203,6 +203,12 @@ impl PackRecord {
     }
 }
 
+/// Packs that were joined, and are not listed any more.
+#[derive(Default, Serialize, Deserialize)]
+pub struct ReplacedPacksRecord {
+    pub packs: Vec<String>,
+}
+
 /// A former value of a branch or tag.
 #[derive(Serialize, Deserialize)]
 pub struct ReflogRecord {
@@ -228,6 +234,13 @@ pub struct RefNamesRecord {
     pub names: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub default: Option<String>,
+    /// Names of refs that are being created, with the ids of the requests that do it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub creating: BTreeMap<String, BTreeSet<String>>,
+    /// The request that has changed the names last. So no later value is the same as an earlier one, and a request that
+    /// has looked at refs meanwhile loses its swap, also if the names are what they were before.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub changed_by: String,
 }
 
 #[derive(Serialize, Deserialize)]

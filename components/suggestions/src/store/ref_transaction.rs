@@ -4,7 +4,7 @@
 
 use super::key::Key;
 use super::record::{RefLockRecord, RefRecord, TransactionRecord};
-use super::ref_value::{self, read_value, settle_value};
+use super::ref_value::{self, RefValue, read_value, settle_value};
 use super::refs;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
@@ -31,24 +31,27 @@ pub enum Conflict {
     Overtaken,
 }
 
-/// Updates refs, each of which is given once. The names of new ones must have been added before.
+/// Updates refs, each of which is given once. The names of new ones must have been reserved before. An error: it is not
+/// known whether they were updated.
 pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Result<Result<(), Conflict>, StoreError> {
     let transaction = ref_value::begin(env)?;
     let mut order: Vec<(usize, &RefChange)> = changes.iter().enumerate().collect();
     order.sort_by_key(|(_, change)| change.name);
     let mut conflict = None;
     for (position, change) in &order {
-        if let Err(current) = lock(env, project, change, &transaction)? {
-            conflict = Some(Conflict::Moved(*position, current));
-            break;
+        match lock(env, project, change, &transaction)? {
+            Ok(()) => continue,
+            Err(Unlockable::Moved(current)) => conflict = Some(Conflict::Moved(*position, current)),
+            Err(Unlockable::Overtaken) => conflict = Some(Conflict::Overtaken),
         }
+        break;
     }
     let wanted = if conflict.is_none() { TransactionRecord::Committed } else { TransactionRecord::Aborted };
     let outcome = ref_value::decide(env, &transaction, wanted)?;
     for (_, change) in &order {
-        unlock(env, project, change.name, &transaction)?;
-        if change.new.is_none() && outcome == TransactionRecord::Committed {
-            refs::forget_name(env, project, change.name)?;
+        // All is decided, and readers of a locked ref see it. The next writer of the ref replaces the lock.
+        if let Err(error) = unlock(env, project, change.name, &transaction) {
+            eprintln!("{} of repository {project} stays locked by a decided transaction: {error}", change.name);
         }
     }
     Ok(match (outcome, conflict) {
@@ -57,25 +60,45 @@ pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Re
     })
 }
 
-/// Locks a ref. The inner error is the value that it has instead of the expected one.
+/// Why a ref was not locked.
+enum Unlockable {
+    /// It has this value instead of the expected one.
+    Moved(Option<ObjectId>),
+    /// The transaction was aborted.
+    Overtaken,
+}
+
+/// Locks a ref.
 fn lock(
     env: &Env,
     project: RepositoryId,
     change: &RefChange,
     transaction: &str,
-) -> Result<Result<(), Option<ObjectId>>, StoreError> {
+) -> Result<Result<(), Unlockable>, StoreError> {
     let key = Key::Ref(project, change.name).to_string();
     root::update(env, &key, |record: Option<Option<RefRecord>>| {
         let record = record.flatten();
         if is_locked_by(record.as_ref(), transaction) {
             return Ok(Decision::Done(Ok(())));
         }
-        let current = settle_value(env, record)?;
-        let commit = current.as_ref().map(|value| value.commit);
-        if commit != change.old {
+        let refusal = |value: Option<&RefValue>| {
+            let commit = value.map(|value| value.commit);
             // A deletion of what is not there succeeds, as in git.
             let is_done = commit.is_none() && change.new.is_none();
-            return Ok(Decision::Done(if is_done { Ok(()) } else { Err(commit) }));
+            (commit != change.old).then_some(if is_done { Ok(()) } else { Err(Unlockable::Moved(commit)) })
+        };
+        if let Some(refusal) = refusal(read_value(env, record.clone())?.as_ref()) {
+            return Ok(Decision::Done(refusal));
+        }
+        // A transaction that was aborted aborts no other one. Otherwise both of two that meet could lose.
+        let is_locked = record.as_ref().is_some_and(|record| record.lock.is_some());
+        if is_locked && ref_value::read_outcome(env, transaction)? != TransactionRecord::Undecided {
+            return Ok(Decision::Done(Err(Unlockable::Overtaken)));
+        }
+        let current = settle_value(env, record)?;
+        // The other transaction may have been committed meanwhile.
+        if let Some(refusal) = refusal(current.as_ref()) {
+            return Ok(Decision::Done(refusal));
         }
         // As before every other write of a ref: its present value is not visible any more once this is decided.
         if let Some(value) = &current {

@@ -50,8 +50,14 @@ fn value_by(record: &RefRecord, lock: &RefLockRecord, outcome: TransactionRecord
 pub fn read_value(env: &Env, record: Option<RefRecord>) -> Result<Option<RefValue>, StoreError> {
     let Some(record) = record else { return Ok(None) };
     let Some(lock) = &record.lock else { return Ok(Some(record.into())) };
-    let outcome: Option<TransactionRecord> = root::read(&*env.store, &transaction_key(&lock.transaction))?;
-    Ok(value_by(&record, lock, outcome.unwrap_or(TransactionRecord::Aborted)))
+    let outcome = read_outcome(env, &lock.transaction)?;
+    Ok(value_by(&record, lock, outcome))
+}
+
+/// How a transaction ended, or that it did not. 1 read.
+pub fn read_outcome(env: &Env, transaction: &str) -> Result<TransactionRecord, StoreError> {
+    // Garbage collection has removed it, so it has no locks.
+    Ok(root::read(&*env.store, &transaction_key(transaction))?.unwrap_or(TransactionRecord::Aborted))
 }
 
 /// The same for a writer: an undecided transaction is aborted.

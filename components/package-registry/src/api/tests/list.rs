@@ -1,6 +1,8 @@
 //! Lists of versions: rows, filters, order, pages and rights.
 
 use super::*;
+use kit::store::Store as _;
+use kit::testing::CountingStore;
 
 fn rows_by(forge: &Forge, user: &str, target: &str) -> Vec<Value> {
     let answer = forge.send(request(Method::GET, target).by(user));
@@ -144,4 +146,82 @@ fn each_level_lists_what_the_caller_may_read_there() {
         assert_eq!(answer.status, status, "{user} at {path}: {}", answer.text());
     }
     assert_eq!(forge.send(request(Method::DELETE, "/projects/7/packages").by("maintainer")).status, 405);
+}
+
+#[test]
+fn pages_in_every_order_are_parts_of_the_whole_list() {
+    let mut forge = forge();
+    for (project, name, version) in [
+        (INTERNAL, "brush", "0.1.0"),
+        (PUBLIC, "brush", "2.0.1"),
+        (INTERNAL, "@acme/wall", "0.9.0"),
+        (PUBLIC, "comb", "1.0.0"),
+        (PRIVATE, "brush", "3.0.0"),
+    ] {
+        forge.publish(project, name, version);
+        forge.later();
+    }
+    for path in ["/groups/acme", "/projects/7"] {
+        for order in
+            ["created_at", "name", "version", "project_path"].iter().take(if path == "/projects/7" { 3 } else { 4 })
+        {
+            for sort in ["asc", "desc"] {
+                let target = format!("{path}/packages?order_by={order}&sort={sort}");
+                let whole = labels(&rows_by(&forge, "developer", &target));
+                assert_eq!(whole.len(), if path == "/projects/7" { 5 } else { 10 });
+                for per_page in [1, 2, 3, 7] {
+                    let page = |number: usize| {
+                        labels(&rows_by(&forge, "developer", &format!("{target}&per_page={per_page}&page={number}")))
+                    };
+                    let pages: Vec<String> = (1..=whole.len().div_ceil(per_page) + 1).flat_map(page).collect();
+                    assert_eq!(pages, whole, "{target} {per_page}");
+                }
+                let answer = forge.send(request(Method::GET, &format!("{target}&per_page=2")).by("developer"));
+                assert_eq!(answer.header("x-total"), whole.len().to_string());
+                // With a filter, every index is read.
+                assert_eq!(labels(&rows_by(&forge, "developer", &format!("{target}&status=default"))), whole);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_in_the_order_of_names_reads_its_own_indexes() {
+    let forge = Forge::new();
+    for number in 10..40 {
+        forge.publish(PUBLIC, &format!("lib-{number}"), "1.0.0");
+    }
+    let operations = |query: &str| {
+        let counting = CountingStore::over(forge.store.clone());
+        let path = format!("/projects/7/packages?per_page=2&{query}");
+        let answer = TestResponse::of(forge.env_over(counting.clone()), request(Method::GET, &path).by("developer"));
+        assert_eq!((answer.status, answer.header("x-total")), (200, "30"), "{}", answer.text());
+        counting.operations()
+    };
+    assert_eq!(operations("order_by=created_at") - operations("order_by=name&page=7"), 28);
+}
+
+#[test]
+fn what_is_too_long_is_refused_and_not_cut() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let [names, projects] = ["project/7", "projects"].map(|key| format!("package-registry/v1/{key}"));
+    let replace = |key: &str, field: &str, value: Value| {
+        let mut record: Value = serde_json::from_slice(&forge.store.get(key).unwrap().unwrap()).unwrap();
+        record[field] = value;
+        forge.store.set(key, record.to_string().as_bytes()).unwrap();
+    };
+    let list = |user: &str, path: &str| forge.send(request(Method::GET, &format!("{path}/packages")).by(user));
+    for (count, anonymous, developer) in [(2_000, 200, 200), (2_001, 400, 200), (20_001, 400, 400)] {
+        let packages: Vec<String> = (0..count).map(|number| format!("lib-{number}")).collect();
+        replace(&names, "packages", json!(packages));
+        assert_eq!(list("", "/projects/7").status, anonymous, "{count}");
+        assert_eq!(list("developer", "/projects/7").status, developer, "{count}");
+    }
+    replace(&names, "packages", json!(["lib"]));
+    assert_eq!(list("developer", "/groups/acme").status, 200);
+    // The same project in place of as many others.
+    replace(&projects, "projects", json!(vec![PUBLIC; 20_001]));
+    assert_eq!(list("developer", "/groups/acme").status, 400);
+    assert_eq!(list("developer", "/projects/7").status, 200);
 }

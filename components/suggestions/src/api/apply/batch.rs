@@ -76,6 +76,9 @@ pub struct SuggestionBatch<'a> {
     context: &'a RequestContext,
     /// By id.
     items: Vec<BatchItem>,
+    /// Their discussions, each once. They were read before anything is written: a request that lost a swap waits for a
+    /// flush before its next read.
+    discussions: Vec<DiscussionUpdate>,
     merge_requests: MergeRequests,
     /// The source repository of the first suggestion's merge request.
     repository: RepositoryId,
@@ -99,9 +102,13 @@ impl<'a> SuggestionBatch<'a> {
             return Err(not_found());
         }
         let (mut items, mut merge_requests) = (Vec::new(), BTreeMap::new());
+        let mut discussions: Vec<DiscussionUpdate> = Vec::new();
         for id in unique {
-            let LocatedSuggestion { suggestion, author_id, discussion } =
-                discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+            let (found, update) = discussions::find_suggestion_for_update(env, id)?.ok_or_else(not_found)?;
+            let LocatedSuggestion { suggestion, author_id, discussion } = found;
+            if discussions.iter().all(|known| known.id() != update.id()) {
+                discussions.push(update);
+            }
             let key = merge_request_key(&discussion);
             if let Entry::Vacant(entry) = merge_requests.entry(key) {
                 let (project, iid) = entry.key();
@@ -119,7 +126,16 @@ impl<'a> SuggestionBatch<'a> {
         let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
         let PushableMergeRequest { source, target } = pushable.remove(&key).ok_or_else(Error::forbidden)?;
         let repository = RepositoryId::of(&source);
-        Ok(SuggestionBatch { context, items, merge_requests, repository, branch, target, operation: env.id() })
+        Ok(SuggestionBatch {
+            context,
+            items,
+            discussions,
+            merge_requests,
+            repository,
+            branch,
+            target,
+            operation: env.id(),
+        })
     }
 
     fn is_on_branch(&self, merge_request: &MergeRequest) -> bool {
@@ -127,7 +143,7 @@ impl<'a> SuggestionBatch<'a> {
     }
 
     /// Makes the commit. Returns the JSON of the suggestions as they were before it, by id.
-    pub fn apply(&self, message: Option<&str>) -> Result<Vec<serde_json::Value>, Error> {
+    pub fn apply(mut self, message: Option<&str>) -> Result<Vec<serde_json::Value>, Error> {
         let env = &self.context.env;
         let files = FileCache::new(env);
         let mut budget = TextBudget::new();
@@ -135,8 +151,6 @@ impl<'a> SuggestionBatch<'a> {
             let from_content = files.read_commented_lines(&item.file, &item.suggestion)?;
             budget.spend(from_content.len() + item.suggestion.to_content.len())?;
         }
-        // Read before anything is written: a request that lost a swap waits for a flush before its next read.
-        let discussions = self.read_discussions()?;
         let name = format!("heads/{}", self.branch);
         let mut shown = Vec::new();
         let mut is_repeated = false;
@@ -147,28 +161,20 @@ impl<'a> SuggestionBatch<'a> {
         })?;
         let ids: Vec<u64> = self.items.iter().map(|item| item.suggestion.id).collect();
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
+        let discussions = std::mem::take(&mut self.discussions);
         self.add_system_notes(commit, discussions)?;
         // No merge request is merged: the head of none is a commit that was made just now.
         Ok(shown)
     }
 
-    /// The discussions of the suggestions, and how many of the suggestions are in each.
-    fn read_discussions(&self) -> Result<Vec<(DiscussionUpdate<'_>, usize)>, StoreError> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for item in &self.items {
-            *counts.entry(&item.discussion.id).or_default() += 1;
-        }
-        let read = |(id, count)| Ok((discussions::read_for_update(&self.context.env, id)?, count));
-        counts.into_iter().map(read).collect()
-    }
-
     /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
     /// lacks that note, and its suggestions are applied all the same.
-    fn add_system_notes(&self, commit: ObjectId, discussions: Vec<(DiscussionUpdate, usize)>) -> Result<(), Error> {
+    fn add_system_notes(&self, commit: ObjectId, discussions: Vec<DiscussionUpdate>) -> Result<(), Error> {
         let author_id = self.context.caller.user_or_401()?.id;
         let env = &self.context.env;
-        for (discussion, count) in discussions {
-            let body = match count {
+        for discussion in discussions {
+            let is_in = |item: &&BatchItem| item.discussion.id == discussion.id();
+            let body = match self.items.iter().filter(is_in).count() {
                 1 => format!("applied this suggestion in commit {commit}"),
                 count => format!("applied {count} suggestions in commit {commit}"),
             };

@@ -5,12 +5,14 @@ use crate::api::context::RequestContext;
 use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, is_branch_or_tag};
 use crate::repository_id::RepositoryId;
-use crate::store::objects;
-use crate::store::refs::{self as store, RefNames, RefValue};
+use crate::store::kept_objects::find_unkept;
+use crate::store::ref_names::{self, Reservation};
+use crate::store::refs::{self as store, RefValue};
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashSet};
 
 /// The most branches and tags that one request updates.
 const MAX_REFS: usize = 10_000;
@@ -37,6 +39,12 @@ struct RefUpdate {
     new: Option<ObjectId>,
 }
 
+impl RefUpdate {
+    fn is_creation(&self) -> bool {
+        self.old.is_none() && self.new.is_some()
+    }
+}
+
 /// The body of the response.
 #[derive(Default, Serialize)]
 struct RefUpdateReport {
@@ -53,9 +61,9 @@ struct RejectedRefUpdate {
 }
 
 /// `POST /import/suggestions/:project/refs`: updates each branch or tag that has the value that the client
-/// expects. Unreachable objects are removed after a day, so the new value must be that of an existing ref,
-/// or a commit or tag object that was uploaded within the last twelve hours, together with everything that
-/// it reaches and no ref does.
+/// expects. Unreachable loose objects are removed after a day, so the new value must be in a pack, or reached by an existing
+/// ref, or a commit or tag object that was uploaded within the last twelve hours, together with everything that it
+/// reaches and no ref does.
 pub async fn refs(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
     let (env, project) = (&context.env, access::importable_repository(context, project)?);
     let body = request.body.collect(MAX_BODY).await?;
@@ -64,50 +72,92 @@ pub async fn refs(context: &RequestContext, project: &str, request: Request) -> 
     if updates.refs.len() > MAX_REFS {
         return Err(Error::validation(format!("refs has more than {MAX_REFS} elements")));
     }
-    let names = updates.refs.iter().filter(|update| update.new.is_some()).map(|update| &update.name);
-    let names = names.filter(|name| is_branch_or_tag(name)).cloned().collect();
-    let default = updates.head.filter(|name| is_branch_or_tag(name));
-    store::add_names(env, project, &RefNames { names, default })?;
-    let (mut report, mut moved) = (RefUpdateReport::default(), Vec::new());
-    let applied = apply_all(env, project, updates.refs, &mut report, &mut moved);
-    // Also after an error: what was moved before it stays.
+    if let Some(default) = updates.head.filter(|name| is_branch_or_tag(name)) {
+        ref_names::set_default(env, project, &default)?;
+    }
+    let mut updates = updates.refs;
+    // A deleted ref is not in the way of a new one.
+    updates.sort_by_key(|update| update.new.is_some());
+    let valid = || updates.iter().filter(|update| is_branch_or_tag(&update.name));
+    let new: Vec<&str> = valid().filter(|update| update.is_creation()).map(|update| update.name.as_str()).collect();
+    let freed = valid().filter(|update| update.new.is_none()).map(|update| update.name.as_str()).collect();
+    let unkept = find_unkept(env, project, valid().filter_map(|update| update.new))?;
+    let names = Reservation::make(env, project, &new, &freed)?;
+    let mut import =
+        RefImport { env, project, names, freed, unkept, report: RefUpdateReport::default(), moved: Vec::new() };
+    let applied = updates.iter().try_for_each(|update| import.apply(update));
+    let RefImport { names, report, moved, .. } = import;
+    // Also after an error: what was moved before it stays. And errors of what follows do not undo it.
+    if let Err(error) = names.settle(env, project) {
+        eprintln!("the names of refs of repository {project} stay reserved: {error}");
+    }
     merge_detection::after_updates(env, project, &moved, context.caller.user().map(|user| user.id))?;
     applied?;
     Ok(Response::ok(&report))
 }
 
-/// Updates refs until one fails. Adds the branches that were moved to `moved`.
-fn apply_all(
-    env: &Env,
+/// Updates of refs, of which some are done.
+struct RefImport<'a> {
+    env: &'a Env,
     project: RepositoryId,
-    updates: Vec<RefUpdate>,
-    report: &mut RefUpdateReport,
-    moved: &mut Vec<BranchUpdate>,
-) -> Result<(), StoreError> {
-    for update in updates {
-        match apply(env, project, &update)? {
+    names: Reservation,
+    /// The refs that the request deletes.
+    freed: BTreeSet<&'a str>,
+    /// The new values that are not there, or may be swept.
+    unkept: HashSet<ObjectId>,
+    report: RefUpdateReport,
+    moved: Vec<BranchUpdate>,
+}
+
+impl RefImport<'_> {
+    fn apply(&mut self, update: &RefUpdate) -> Result<(), StoreError> {
+        let outcome = match self.find_conflict(update)? {
+            Some(other) => Err(format!("{other} is in its way")),
+            None => apply(self.env, self.project, update, &self.unkept)?,
+        };
+        if update.is_creation() {
+            self.names.note_creation(&update.name, outcome.is_ok());
+        }
+        if update.new.is_none() && outcome.is_ok() {
+            self.names.note_deletion(&update.name);
+        }
+        match outcome {
             Ok(true) => {
-                report.moved += 1;
+                self.report.moved += 1;
                 if let (Some(branch), Some(new)) = (update.name.strip_prefix("heads/"), update.new) {
-                    moved.push(BranchUpdate { branch: branch.to_owned(), old: update.old, new });
+                    self.moved.push(BranchUpdate { branch: branch.to_owned(), old: update.old, new });
                 }
             }
-            Ok(false) => report.unchanged += 1,
-            Err(error) => report.failed.push(RejectedRefUpdate { name: update.name, error }),
+            Ok(false) => self.report.unchanged += 1,
+            Err(error) => self.report.failed.push(RejectedRefUpdate { name: update.name.clone(), error }),
         }
+        Ok(())
     }
-    Ok(())
+
+    /// A ref that is in the way of a new one.
+    fn find_conflict(&self, update: &RefUpdate) -> Result<Option<String>, StoreError> {
+        if !update.is_creation() {
+            return Ok(None);
+        }
+        if let Some(other) = self.names.conflict(&update.name) {
+            return Ok(Some(other.to_owned()));
+        }
+        let undeleted = ref_names::find_undeleted(self.env, self.project, &update.name, &self.freed)?;
+        Ok(undeleted.map(str::to_owned))
+    }
 }
 
 /// Updates a ref. Returns whether its value changed, or why the update is rejected.
-fn apply(env: &Env, project: RepositoryId, update: &RefUpdate) -> Result<Result<bool, String>, StoreError> {
+fn apply(
+    env: &Env,
+    project: RepositoryId,
+    update: &RefUpdate,
+    unkept: &HashSet<ObjectId>,
+) -> Result<Result<bool, String>, StoreError> {
     if !is_branch_or_tag(&update.name) {
         return Ok(Err("not a name of a branch (`heads/…`) or tag (`tags/…`)".into()));
     }
-    if let Some(new) = update.new
-        && !objects::is_recent(env, project, new)?
-        && !is_ref_value(env, project, new)?
-    {
+    if let Some(new) = update.new.filter(|new| unkept.contains(new)) {
         return Ok(Err(format!("object {new} is not there, or was sent too long ago; send it first")));
     }
     let operation = env.id();
@@ -127,14 +177,4 @@ fn apply(env: &Env, project: RepositoryId, update: &RefUpdate) -> Result<Result<
         let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };
         Ok(Decision::Write(update.new.map(value), Ok(true)))
     })
-}
-
-/// Whether an existing branch or tag has this value.
-fn is_ref_value(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
-    for name in store::read_names(env, project)?.names {
-        if store::read(env, project, &name)?.is_some_and(|value| value.commit == id) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -14,7 +14,7 @@ use directory::project::Project;
 use kit::body::Chunk;
 use kit::store::StoreError;
 use kit::{Body, Env};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 /// Answers a command of version 2.
@@ -99,31 +99,42 @@ fn unadvertised(
     fetch: &FetchRequest,
 ) -> Result<Option<ObjectId>, StoreError> {
     let refs = RefList::read(env, project)?;
-    for want in &fetch.wants {
-        let is_listed = refs.refs.iter().any(|(_, id)| id == want);
-        if is_listed {
-            continue;
-        }
-        let mut is_reached = false;
-        for (_, id) in &refs.refs {
-            is_reached |= history.commit(*want)?.is_some() && history.is_ancestor(*want, *id)?;
-            if is_reached {
-                break;
-            }
-        }
-        if !is_reached {
-            return Ok(Some(*want));
-        }
+    let mut unlisted: HashSet<ObjectId> = fetch.wants.iter().copied().collect();
+    for (_, id) in &refs.refs {
+        unlisted.remove(id);
     }
-    Ok(None)
+    if unlisted.is_empty() {
+        return Ok(None);
+    }
+    history.remove_reached(refs.refs.iter().map(|(_, id)| *id), &mut unlisted, |_, _| Ok(()))?;
+    Ok(fetch.wants.iter().copied().find(|want| unlisted.contains(want)))
 }
+
+/// Of the haves that are in no pack, so many are looked for among the loose objects: the newest ones. A client names a
+/// thousand and more commits that the repository does not have.
+const MAX_LOOSE_HAVES: usize = 256;
 
 /// Those of the client's haves that the repository has.
 fn common(env: &Env, project: RepositoryId, fetch: &FetchRequest) -> Result<BTreeSet<ObjectId>, StoreError> {
+    let is_common = |kind| matches!(kind, ObjectKind::Commit | ObjectKind::Tag);
+    let mut unknown: BTreeSet<ObjectId> = fetch.haves.iter().flatten().copied().collect();
+    if unknown.is_empty() {
+        return Ok(unknown);
+    }
     let mut common = BTreeSet::new();
+    for (id, location) in Packs::load(env, project)?.find_all(&unknown)? {
+        unknown.remove(&id);
+        if is_common(location.entry.kind) {
+            common.insert(id);
+        }
+    }
+    let mut left = MAX_LOOSE_HAVES;
     for id in fetch.haves.iter().flatten() {
-        if matches!(objects::kind(env, project, *id)?, Some(ObjectKind::Commit | ObjectKind::Tag)) {
-            common.insert(*id);
+        if left > 0 && unknown.remove(id) {
+            left -= 1;
+            if objects::loose_kind(env, project, *id)?.is_some_and(is_common) {
+                common.insert(*id);
+            }
         }
     }
     Ok(common)

@@ -2,7 +2,7 @@
 
 use crate::git::ObjectId;
 use crate::git::pktline::{Packet, Packets};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Why a request cannot be served, in words for the client.
 pub type Refusal = String;
@@ -67,8 +67,11 @@ pub struct FetchRequest {
 pub const LARGE_SIDE_BAND: usize = 65_515;
 const SMALL_SIDE_BAND: usize = 995;
 
-/// The most wants, haves and shallow commits of one request.
-const MAX_IDS: usize = 1_000_000;
+/// The most refs whose history a request leaves out.
+const MAX_EXCLUDED: usize = 1_000;
+
+/// The most prefixes of names. With more, all refs are listed, as by git.
+const MAX_PREFIXES: usize = 65_536;
 
 /// Arguments of `ls-refs`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,7 +79,16 @@ pub struct ListRequest {
     pub symrefs: bool,
     pub peel: bool,
     pub unborn: bool,
-    pub prefixes: Vec<Vec<u8>>,
+    /// Of the names that are listed; none: all are.
+    pub prefixes: HashSet<Vec<u8>>,
+}
+
+impl ListRequest {
+    pub fn is_asked_for(&self, name: &str) -> bool {
+        let name = name.as_bytes();
+        let mut starts = (0..=name.len()).filter_map(|end| name.get(..end));
+        self.prefixes.is_empty() || starts.any(|start| self.prefixes.contains(start))
+    }
 }
 
 /// A command of version 2.
@@ -112,32 +124,41 @@ pub fn parse_v2(body: &[u8]) -> Result<Option<Command>, Refusal> {
         Ok(packet) => packet.line().map(Ok),
         Err(error) => Some(Err(error)),
     });
-    let arguments: Vec<&[u8]> = if has_arguments { arguments.collect::<Result<_, Refusal>>()? } else { Vec::new() };
+    let arguments = arguments.take(if has_arguments { usize::MAX } else { 0 });
     match command {
         None => Ok(None),
-        Some(b"ls-refs") => Ok(Some(Command::List(parse_list(&arguments)))),
-        Some(b"fetch") => parse_fetch(&arguments).map(|fetch| Some(Command::Fetch(Box::new(fetch)))),
+        Some(b"ls-refs") => parse_list(arguments).map(|list| Some(Command::List(list))),
+        Some(b"fetch") => parse_fetch(arguments).map(|fetch| Some(Command::Fetch(Box::new(fetch)))),
         Some(other) => Err(format!("unknown command '{}'", text(other))),
     }
 }
 
-fn parse_list(arguments: &[&[u8]]) -> ListRequest {
+fn parse_list<'b>(arguments: impl Iterator<Item = Result<&'b [u8], Refusal>>) -> Result<ListRequest, Refusal> {
     let mut list = ListRequest::default();
+    let mut prefixes = 0;
     for argument in arguments {
-        match *argument {
+        match argument? {
             b"peel" => list.peel = true,
             b"symrefs" => list.symrefs = true,
             b"unborn" => list.unborn = true,
-            other => list.prefixes.extend(other.strip_prefix(b"ref-prefix ").map(<[u8]>::to_vec)),
+            other => {
+                let Some(prefix) = other.strip_prefix(b"ref-prefix ") else { continue };
+                prefixes += 1;
+                if prefixes <= MAX_PREFIXES {
+                    list.prefixes.insert(prefix.to_vec());
+                } else {
+                    list.prefixes.clear();
+                }
+            }
         }
     }
-    list
+    Ok(list)
 }
 
-fn parse_fetch(arguments: &[&[u8]]) -> Result<FetchRequest, Refusal> {
+fn parse_fetch<'b>(arguments: impl Iterator<Item = Result<&'b [u8], Refusal>>) -> Result<FetchRequest, Refusal> {
     let mut fetch = FetchRequest { side_band: Some(LARGE_SIDE_BAND), ..FetchRequest::default() };
     for argument in arguments {
-        match *argument {
+        match argument? {
             b"done" => fetch.done = true,
             b"include-tag" => fetch.include_tag = true,
             b"no-progress" => fetch.no_progress = true,
@@ -228,12 +249,12 @@ impl FetchRequest {
                 let since = value.parse().ok();
                 self.deepening.since = Some(since.ok_or_else(|| format!("Invalid deepen-since: {value}"))?);
             }
+            b"deepen-not" if self.deepening.not.len() >= MAX_EXCLUDED => {
+                return Err(format!("a request may have {MAX_EXCLUDED} lines of deepen-not at most"));
+            }
             b"deepen-not" => self.deepening.not.push(value.to_owned()),
             b"filter" => self.filter = Some(parse_filter(value)?),
             _ => return Ok(false),
-        }
-        if self.wants.len() + self.haves.len() + self.shallow.len() > MAX_IDS {
-            return Err(format!("a request may name {MAX_IDS} objects at most"));
         }
         Ok(true)
     }
@@ -291,7 +312,7 @@ mod tests {
     fn requests_of_version_2() {
         let body =
             message(&["command=ls-refs", "agent=x", "0001", "peel", "symrefs", "ref-prefix refs/heads/", "0000"]);
-        let list = ListRequest { symrefs: true, peel: true, unborn: false, prefixes: vec![b"refs/heads/".to_vec()] };
+        let list = ListRequest { symrefs: true, peel: true, unborn: false, prefixes: [b"refs/heads/".to_vec()].into() };
         assert_eq!(parse_v2(&body), Ok(Some(Command::List(list))));
         let want = format!("want {A}");
         let body = message(&[
@@ -315,6 +336,36 @@ mod tests {
             assert!(parse_v2(&body).is_err(), "{bad}");
         }
         assert!(parse_v2(b"00zz").is_err());
+    }
+
+    #[test]
+    fn names_are_asked_for_by_prefix_and_all_of_them_by_none_or_too_many() {
+        let list = |prefixes: usize| {
+            let mut lines = vec!["command=ls-refs".to_owned(), "0001".to_owned(), "ref-prefix refs/tags/v".to_owned()];
+            lines.extend((1..prefixes).map(|number| format!("ref-prefix x{number}")));
+            lines.push("0000".to_owned());
+            match parse_v2(&message(&lines.iter().map(String::as_str).collect::<Vec<_>>())) {
+                Ok(Some(Command::List(list))) => list,
+                other => panic!("{other:?}"),
+            }
+        };
+        for (prefixes, expected) in [(1, false), (65_536, false), (65_537, true), (70_000, true)] {
+            let list = list(prefixes);
+            assert!(list.is_asked_for("refs/tags/v1") && list.is_asked_for("refs/tags/v"));
+            assert_eq!(list.is_asked_for("refs/tags/w"), expected, "{prefixes}");
+        }
+        assert!(ListRequest::default().is_asked_for("HEAD"));
+    }
+
+    #[test]
+    fn history_is_left_out_of_a_thousand_refs_at_most() {
+        let (want, not) = (format!("want {A}"), "deepen-not heads/a");
+        for (count, is_accepted) in [(1_000, true), (1_001, false)] {
+            let lines = [&["command=fetch", "0001", &want][..], &vec![not; count], &["done", "0000"]].concat();
+            assert_eq!(parse_v2(&message(&lines)).is_ok(), is_accepted, "{count}");
+            let lines = [&[&*want][..], &vec![not; count], &["0000", "done"]].concat();
+            assert_eq!(parse_v0(&message(&lines)).is_ok(), is_accepted, "{count}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::fetch_request::ListRequest;
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
-use crate::store::refs;
+use crate::store::{ref_names, refs};
 use directory::project::Project;
 use kit::Env;
 use kit::store::StoreError;
@@ -24,7 +24,7 @@ impl RefList {
     /// 1 read, and 1 for each name.
     pub fn read(env: &Env, project: &Project) -> Result<Self, StoreError> {
         let repository = RepositoryId::of(project);
-        let names = refs::read_names(env, repository)?;
+        let names = ref_names::read(env, repository)?;
         let mut list = Vec::new();
         for name in names.names {
             if let Some(value) = refs::read(env, repository, &name)? {
@@ -112,12 +112,9 @@ pub fn advertise_v0(
 
 /// The answer to `ls-refs` of version 2.
 pub fn list_v2(env: &Env, project: RepositoryId, list: &RefList, request: &ListRequest) -> Result<Vec<u8>, StoreError> {
-    let is_asked_for = |name: &str| {
-        request.prefixes.is_empty() || request.prefixes.iter().any(|prefix| name.as_bytes().starts_with(prefix))
-    };
     let mut out = Vec::new();
     let symref = if request.symrefs { format!(" symref-target:refs/{}", list.head) } else { String::new() };
-    if is_asked_for("HEAD") {
+    if request.is_asked_for("HEAD") {
         match list.find(&list.head) {
             Some(id) => pktline::write_text(&mut out, &format!("{id} HEAD{symref}\n")),
             None if request.unborn => pktline::write_text(&mut out, &format!("unborn HEAD{symref}\n")),
@@ -126,7 +123,7 @@ pub fn list_v2(env: &Env, project: RepositoryId, list: &RefList, request: &ListR
     }
     let history = History::new(env, &[project]);
     for (name, id) in &list.refs {
-        if !is_asked_for(&format!("refs/{name}")) {
+        if !request.is_asked_for(&format!("refs/{name}")) {
             continue;
         }
         let target = if request.peel { peeled(&history, name, *id)? } else { None };

@@ -6,13 +6,15 @@ use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, ObjectKind, is_ref_name};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
+use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
+use crate::store::ref_names::{self, Reservation};
 use crate::store::ref_transaction::{self, Conflict, RefChange};
-use crate::store::refs::{self, RefNames, RefValue};
+use crate::store::refs::{self, RefValue};
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Refs that only the server makes.
 const RESERVED: [&str; 4] = ["merge-requests/", "keep-around/", "environments/", "pipelines/"];
@@ -94,60 +96,68 @@ pub fn move_refs(
 ) -> Result<(), Error> {
     let mut moves = RefMoves::begin(env, repository, push, outcomes)?;
     let moved = if push.is_atomic { moves.move_together(outcomes) } else { moves.move_each(outcomes) };
-    // Also after an error: what was moved before it stays.
-    merge_detection::after_updates(env, repository.id(), &moves.moved, repository.user_id)?;
-    moved?;
-    for (command, (_, outcome)) in push.commands.iter().zip(outcomes) {
-        if outcome.is_err() && moves.added.contains(name(command)) {
-            refs::forget_name(env, repository.id(), name(command))?;
-        }
+    let RefMoves { names, moved: updates, .. } = moves;
+    // Also after an error: what was moved before it stays. And errors of what follows do not undo it.
+    if let Err(error) = merge_detection::after_updates(env, repository.id(), &updates, repository.user_id) {
+        eprintln!("which merge requests a push to repository {} merges is not known: {error}", repository.id());
     }
-    Ok(())
+    if let Err(error) = names.settle(env, repository.id()) {
+        eprintln!("the names of refs of repository {} stay reserved: {error}", repository.id());
+    }
+    moved
 }
 
 struct RefMoves<'a> {
     env: &'a Env,
     repository: &'a PushableRepository,
     commands: &'a [RefCommand],
-    /// The names that refs may have, also those of this push.
-    names: BTreeSet<String>,
-    /// Those that this push has added.
-    added: BTreeSet<String>,
-    /// The new values are visible together, if at all.
-    is_atomic: bool,
+    names: Reservation,
+    /// The refs that the push deletes, if each is moved by itself.
+    freed: BTreeSet<&'a str>,
+    /// The new values that are not there, or may be swept.
+    unkept: HashSet<ObjectId>,
     history: History<'a>,
     moved: Vec<BranchUpdate>,
 }
 
 impl<'a> RefMoves<'a> {
+    /// Reserves the names of new refs, and refuses those that others are in the way of.
     fn begin(
         env: &'a Env,
         repository: &'a PushableRepository,
         push: &'a PushCommands,
-        outcomes: &Outcomes,
+        outcomes: &mut Outcomes,
     ) -> Result<Self, Error> {
-        let accepted = push.commands.iter().zip(outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
-        let new = accepted.filter(|(command, _)| command.new.is_some()).map(|(command, _)| name(command).to_owned());
-        let mut names = refs::read_names(env, repository.id())?.names;
-        let added: BTreeSet<String> = new.filter(|name| !names.contains(name)).collect();
-        if !added.is_empty() {
-            refs::add_names(env, repository.id(), &RefNames { names: added.clone(), default: None })?;
-            names.extend(added.iter().cloned());
+        let accepted = || push.commands.iter().zip(&*outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
+        let new: Vec<&str> =
+            accepted().filter(|(command, _)| is_creation(command)).map(|(command, _)| name(command)).collect();
+        let deleted = accepted().filter(|(command, _)| command.new.is_none() && !push.is_atomic);
+        let freed: BTreeSet<&str> = deleted.map(|(command, _)| name(command)).collect();
+        let unkept = find_unkept(env, repository.id(), accepted().filter_map(|(command, _)| command.new))?;
+        let names = Reservation::make(env, repository.id(), &new, &freed)?;
+        for (command, (_, outcome)) in push.commands.iter().zip(&mut *outcomes) {
+            if outcome.is_ok()
+                && is_creation(command)
+                && let Some(other) = names.conflict(name(command))
+            {
+                *outcome = Err(is_in_the_way(command, other));
+            }
         }
-        let (commands, is_atomic, history) = (&push.commands, push.is_atomic, History::new(env, &[repository.id()]));
-        Ok(RefMoves { env, repository, commands, names, added, is_atomic, history, moved: Vec::new() })
+        let history = History::new(env, &[repository.id()]);
+        Ok(RefMoves { env, repository, commands: &push.commands, names, freed, unkept, history, moved: Vec::new() })
     }
 
     fn move_each(&mut self, outcomes: &mut Outcomes) -> Result<(), Error> {
         for (command, (_, outcome)) in self.commands.iter().zip(outcomes) {
+            let is_accepted = outcome.is_ok();
             if outcome.is_ok() {
                 *outcome = self.check(command)?;
             }
             if outcome.is_ok() {
                 *outcome = move_ref(self.env, self.repository.id(), command)?;
             }
-            if outcome.is_ok() {
-                self.moved.extend(branch_update(command));
+            if is_accepted {
+                self.note(command, outcome.is_ok());
             }
         }
         Ok(())
@@ -160,26 +170,40 @@ impl<'a> RefMoves<'a> {
             }
         }
         refuse_all_unless_ok(outcomes);
-        if outcomes.iter().any(|(_, outcome)| outcome.is_err()) {
-            return Ok(());
+        if outcomes.iter().all(|(_, outcome)| outcome.is_ok()) {
+            let change =
+                |command: &'a RefCommand| RefChange { name: name(command), old: command.old, new: command.new };
+            let changes: Vec<RefChange> = self.commands.iter().map(change).collect();
+            match ref_transaction::update_all(self.env, self.repository.id(), &changes)? {
+                Ok(()) => {}
+                Err(Conflict::Moved(position, current)) => {
+                    if let Some((_, outcome)) = outcomes.get_mut(position) {
+                        *outcome = Err(stands_elsewhere(current));
+                    }
+                    refuse_all_unless_ok(outcomes);
+                }
+                Err(Conflict::Overtaken) => {
+                    for (_, outcome) in &mut *outcomes {
+                        *outcome = Err(refuse("another push came between; try again"));
+                    }
+                }
+            }
         }
-        let change = |command: &'a RefCommand| RefChange { name: name(command), old: command.old, new: command.new };
-        let changes: Vec<RefChange> = self.commands.iter().map(change).collect();
-        match ref_transaction::update_all(self.env, self.repository.id(), &changes)? {
-            Ok(()) => self.moved.extend(self.commands.iter().filter_map(branch_update)),
-            Err(Conflict::Moved(position, current)) => {
-                if let Some((_, outcome)) = outcomes.get_mut(position) {
-                    *outcome = Err(stands_elsewhere(current));
-                }
-                refuse_all_unless_ok(outcomes);
-            }
-            Err(Conflict::Overtaken) => {
-                for (_, outcome) in outcomes {
-                    *outcome = Err(refuse("another push came between; try again"));
-                }
-            }
+        for (command, (_, outcome)) in self.commands.iter().zip(outcomes) {
+            self.note(command, outcome.is_ok());
         }
         Ok(())
+    }
+
+    /// Notes what became of a command.
+    fn note(&mut self, command: &RefCommand, is_moved: bool) {
+        if is_creation(command) {
+            self.names.note_creation(name(command), is_moved);
+        }
+        if is_moved && command.new.is_none() {
+            self.names.note_deletion(name(command));
+        }
+        self.moved.extend(branch_update(command).filter(|_| is_moved));
     }
 
     /// Whether the repository has a reason against a move.
@@ -188,6 +212,7 @@ impl<'a> RefMoves<'a> {
         let Some(new) = command.new else { return Ok(Ok(())) };
         let branch = name(command).strip_prefix("heads/");
         match objects::kind(self.env, project, new)? {
+            _ if self.unkept.contains(&new) => return Ok(Err(refuse("missing necessary objects"))),
             None => return Ok(Err(refuse("missing necessary objects"))),
             Some(kind) if branch.is_some() && kind != ObjectKind::Commit => {
                 return Ok(Err(refuse("cannot update a branch to an object that is no commit")));
@@ -203,27 +228,22 @@ impl<'a> RefMoves<'a> {
                 &format!("You are not allowed to force push code to the protected branch {branch} of this project."),
             )));
         }
-        if command.old.is_none()
-            && let Some(other) = self.conflicting_name(name(command))?
+        if is_creation(command)
+            && let Some(other) = ref_names::find_undeleted(self.env, project, name(command), &self.freed)?
         {
-            return Ok(Err(refuse(format!("cannot lock ref '{}': 'refs/{other}' exists", command.name))));
+            return Ok(Err(is_in_the_way(command, other)));
         }
         Ok(Ok(()))
     }
+}
 
-    /// A ref that is a folder of this name, or has it as a folder, and exists or is about to.
-    fn conflicting_name(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let below = format!("{name}/");
-        let inside = self.names.range(below.clone()..).take_while(|other| other.starts_with(&below));
-        let folders = name.match_indices('/').filter_map(|(at, _)| self.names.get(name.get(..at)?));
-        for other in inside.chain(folders) {
-            let is_together = self.is_atomic && self.added.contains(other);
-            if is_together || refs::read(self.env, self.repository.id(), other)?.is_some() {
-                return Ok(Some(other.clone()));
-            }
-        }
-        Ok(None)
-    }
+fn is_creation(command: &RefCommand) -> bool {
+    command.old.is_none() && command.new.is_some()
+}
+
+/// In git's words.
+fn is_in_the_way(command: &RefCommand, other: &str) -> Refusal {
+    refuse(format!("cannot lock ref '{0}': 'refs/{other}' exists; cannot create '{0}'", command.name))
 }
 
 /// Below `refs/`.

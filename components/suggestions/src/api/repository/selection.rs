@@ -4,7 +4,7 @@ use super::fetch_request::{Deepening, FetchRequest, Filter};
 use crate::git::{Commit, ObjectId, ObjectKind, Tree};
 use crate::repository_id::RepositoryId;
 use crate::store::history::{History, NewestFirst};
-use crate::store::{objects, refs};
+use crate::store::{objects, ref_names, refs};
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -174,7 +174,7 @@ impl<'a> Selection<'a> {
 
     /// Adds the tags whose target is sent.
     fn add_tags(&mut self, history: &History) -> Result<(), StoreError> {
-        for name in refs::read_names(self.env, self.project)?.names.iter().filter(|name| name.starts_with("tags/")) {
+        for name in ref_names::read(self.env, self.project)?.names.iter().filter(|name| name.starts_with("tags/")) {
             let Some(value) = refs::read(self.env, self.project, name)? else { continue };
             if let Some(peeled) = history.peel(value.commit)?.filter(|peeled| self.seen.contains(&peeled.target)) {
                 peeled.tags.into_iter().for_each(|tag| self.add(tag));

@@ -1,11 +1,15 @@
 //! What an applied suggestion costs in a large repository.
 
+use super::watched_store::WatchedStore;
 use super::{Forge, PUBLIC, Repository, block, comment, send};
 use http::Method;
 use kit::Env;
 use kit::store::Store as _;
-use kit::testing::CountingStore;
+use kit::testing::{CountingStore, LostReplyStore};
 use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The files of the root folder: its tree has 40 bytes for each.
 const FILES: usize = 1_000;
@@ -68,10 +72,67 @@ fn check(is_pushed: bool, max_operations: u64, max_bytes: u64) {
 
 #[test]
 fn the_cost_of_an_apply_does_not_grow() {
-    check(false, 32, 28_000);
+    check(false, 26, 24_000);
 }
 
 #[test]
 fn an_apply_in_a_packed_repository_costs_the_same() {
-    check(true, 32, 28_000);
+    check(true, 25, 17_000);
+}
+
+#[test]
+fn an_apply_reads_no_root_that_it_has_swapped() {
+    const APPLIES: u64 = 20;
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a.txt", b"one\ntwo\nthree\n")]);
+    for branch in 1..=APPLIES {
+        repository.git(&["branch", &format!("topic-{branch}")]);
+    }
+    forge.git(&repository, PUBLIC, "root", &["push", "-q", "URL", "--all"]).unwrap();
+    let head = forge.head(PUBLIC, "main");
+    let instance = forge.env();
+    let counts: Rc<RefCell<BTreeMap<String, u64>>> = Rc::default();
+    let mut lists = Vec::new();
+    for iid in 1..=APPLIES {
+        forge.merge_request(iid, json!({"source_branch": format!("topic-{iid}")}));
+        let text = block("", &format!("line {iid}"));
+        let answer = forge.comment(iid, "rep", comment(&head, "a.txt", 2, &text)).json();
+        let id = answer["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+        let watch = {
+            let counts = counts.clone();
+            move |operation: &str, key: &str| {
+                let kind = key.strip_prefix("suggestions/v1/").unwrap_or(key).split('/').next().unwrap();
+                *counts.borrow_mut().entry(format!("{operation} {kind}")).or_default() += 1;
+            }
+        };
+        let env = Env { store: Rc::new(WatchedStore::over(forge.store.clone(), watch)), ..instance.clone() };
+        let answer = send(env, Method::PUT, &format!("suggestions/{id}/apply"), "dev", "application/json", Vec::new());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
+        lists.push(serde_json::from_slice::<Value>(&list).unwrap()["packs"].as_array().unwrap().len());
+    }
+    assert!(lists.iter().all(|packs| *packs <= 9), "they are joined: {lists:?}");
+    let count = |what: &str| counts.borrow().get(what).copied().unwrap_or_default();
+    assert_eq!(["compare packs", "swap packs", "compare ref", "compare thread"].map(count), [APPLIES; 4]);
+    assert_eq!((count("get thread"), count("increment counter")), (0, 1), "{counts:?}");
+    forge.clone(PUBLIC);
+}
+
+#[test]
+fn a_pack_that_is_joined_in_a_lost_swap_is_listed_once() {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a.txt", b"one\n")]);
+    forge.git(&repository, PUBLIC, "root", &["push", "-q", "URL", "main"]).unwrap();
+    for number in 0..40 {
+        repository.write("a.txt", format!("{number}\n").as_bytes());
+        repository.commit("next");
+        // Every second swap is denied, though it took place.
+        let env = forge.env_over(LostReplyStore::over(forge.store.clone()));
+        forge.git_over(env, &repository, PUBLIC, "dev", &["push", "-q", "URL", "topic"]).unwrap();
+        let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
+        let list: Value = serde_json::from_slice(&list).unwrap();
+        let objects: u64 = list["packs"].as_array().unwrap().iter().map(|pack| pack["objects"].as_u64().unwrap()).sum();
+        assert_eq!(objects, 3 * (number + 2));
+    }
+    forge.clone(PUBLIC);
 }

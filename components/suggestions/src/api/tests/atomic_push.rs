@@ -4,7 +4,7 @@ use super::{Forge, PUBLIC, Repository, send};
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::ref_transaction::{Conflict, RefChange, update_all};
-use crate::store::refs;
+use crate::store::{ref_names, refs};
 use http::Method;
 use kit::store::Store as _;
 use kit::testing::{FailingStore, LostReplyStore};
@@ -50,7 +50,7 @@ fn one_refused_ref_holds_up_all() {
     let tip = repository.text(&["rev-parse", "topic"]);
     assert_eq!(clone.text(&["rev-parse", "topic", "main", "new"]), [&*tip; 3].join("\n"));
     assert_eq!(clone.text(&["branch", "--list", "old"]), "");
-    let names = refs::read_names(&forge.env(), id()).unwrap().names;
+    let names = ref_names::read(&forge.env(), id()).unwrap().names;
     assert!(!names.contains("heads/old") && !names.contains("heads/topic/x"), "{names:?}");
 }
 

@@ -1,6 +1,12 @@
 //! `git clone` and `git fetch`, by git itself.
 
+use super::made_pack::{Pack, commit_of, commit_upon};
+use super::ref_names::{Change, body, push};
 use super::{Forge, PRIVATE, PUBLIC, Repository};
+use crate::git::{Object, ObjectId, ObjectKind, pktline};
+use http::Method;
+use kit::testing::CountingStore;
+use std::time::{Duration, Instant};
 
 /// A repository with merges, tags, an executable, a link and a file that changes often.
 fn repository() -> Repository {
@@ -170,4 +176,104 @@ fn what_is_not_there_is_refused_in_gits_words() {
         assert!(why.contains("not our ref") || why.contains("does not allow request"), "{why}");
     }
     drop(repository);
+}
+
+/// Posts a request of version 0 or, with lines before the wants, of version 2.
+fn post_fetch(env: kit::Env, command: &[&str], wants: &[ObjectId], haves: &[ObjectId], is_done: bool) -> String {
+    let mut body = Vec::new();
+    let mut line = |text: &str| match text {
+        "0000" => pktline::write_flush(&mut body),
+        "0001" => pktline::write_delimiter(&mut body),
+        text => pktline::write_text(&mut body, &format!("{text}\n")),
+    };
+    command.iter().for_each(|text| line(text));
+    wants.iter().for_each(|id| line(&format!("want {id}")));
+    if command.is_empty() {
+        line("0000");
+    }
+    haves.iter().for_each(|id| line(&format!("have {id}")));
+    if is_done {
+        line("done");
+    }
+    if !command.is_empty() {
+        line("0000");
+    }
+    let mut request =
+        kit::Request::new(Method::POST, &format!("/api/v4/projects/{PUBLIC}/repository.git/git-upload-pack"));
+    if !command.is_empty() {
+        request.headers.insert("git-protocol", "version=2".parse().unwrap());
+    }
+    request.body = body.into();
+    let response = futures::executor::block_on(crate::api::handle(env, request));
+    assert_eq!(response.status, 200);
+    let bytes = futures::executor::block_on(response.body.collect(1 << 30)).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn wants_that_are_not_listed_are_found_in_one_walk() {
+    const LENGTH: usize = 3_000;
+    let forge = Forge::new();
+    let tree = Object::new(ObjectKind::Tree, Vec::new());
+    let mut pack = Pack::new().object(ObjectKind::Tree, &tree.contents);
+    // Three histories, of different times.
+    let mut chains: Vec<Vec<ObjectId>> = Vec::new();
+    for chain in 0..3 {
+        let mut ids: Vec<ObjectId> = Vec::new();
+        for _ in 0..if chain == 2 { 2 } else { LENGTH } {
+            let contents = ids.last().map_or_else(|| commit_of(tree.id), |parent| commit_upon(*parent, tree.id));
+            let contents = String::from_utf8(contents).unwrap().replace("> 1 +", &format!("> {} +", chain + 1));
+            let commit = Object::new(ObjectKind::Commit, contents.into_bytes());
+            pack = pack.object(ObjectKind::Commit, &commit.contents);
+            ids.push(commit.id);
+        }
+        chains.push(ids);
+    }
+    let tag = format!("object {}\ntype commit\ntag v1\ntagger A <a@x> 1 +0000\n\nx\n", chains[2][1]);
+    let tag = Object::new(ObjectKind::Tag, tag.into_bytes());
+    let pack = pack.object(ObjectKind::Tag, &tag.contents).bytes();
+    let last = |chain: usize| chains[chain].last().copied();
+    let names: Vec<String> = (0..100).map(|number| format!("heads/a{number}")).collect();
+    let mut changes: Vec<Change> = names.iter().map(|name| (name.as_str(), None, last(0))).collect();
+    changes.extend([("heads/z", None, last(1)), ("tags/v1", None, Some(tag.id)), ("heads/gone", None, last(0))]);
+    let told = push(forge.env(), &[body(&changes, ""), pack].concat());
+    assert!(told.contains("ok refs/heads/z"), "{told}");
+    // All commits but those that refs have: from the beginning, which is visited last.
+    let wants: Vec<ObjectId> = chains[1][..LENGTH - 1].to_vec();
+    let begin = Instant::now();
+    let answer = post_fetch(forge.env(), &[], &wants, &[], true);
+    assert!(answer.contains("PACK") && begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    for id in [chains[2][1], chains[2][0], chains[0][5]] {
+        assert!(post_fetch(forge.env(), &[], &[id], &[], true).contains("PACK"), "{id}");
+    }
+    let delete: Vec<Change> = vec![("heads/z", last(1), None)];
+    assert!(push(forge.env(), &body(&delete, "")).contains("ok refs/heads/z"));
+    for id in [chains[1][5], ObjectId::new([7; 20])] {
+        let answer = post_fetch(forge.env(), &[], &[chains[0][5], id], &[], true);
+        assert!(answer.contains(&format!("not our ref {id}")), "{answer}");
+    }
+}
+
+#[test]
+fn haves_that_are_not_known_cost_a_bounded_number_of_reads() {
+    for packed in [true, false] {
+        let (forge, repository) = pushed(packed);
+        let id = |name: &str| ObjectId::parse(&repository.text(&["rev-parse", name])).unwrap();
+        let mut haves = vec![id("topic")];
+        haves.extend((0..20_000_u32).map(|number| {
+            let mut bytes = [9; 20];
+            bytes[3..7].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_le_bytes());
+            ObjectId::new(bytes)
+        }));
+        haves.push(id("topic~5"));
+        for command in [&["command=fetch", "0001"][..], &[]] {
+            let store = CountingStore::over(forge.store.clone());
+            let answer = post_fetch(forge.env_over(store.clone()), command, &[id("main")], &haves, command.is_empty());
+            assert!(store.operations() < 800, "{} operations", store.operations());
+            let is_acknowledged = |name: &str| answer.contains(&format!("ACK {}", id(name)));
+            assert!(is_acknowledged("topic"));
+            // Version 0 acknowledges one. Among the loose objects, only the first haves are looked for.
+            assert_eq!(is_acknowledged("topic~5"), packed && !command.is_empty());
+        }
+    }
 }

@@ -107,6 +107,15 @@ fn locked_refs_are_read() {
     }
 }
 
+/// Names of refs, one of which a request was creating.
+#[test]
+fn reserved_names_are_read() {
+    let forge = forge("v4");
+    let listed = forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
+    let names: Vec<&str> = listed.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
+    assert_eq!(names, ["refs/heads/main", "refs/heads/new"]);
+}
+
 /// Writes the files. Only for a new format, whose files are added beside the old ones.
 #[test]
 #[ignore = "it writes into the sources"]

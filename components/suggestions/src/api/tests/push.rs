@@ -1,13 +1,12 @@
 //! `git push`, by git itself, and packs that no git sends.
 
+use super::made_pack::{Pack, commit_of, push_pack, tree_of};
 use super::{Forge, PUBLIC, Repository, block, comment, send};
-use crate::git::pack_entry::{EntryKind, write_header};
+use crate::git::pack_entry::EntryKind;
 use crate::git::{Object, ObjectId, ObjectKind, pktline};
-use crate::store::zlib::deflate;
 use futures::executor::block_on;
 use http::Method;
 use kit::testing::FailingStore;
-use sha1::{Digest, Sha1};
 
 fn push(forge: &Forge, repository: &Repository, token: &str, arguments: &[&str]) -> Result<String, String> {
     forge.git(repository, PUBLIC, token, &[&["push", "URL"], arguments].concat())
@@ -105,59 +104,6 @@ fn a_push_meets_what_others_have_done() {
     assert!(
         push(&forge, &repository, "dev", &["topic:refs/merge-requests/1/head"]).unwrap_err().contains("hidden ref")
     );
-}
-
-/// A pack by hand.
-struct Pack {
-    entries: Vec<u8>,
-    count: u32,
-}
-
-impl Pack {
-    fn new() -> Self {
-        Pack { entries: Vec::new(), count: 0 }
-    }
-
-    fn add(mut self, kind: EntryKind, size: usize, contents: &[u8]) -> Self {
-        write_header(&mut self.entries, kind, size as u64);
-        deflate(&Forge::new().env(), ObjectKind::Blob, contents, &mut self.entries).unwrap();
-        self.count += 1;
-        self
-    }
-
-    fn object(self, kind: ObjectKind, contents: &[u8]) -> Self {
-        self.add(EntryKind::Object(kind), contents.len(), contents)
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = b"PACK\0\0\0\x02".to_vec();
-        bytes.extend_from_slice(&self.count.to_be_bytes());
-        bytes.extend_from_slice(&self.entries);
-        let checksum = Sha1::digest(&bytes);
-        bytes.extend_from_slice(&checksum);
-        bytes
-    }
-}
-
-fn commit_of(tree: ObjectId) -> Vec<u8> {
-    format!("tree {tree}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx").into_bytes()
-}
-
-fn tree_of(entries: &[(&str, ObjectId)]) -> Vec<u8> {
-    let entry = |(name, id): &(&str, ObjectId)| [format!("{name}\0").as_bytes(), id.bytes()].concat();
-    entries.iter().flat_map(entry).collect()
-}
-
-/// Pushes a pack with a new branch at `tip`; what the server reports.
-fn push_pack(forge: &Forge, tip: ObjectId, pack: &[u8]) -> String {
-    let mut body = Vec::new();
-    pktline::write_text(&mut body, &format!("{} {tip} refs/heads/new\0 report-status side-band-64k", "0".repeat(40)));
-    pktline::write_flush(&mut body);
-    body.extend_from_slice(pack);
-    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
-    let answer = forge.send_bytes(Method::POST, &path, "dev", "application/x-git-receive-pack-request", body);
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.text()
 }
 
 #[test]
@@ -268,7 +214,9 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
             assert!(answer.text().contains("ok refs/heads/new") && has_branch);
             break;
         }
-        assert_eq!(answer.status, 500, "{operations}");
+        // After the branch is there, a failure is only logged.
+        assert_eq!(answer.status, if answer.text().contains("ok refs/heads/new") { 200 } else { 500 }, "{operations}");
+        assert!(answer.status == 500 || has_branch, "{operations}");
         // Again, and it is there.
         assert_eq!(send(forge.env(), Method::POST, &path, "dev", "", body.clone()).status, 200);
         assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), commit.id.to_string());
@@ -331,7 +279,7 @@ fn a_compressed_push_and_fetch_are_read() {
     }
     assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
     // A thousand times as large as it looks.
-    let zeros = vec![b'0'; 65 << 20];
+    let zeros = vec![b'0'; 9 << 20];
     assert_eq!(send_gzip(&forge, "git-upload-pack", &gzip(&zeros), 4096).0, 413);
 }
 

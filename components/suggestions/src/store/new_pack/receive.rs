@@ -1,7 +1,7 @@
 //! A pack as a client sends it: stored as it streams in, and taken apart meanwhile. Nothing of it is visible
 //! until [`packs::add`] lists it.
 
-use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, invalid};
+use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, invalid};
 use super::resolve::{Resolved, Resolver};
 use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
 use crate::git::{ObjectId, ObjectKind, delta, id_from_hasher};
@@ -263,16 +263,20 @@ impl<'a> PackReceiver<'a> {
             return Err(invalid("early EOF"));
         }
         self.writer.finish()?;
-        let Resolved { entries, tips, bases, is_closed } =
-            self.resolver.finish(self.writer.id(), &self.entries, tips)?;
+        let received = ReceivedPack { id: self.writer.id(), entries: &self.entries };
+        let Resolved { rewritten, entries, tips, bases, is_closed } = self.resolver.finish(received, tips)?;
         if entries.is_empty() {
             return Ok(None);
         }
-        packs::write_index(self.env, self.writer.id(), &entries)?;
+        let (id, size) = match rewritten {
+            Some(rewritten) => (rewritten.id, rewritten.size),
+            None => (self.writer.id().to_owned(), self.writer.size()),
+        };
+        packs::write_index(self.env, &id, &entries)?;
         let record = PackRecord {
-            id: self.writer.id().to_owned(),
+            id,
             objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
-            size: self.writer.size(),
+            size,
             tips,
             bases,
             is_closed,

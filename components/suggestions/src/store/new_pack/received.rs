@@ -39,6 +39,33 @@ pub struct ReceivedEntry {
     pub object: Option<(ObjectId, ObjectKind)>,
 }
 
+/// A pack whose entries are all stored.
+#[derive(Clone, Copy)]
+pub struct ReceivedPack<'e> {
+    pub id: &'e str,
+    pub entries: &'e [ReceivedEntry],
+}
+
+impl<'e> ReceivedPack<'e> {
+    pub fn entry(self, number: u32) -> Result<&'e ReceivedEntry, PackError> {
+        let entry = usize::try_from(number).ok().and_then(|number| self.entries.get(number));
+        entry.ok_or_else(|| invalid("unresolved delta"))
+    }
+}
+
+/// Of each entry: the object, and how many deltas are to be applied to get it. `None` as long as it is not known.
+pub type Objects = Vec<Option<(ObjectId, ObjectKind, u16)>>;
+
+pub fn get(objects: &Objects, number: u32) -> Option<(ObjectId, ObjectKind, u16)> {
+    usize::try_from(number).ok().and_then(|number| objects.get(number)).copied().flatten()
+}
+
+pub fn set(objects: &mut Objects, number: u32, object: (ObjectId, ObjectKind, u16)) {
+    if let Some(slot) = usize::try_from(number).ok().and_then(|number| objects.get_mut(number)) {
+        *slot = Some(object);
+    }
+}
+
 /// What an entry is a delta of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceivedBase {

@@ -11,8 +11,9 @@ use ::bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
 
-/// The longest chain of deltas that is made; then an object is stored whole again.
-const MAX_DEPTH: u8 = 50;
+/// The longest chain of deltas that is made; then an object is stored whole again. A pushed pack may add to a chain
+/// that is shorter.
+pub(super) const MAX_DEPTH: u8 = 50;
 
 /// A loose object is copied, to become the base of a delta, if the new version has so many bytes: the next version, also
 /// on another branch, is a delta then.

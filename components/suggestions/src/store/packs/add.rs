@@ -30,12 +30,18 @@ const MAX_NAMED: usize = 16;
 
 /// Lists a pack, which makes its objects readable, and joins small packs if there are many. A pack all of whose objects
 /// are in earlier ones is left out. Returns how many are.
+///
+/// The packs are joined before the swap, and the joined one is listed in it: to read the list again after the swap takes a
+/// flush. If another writer was first, the pack is listed as it is.
 pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, StoreError> {
     let key = Key::Packs(project).to_string();
     let mut known = KnownObjects { env, searched: BTreeSet::new(), found: BTreeSet::new() };
-    let (known, added) = root::update(env, &key, |list: Option<PackListRecord>| {
+    let mut is_first = true;
+    // The pack that has the objects of this one in the swap that was tried first.
+    let mut joined: Option<String> = None;
+    let (known, unjoined) = root::update(env, &key, |list: Option<PackListRecord>| {
         let mut list = list.unwrap_or_default();
-        if list.packs.iter().any(|listed| listed.id == pack.record.id) {
+        if list.packs.iter().any(|listed| listed.id == pack.record.id || Some(&listed.id) == joined.as_ref()) {
             return Ok(Decision::Done((known.found.len(), None)));
         }
         if gc::is_too_late(env) {
@@ -52,15 +58,30 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
             record.ids.clone_from(&pack.ids);
         }
         list.packs.push(record);
-        Ok(Decision::Write(list.clone(), (known, Some(list))))
+        if !std::mem::take(&mut is_first) {
+            return Ok(Decision::Write(list.clone(), (known, Some(list))));
+        }
+        match join::with_joined(env, &list) {
+            Ok(Some((shorter, id))) => {
+                joined = Some(id);
+                list = shorter;
+            }
+            Ok(None) => {}
+            Err(error) => log_unjoined(project, &error),
+        }
+        Ok(Decision::Write(list, (known, None)))
     })?;
-    if let Some(list) = added
+    if let Some(list) = unjoined
         && let Err(error) = join::join_small(env, project, list)
     {
-        // The pack is listed, so what was asked for is done; a later request joins.
-        eprintln!("the small packs of repository {project} are not joined: {error}");
+        log_unjoined(project, &error);
     }
     Ok(known)
+}
+
+/// The pack is listed all the same, so what was asked for is done; a later request joins.
+fn log_unjoined(project: RepositoryId, error: &StoreError) {
+    eprintln!("the small packs of repository {project} are not joined: {error}");
 }
 
 fn is_closed_over(

@@ -6,8 +6,9 @@ use super::read::header_at;
 use crate::git::ObjectId;
 use crate::git::pack_entry::EntryKind;
 use crate::repository_id::RepositoryId;
+use crate::store::json_blob;
 use crate::store::key::Key;
-use crate::store::record::{PackListRecord, PackRecord};
+use crate::store::record::{PackListRecord, PackRecord, ReplacedPacksRecord};
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
@@ -26,20 +27,46 @@ const SMALLEST: u64 = 2 << 10;
 const MAX_JOINED_BYTES: u64 = 4 << 20;
 const MAX_JOINED_OBJECTS: u32 = 20_000;
 
-/// Joins the last packs of a list, as it was when one was added at its end, if there are [`FAN_OUT`] of one tier; then
-/// those of the next tier. What is added meanwhile stays behind them.
+/// The list with its last packs joined, if there are [`FAN_OUT`] of one tier; then those of the next tier. The joined pack
+/// is written and not listed yet; its id is returned, too.
+pub fn with_joined(env: &Env, list: &PackListRecord) -> Result<Option<(PackListRecord, String)>, StoreError> {
+    let mut packs = list.packs.clone();
+    let mut last = packs.len().saturating_sub(1);
+    let mut joined_id = None;
+    while let Some(run) = full_tier(&packs, last) {
+        let Some(parts) = packs.get(run.clone()) else { break };
+        let joined = join(env, parts)?;
+        joined_id = Some(joined.id.clone());
+        last = run.start;
+        packs.splice(run, [joined]);
+    }
+    let Some(id) = joined_id else { return Ok(None) };
+    let is_kept = |pack: &PackRecord| packs.iter().any(|kept| kept.id == pack.id);
+    let replaced = list.packs.iter().filter(|pack| !is_kept(pack)).map(|pack| pack.id.clone()).collect();
+    keep_replaced(env, replaced)?;
+    Ok(Some((PackListRecord { packs }, id)))
+}
+
+/// Joins the last packs of a list that another writer has changed meanwhile. What is added meanwhile stays behind them.
 pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) -> Result<(), StoreError> {
     let mut last = list.packs.len().saturating_sub(1);
     while let Some(run) = full_tier(&list.packs, last) {
         let Some(parts) = list.packs.get(run) else { return Ok(()) };
         let joined = join(env, parts)?;
         let parts: Vec<String> = parts.iter().map(|part| part.id.clone()).collect();
+        keep_replaced(env, parts.clone())?;
         match replace(env, project, &parts, &joined)? {
             Some(replaced) => (list, last) = replaced,
             None => return Ok(()),
         }
     }
     Ok(())
+}
+
+/// Keeps packs that are about to be replaced in a list, for the clones that read them. The list itself, which each push
+/// reads and writes, does not name them.
+fn keep_replaced(env: &Env, packs: Vec<String>) -> Result<(), StoreError> {
+    json_blob::write(env, &Key::ReplacedPacks(&env.later().id()), &ReplacedPacksRecord { packs })
 }
 
 /// The packs up to the position `last` that are to be joined with the one there: those of its tier or a lower one, as

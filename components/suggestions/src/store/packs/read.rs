@@ -13,11 +13,12 @@ use ::bytes::Bytes;
 use kit::Env;
 use kit::root;
 use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The most deltas between an object and the one that is stored whole. git makes chains of 50, and of 4095 at
-/// most.
-pub const MAX_CHAIN: usize = 10_000;
+/// The most deltas between an object and the one that is stored whole: only a circle has more. Packs that are received
+/// make chains of 4,144 at most, but earlier builds added a delta to a chain with each push.
+const MAX_CHAIN: usize = 1 << 18;
 
 /// The largest object that is stored as a delta, or taken apart to be checked, in bytes. Two of them are in
 /// memory at once.
@@ -101,7 +102,23 @@ impl<'a> Packs<'a> {
         self.find_below(id, self.list.packs.len())
     }
 
-    /// The same among the first `count` packs.
+    /// Where those of some objects are that are in packs. Each page of an index is read about once.
+    pub fn find_all(&self, ids: &BTreeSet<ObjectId>) -> Result<BTreeMap<ObjectId, Location>, StoreError> {
+        let mut found = BTreeMap::new();
+        for (pack, record) in self.list.packs.iter().enumerate() {
+            let index = PackIndex::new(self.env, &record.id);
+            for id in ids.iter().filter(|id| record.may_have(**id)) {
+                if !found.contains_key(id)
+                    && let Some(entry) = index.find(*id)?
+                {
+                    found.insert(*id, Location { pack, entry });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where an object is among the first `count` packs.
     fn find_below(&self, id: ObjectId, count: usize) -> Result<Option<Location>, StoreError> {
         for (pack, record) in self.list.packs.iter().enumerate().take(count) {
             if record.may_have(id)

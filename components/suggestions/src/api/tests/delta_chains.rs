@@ -1,0 +1,111 @@
+//! Deltas upon deltas, in one pack and over many pushes.
+
+use super::made_pack::{Pack, commit_of, commit_upon, move_by_pack, push_pack, tree_of};
+use super::{Forge, PUBLIC};
+use crate::git::pack_entry::EntryKind;
+use crate::git::{Object, ObjectId, ObjectKind, delta};
+use crate::repository_id::RepositoryId;
+use crate::store::objects;
+use crate::store::packs::Packs;
+
+/// How many deltas are applied to read an object, as they are stored.
+fn stored_depth(forge: &Forge, id: ObjectId) -> usize {
+    let env = forge.env();
+    let packs = Packs::load(&env, RepositoryId::first(PUBLIC)).unwrap();
+    let base = |id: &ObjectId| packs.base_id(&packs.find(*id).unwrap().expect("it is in a pack")).unwrap();
+    std::iter::successors(Some(id), base).count() - 1
+}
+
+fn tree(entries: &[(String, ObjectId)]) -> Object {
+    let entries: Vec<(&str, ObjectId)> = entries.iter().map(|(name, id)| (name.as_str(), *id)).collect();
+    Object::new(ObjectKind::Tree, tree_of(&entries))
+}
+
+/// Adds a delta of an object.
+fn with_delta(pack: Pack, kind: EntryKind, base: &Object, object: &Object) -> Pack {
+    let delta = delta::of_edit(&base.contents, &object.contents);
+    pack.add(kind, delta.len(), &delta)
+}
+
+#[test]
+fn chains_do_not_grow_with_the_number_of_pushes() {
+    let forge = Forge::new();
+    let blob = |number: usize| Object::new(ObjectKind::Blob, format!("{number}\n").into_bytes());
+    let mut entries: Vec<_> = (0..30).map(|name| (format!("100644 file-{name:02}"), blob(0).id)).collect();
+    let mut root = tree(&entries);
+    let mut head = Object::new(ObjectKind::Commit, commit_of(root.id));
+    let pack = Pack::new()
+        .object(ObjectKind::Commit, &head.contents)
+        .object(ObjectKind::Tree, &root.contents)
+        .object(ObjectKind::Blob, &blob(0).contents);
+    assert!(push_pack(&forge, head.id, &pack.bytes()).contains("ok refs/heads/new"));
+    let mut depths = Vec::new();
+    for number in 1..=200 {
+        entries[number % 30].1 = blob(number).id;
+        let (next, old) = (tree(&entries), head.id);
+        head = Object::new(ObjectKind::Commit, commit_upon(old, next.id));
+        let pack =
+            Pack::new().object(ObjectKind::Commit, &head.contents).object(ObjectKind::Blob, &blob(number).contents);
+        let pack = with_delta(pack, EntryKind::RefDelta(root.id), &root, &next);
+        let report = move_by_pack(&forge, Some(old), head.id, &pack.bytes());
+        assert!(report.contains("ok refs/heads/new"), "{report}");
+        root = next;
+        depths.push(stored_depth(&forge, root.id));
+    }
+    assert_eq!(depths.iter().max(), Some(&50), "{depths:?}");
+    assert_eq!(depths.iter().filter(|depth| **depth == 0).count(), 3, "the others are deltas");
+    let clone = forge.clone(PUBLIC);
+    assert_eq!(clone.text(&["rev-list", "--count", "new"]), "201");
+}
+
+/// A pack with a chain of so many trees upon one that is whole, and the last of them. A commit has that one.
+fn chained(deltas: usize) -> (Pack, Object, Object) {
+    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
+    let mut last = tree(&[("100644 n00000".into(), blob.id)]);
+    let mut pack = Pack::new().object(ObjectKind::Blob, &blob.contents);
+    let mut offset = pack.size();
+    pack = pack.object(ObjectKind::Tree, &last.contents);
+    for number in 1..=deltas {
+        let next = tree(&[(format!("100644 n{number:05}"), blob.id)]);
+        let (start, distance) = (pack.size(), pack.size() - offset);
+        pack = with_delta(pack, EntryKind::OffsetDelta(distance), &last, &next);
+        (last, offset) = (next, start);
+    }
+    let commit = Object::new(ObjectKind::Commit, commit_of(last.id));
+    (pack.object(ObjectKind::Commit, &commit.contents), last, commit)
+}
+
+#[test]
+fn a_pack_has_chains_as_long_as_those_of_git() {
+    for deltas in [4_096, 10_001] {
+        let forge = Forge::new();
+        let (pack, _, commit) = chained(deltas);
+        let report = push_pack(&forge, commit.id, &pack.bytes());
+        assert!(report.contains("delta upon 4095 others") && report.contains("ng refs/heads/new"), "{report}");
+        assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+    }
+    let forge = Forge::new();
+    let (pack, last, commit) = chained(4_095);
+    let report = push_pack(&forge, commit.id, &pack.bytes());
+    assert!(report.contains("ok refs/heads/new"), "{report}");
+    assert_eq!(stored_depth(&forge, last.id), 4_095);
+
+    // A delta of the last one is stored whole, and what builds on it names it.
+    let (env, project) = (forge.env(), RepositoryId::first(PUBLIC));
+    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
+    let [a, b, c] = ["a", "b", "c"].map(|name| tree(&[(format!("100644 {name}"), blob.id)]));
+    let first = Object::new(ObjectKind::Commit, commit_upon(commit.id, a.id));
+    let second = Object::new(ObjectKind::Commit, commit_upon(first.id, b.id));
+    let third = Object::new(ObjectKind::Commit, commit_upon(second.id, c.id));
+    let pack = with_delta(Pack::new(), EntryKind::RefDelta(b.id), &b, &c).object(ObjectKind::Commit, &first.contents);
+    let start = pack.size();
+    let pack = with_delta(pack, EntryKind::RefDelta(last.id), &last, &a).object(ObjectKind::Commit, &second.contents);
+    let distance = pack.size() - start;
+    let pack = with_delta(pack, EntryKind::OffsetDelta(distance), &a, &b).object(ObjectKind::Commit, &third.contents);
+    let report = move_by_pack(&forge, Some(commit.id), third.id, &pack.bytes());
+    assert!(report.contains("ok refs/heads/new"), "{report}");
+    assert_eq!([&a, &b, &c].map(|tree| stored_depth(&forge, tree.id)), [0, 1, 2]);
+    assert_eq!([&a, &b, &c].map(|tree| objects::delta_depth(&env, project, tree.id).unwrap()), [0, 1, 2]);
+    let clone = forge.clone(PUBLIC);
+    assert_eq!(clone.text(&["ls-tree", "--name-only", "new"]), "c");
+}

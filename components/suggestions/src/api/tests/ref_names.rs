@@ -1,0 +1,270 @@
+//! Names of refs: which are listed, and which are in the way of others, whatever two pushes do at the same time.
+
+use super::watched_store::WatchedStore;
+use super::{Forge, PUBLIC, Repository};
+use crate::api;
+use crate::git::{ObjectId, pktline};
+use crate::repository_id::RepositoryId;
+use crate::store::ref_transaction::{Conflict, RefChange, update_all};
+use crate::store::{ref_names, refs};
+use futures::FutureExt as _;
+use http::Method;
+use kit::gc::GRACE;
+use kit::store::Store as _;
+use kit::testing::{FailingStore, NOW};
+use kit::{Env, Request, Timestamp};
+use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+const NAMES_KEY: &str = "suggestions/v1/branches/7";
+
+fn id() -> RepositoryId {
+    RepositoryId::first(PUBLIC)
+}
+
+/// A forge with the branches `main` and `old`, and their commit.
+fn forge() -> (Forge, ObjectId) {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a", b"one\n")]);
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "main:old"]).unwrap();
+    (forge, ObjectId::parse(&repository.text(&["rev-parse", "main"])).unwrap())
+}
+
+fn copy(forge: &Forge) -> Forge {
+    Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() }
+}
+
+/// A ref, the value that it has and the one that it gets.
+pub type Change<'n> = (&'n str, Option<ObjectId>, Option<ObjectId>);
+
+/// The body of a push without a pack.
+pub fn body(changes: &[Change], capabilities: &str) -> Vec<u8> {
+    let text = |id: &Option<ObjectId>| id.map_or("0".repeat(40), |id| id.to_string());
+    let mut body = Vec::new();
+    for (number, (name, old, new)) in changes.iter().enumerate() {
+        let capabilities = if number == 0 { format!("\0 report-status {capabilities}") } else { String::new() };
+        pktline::write_text(&mut body, &format!("{} {} refs/{name}{capabilities}", text(old), text(new)));
+    }
+    pktline::write_flush(&mut body);
+    body
+}
+
+/// The report on a push. It may be made in the middle of another one: nothing here waits.
+pub fn push(env: Env, body: &[u8]) -> String {
+    let path = format!("/api/v4/projects/{PUBLIC}/repository.git/git-receive-pack");
+    let mut request = Request::new(Method::POST, &path);
+    request.headers.insert("private-token", "mia".parse().unwrap());
+    request.body = body.to_vec().into();
+    let response = api::handle(env, request).now_or_never().expect("it waits for nothing");
+    let body = response.body.collect(1 << 30).now_or_never().expect("it waits for nothing").unwrap();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+fn listed(forge: &Forge) -> Vec<String> {
+    let text = forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
+    text.lines().map(|line| line.split_once("\trefs/").unwrap().1.to_owned()).collect()
+}
+
+/// Which of these refs exist.
+fn existing<'n>(forge: &Forge, names: &[&'n str]) -> Vec<&'n str> {
+    let exists = |name: &&&str| refs::read(&forge.env(), id(), name).unwrap().is_some();
+    names.iter().filter(exists).copied().collect()
+}
+
+fn names_record(forge: &Forge) -> Value {
+    serde_json::from_slice(&forge.store.get(NAMES_KEY).unwrap().unwrap()).unwrap()
+}
+
+/// Does one push, and the second one before each operation of the first one in turn. `check` gets the forge and both
+/// reports.
+fn interleave(forge: &Forge, first: &[u8], second: &[u8], check: impl Fn(&Forge, &str, &str)) {
+    for moment in 0.. {
+        let forge = Rc::new(copy(forge));
+        let (count, report) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(None)));
+        let watch = {
+            let (forge, count, report, second) = (forge.clone(), count.clone(), report.clone(), second.to_vec());
+            move |_: &str, _: &str| {
+                if count.replace(count.get() + 1) == moment {
+                    *report.borrow_mut() = Some(push(forge.env(), &second));
+                }
+            }
+        };
+        let first = push(forge.env_over(WatchedStore::over(forge.store.clone(), watch)), first);
+        let Some(second) = report.take() else {
+            assert!(moment > 5, "{moment}");
+            return;
+        };
+        check(&forge, &first, &second);
+        let all = ["heads/a", "heads/a/b", "heads/main", "heads/old", "heads/z"];
+        assert_eq!(listed(&forge), existing(&forge, &all), "before operation {moment}: {first} {second}");
+        assert_eq!(names_record(&forge)["creating"], Value::Null);
+    }
+}
+
+#[test]
+fn of_a_folder_and_a_branch_of_one_name_one_is_made() {
+    let (forge, commit) = forge();
+    let commit = Some(commit);
+    let [folder, branch] = [[("heads/a/b", None, commit)], [("heads/a", None, commit)]];
+    let both = [("heads/a/b", None, commit), ("heads/z", None, commit)];
+    for (first, second) in [
+        (body(&folder, ""), body(&branch, "")),
+        (body(&branch, ""), body(&folder, "")),
+        (body(&branch, ""), body(&both, "atomic")),
+        (body(&both, "atomic"), body(&branch, "")),
+    ] {
+        interleave(&forge, &first, &second, |forge, first, second| {
+            let made = existing(forge, &["heads/a", "heads/a/b"]);
+            assert_eq!(made.len(), 1, "{first} {second}");
+            let is_told = |report: &str| report.contains(&format!("ok refs/{}\n", made[0]));
+            assert!(is_told(first) != is_told(second), "{first} {second}");
+            assert!([first, second].iter().any(|report| report.contains("cannot lock ref")), "{first} {second}");
+        });
+    }
+}
+
+#[test]
+fn a_new_branch_is_listed_whatever_is_deleted_meanwhile() {
+    let (forge, commit) = forge();
+    let commit = Some(commit);
+    let (create, delete) = (body(&[("heads/old", None, commit)], ""), body(&[("heads/old", commit, None)], ""));
+    for capabilities in ["", "atomic"] {
+        let delete_two = body(&[("heads/old", commit, None), ("heads/z", None, None)], capabilities);
+        interleave(&forge, &create, &delete_two, |_, _, _| {});
+        interleave(&forge, &delete_two, &create, |forge, _, created| {
+            assert_eq!(existing(forge, &["heads/old"]).len(), usize::from(created.contains("ok refs/heads/old")));
+        });
+    }
+    let deleted = copy(&forge);
+    assert!(push(deleted.env(), &delete).contains("ok refs/heads/old"));
+    interleave(&deleted, &create, &delete, |_, created, _| assert!(created.contains("ok refs/heads/old"), "{created}"));
+}
+
+#[test]
+fn a_branch_takes_the_place_of_a_folder_that_the_same_push_deletes() {
+    let (forge, commit) = forge();
+    let commit = Some(commit);
+    assert!(push(forge.env(), &body(&[("heads/a/b", None, commit)], "")).contains("ok refs/heads/a/b"));
+    let atomic = push(copy(&forge).env(), &body(&[("heads/a/b", commit, None), ("heads/a", None, commit)], "atomic"));
+    assert!(atomic.contains("'refs/heads/a/b' exists; cannot create 'refs/heads/a'"), "{atomic}");
+    // A deletion that is refused leaves the branch in the way.
+    let refused =
+        push(forge.env(), &body(&[("heads/a/b", Some(ObjectId::new([1; 20])), None), ("heads/a", None, commit)], ""));
+    assert!(refused.contains("ng refs/heads/a cannot lock ref"), "{refused}");
+    let moved = push(forge.env(), &body(&[("heads/a/b", commit, None), ("heads/a", None, commit)], ""));
+    assert!(moved.contains("ok refs/heads/a\n"), "{moved}");
+    assert_eq!(listed(&forge), ["heads/a", "heads/main", "heads/old"]);
+    assert_eq!(names_record(&forge)["names"], serde_json::json!(["heads/a", "heads/main", "heads/old"]));
+}
+
+#[test]
+fn what_a_dead_push_reserved_is_free_after_two_hours_and_what_it_made_is_listed() {
+    let (forge, commit) = forge();
+    let (first, second) =
+        (body(&[("heads/a", None, Some(commit))], ""), body(&[("heads/a/b", None, Some(commit))], ""));
+    for operations in 0.. {
+        let forge = copy(&forge);
+        let failing = FailingStore::after(operations, forge.store.clone());
+        push(forge.env_over(failing.clone()), &first);
+        if !failing.failed() {
+            break;
+        }
+        assert_eq!(listed(&forge), existing(&forge, &["heads/a", "heads/main", "heads/old"]), "{operations}");
+        let is_made = !existing(&forge, &["heads/a"]).is_empty();
+        let later = || Env { now: Timestamp::from_millis(NOW.millis() + GRACE + 1), ..forge.env() };
+        let later = || {
+            let env = later();
+            Env { clock: Rc::new(env.now), ..env }
+        };
+        let told = push(later(), &second);
+        assert_eq!(told.contains("ok refs/heads/a/b"), !is_made, "{told}");
+        assert_eq!(names_record(&forge)["creating"], Value::Null);
+        assert_eq!(listed(&forge), existing(&forge, &["heads/a", "heads/a/b", "heads/main", "heads/old"]));
+    }
+}
+
+#[test]
+fn ten_thousand_tags_swap_their_names_twice() {
+    let (forge, commit) = forge();
+    let names: Vec<String> = (0..10_000).map(|number| format!("tags/v{number}")).collect();
+    let swaps = |changes: &[Change]| {
+        let count = Rc::new(Cell::new(0));
+        let counted = count.clone();
+        let watched = WatchedStore::over(forge.store.clone(), move |operation, key| {
+            counted.set(counted.get() + usize::from(operation == "swap" && key == NAMES_KEY));
+        });
+        let told = push(forge.env_over(watched), &body(changes, ""));
+        assert_eq!(told.matches("ok refs/tags/").count(), changes.len());
+        count.get()
+    };
+    let changes: Vec<_> = names.iter().map(|name| (name.as_str(), None, Some(commit))).collect();
+    assert_eq!(swaps(&changes), 2);
+    assert_eq!(ref_names::read(&forge.env(), id()).unwrap().names.len(), 10_002);
+    let changes: Vec<_> = names.iter().map(|name| (name.as_str(), Some(commit), None)).collect();
+    assert_eq!(swaps(&changes), 1);
+    assert_eq!(names_record(&forge)["names"], serde_json::json!(["heads/main", "heads/old"]));
+}
+
+/// The transactions that are recorded, by id.
+fn transactions(forge: &Forge) -> Vec<String> {
+    let keys =
+        forge.store.keys().into_iter().filter(|key| key.contains("/ref_transaction/") && !key.ends_with("/init"));
+    keys.map(|key| String::from_utf8(forge.store.get(&key).unwrap().unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn a_transaction_that_was_aborted_aborts_no_other_one() {
+    let (forge, commit) = forge();
+    let repository = Repository::with(&[("a", b"one\n")]);
+    repository.write("a", b"two\n");
+    let next = ObjectId::parse(&repository.commit("two")).unwrap();
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic:keep"]).unwrap();
+    let change = move |name: &'static str| RefChange { name, old: Some(commit), new: Some(next) };
+    let mut met = 0;
+    for operations in 0..60 {
+        let forge = Rc::new(copy(&forge));
+        let is_over = Rc::new(Cell::new(false));
+        let watch = {
+            let (forge, is_over) = (forge.clone(), is_over.clone());
+            // The first transaction has locked `main`; the second one comes, and is not decided yet.
+            move |operation: &str, key: &str| {
+                if operation == "compare" && key.ends_with("heads%2Fold") && !is_over.replace(true) {
+                    let failing = FailingStore::after(operations, forge.store.clone());
+                    let _ = update_all(&forge.env_over(failing), id(), &[change("heads/main"), change("heads/old")]);
+                }
+            }
+        };
+        let env = forge.env_over(WatchedStore::over(forge.store.clone(), watch));
+        let first = update_all(&env, id(), &[change("heads/main"), change("heads/old")]).unwrap();
+        let outcomes = transactions(&forge);
+        if first != Ok(()) {
+            let aborted = outcomes.iter().filter(|outcome| outcome.contains("aborted")).count();
+            assert!(aborted <= 1, "after {operations} operations both have lost: {outcomes:?}");
+            met += usize::from(first == Err(Conflict::Overtaken));
+        }
+    }
+    assert!(met > 3, "{met}");
+}
+
+#[test]
+fn a_push_that_is_refused_aborts_no_transaction() {
+    let (forge, commit) = forge();
+    let change = || [RefChange { name: "heads/old", old: Some(commit), new: None }];
+    for operations in 0.. {
+        let failing = FailingStore::after(operations, forge.store.clone());
+        let _ = update_all(&forge.env_over(failing), id(), &change());
+        let record = forge.store.get("suggestions/v1/ref/7/heads%2Fold").unwrap().unwrap();
+        if String::from_utf8(record).unwrap().contains("lock") {
+            break;
+        }
+    }
+    let open = |forge: &Forge| transactions(forge).iter().filter(|outcome| outcome.contains("undecided")).count();
+    let before = open(&forge);
+    let wrong = Some(ObjectId::new([1; 20]));
+    for capabilities in ["", "atomic"] {
+        let told = push(forge.env(), &body(&[("heads/old", wrong, Some(commit))], capabilities));
+        assert!(told.contains("ng refs/heads/old failed to update ref"), "{told}");
+        assert_eq!(open(&forge), before);
+    }
+}

@@ -1,0 +1,95 @@
+//! Objects that a new value of a ref, or a new object, may rely on.
+//!
+//! A loose object that nothing reaches may be swept at any moment. Packs are never taken apart, and what was uploaded
+//! recently is not swept yet. What a present ref reaches is kept for a day after that ref was moved (see
+//! `Key::ReflogEntry`), longer than a request may take.
+
+use super::history::History;
+use super::packs::Packs;
+use super::semispace::Semispace;
+use super::{objects, ref_names, refs, semispace_roles};
+use crate::git::{ObjectId, ObjectKind};
+use crate::repository_id::RepositoryId;
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::HashSet;
+
+/// The most trees that are looked into. The objects that a push builds on are in the newest ones.
+const MAX_TREES: usize = 100_000;
+
+/// Those of some objects that are not there, or may be swept before a ref reaches them. 1 read, if all of them are in
+/// packs; of loose ones, also their keys, and, unless they are recent, the history and the trees up to where they are.
+pub fn find_unkept(
+    env: &Env,
+    project: RepositoryId,
+    ids: impl IntoIterator<Item = ObjectId>,
+) -> Result<HashSet<ObjectId>, StoreError> {
+    let mut unkept: HashSet<ObjectId> = ids.into_iter().collect();
+    if unkept.is_empty() {
+        return Ok(unkept);
+    }
+    let packed = Packs::load(env, project)?.find_all(&unkept.iter().copied().collect())?;
+    unkept.retain(|id| !packed.contains_key(id));
+    if !unkept.is_empty() {
+        remove_recent(env, project, &mut unkept)?;
+    }
+    if !unkept.is_empty() {
+        remove_reached(env, project, &mut unkept)?;
+    }
+    Ok(unkept)
+}
+
+/// Removes objects that were uploaded so recently that no object that was uploaded with them can have been swept.
+fn remove_recent(env: &Env, project: RepositoryId, ids: &mut HashSet<ObjectId>) -> Result<(), StoreError> {
+    let relied_on = match semispace_roles::read(env)? {
+        None => vec![Semispace::First],
+        Some(roles) if roles.is_recent(env.now) => vec![roles.current, roles.current.other()],
+        Some(roles) => vec![roles.current],
+    };
+    for semispace in relied_on {
+        let mut found = Vec::new();
+        for id in &*ids {
+            if objects::exists(env, semispace, project, *id)? {
+                found.push(*id);
+            }
+        }
+        found.iter().for_each(|id| {
+            ids.remove(id);
+        });
+    }
+    Ok(())
+}
+
+/// Removes objects that a ref reaches.
+fn remove_reached(env: &Env, project: RepositoryId, ids: &mut HashSet<ObjectId>) -> Result<(), StoreError> {
+    let mut commits = HashSet::new();
+    for id in &*ids {
+        if matches!(objects::loose_kind(env, project, *id)?, None | Some(ObjectKind::Commit | ObjectKind::Tag)) {
+            commits.insert(*id);
+        }
+    }
+    let mut tips = Vec::new();
+    for name in ref_names::read(env, project)?.names {
+        tips.extend(refs::read(env, project, &name)?.map(|value| value.commit));
+    }
+    // How many trees and blobs are left.
+    let mut parts = ids.len() - commits.len();
+    let mut seen = HashSet::new();
+    let visit = |root: ObjectId, wanted: &mut HashSet<ObjectId>| {
+        let mut pending = vec![root];
+        while let Some(id) = pending.pop() {
+            parts -= usize::from(wanted.remove(&id) && !commits.contains(&id));
+            if parts == 0 || seen.len() >= MAX_TREES || !seen.insert(id) {
+                continue;
+            }
+            for entry in objects::read_tree(env, project, id)?.entries() {
+                parts -= usize::from(wanted.remove(&entry.id) && !commits.contains(&entry.id));
+                if entry.is_tree() {
+                    pending.push(entry.id);
+                }
+            }
+        }
+        Ok(())
+    };
+    History::new(env, &[project]).remove_reached(tips, ids, visit)
+}

@@ -1,0 +1,206 @@
+//! The deltas of a pack that was received are applied, from bases to what builds on them.
+
+use super::deltas::Deltas;
+use super::received::{Objects, PackError, ReceivedBase, ReceivedPack, get, invalid, set};
+use super::resolve::Resolver;
+use super::small::{self, MAX_DEPTH, NewObject};
+use crate::git::{Object, ObjectId, ObjectKind, delta};
+use crate::store::objects;
+use crate::store::packs::{MAX_DELTIFIED, PackBytes, header_at, inflate};
+use ::bytes::Bytes;
+use std::collections::BTreeSet;
+
+/// The bytes of bases that wait for their deltas at most; beyond them, a base is made again.
+const MAX_WAITING: usize = 64 << 20;
+
+/// The most deltas of one pack upon one another, as in git.
+const MAX_CHAIN: u16 = 4095;
+
+/// The objects of a pack.
+pub struct AppliedDeltas {
+    pub objects: Objects,
+    /// The entries that are to be stored whole, because their bases in other packs are deltas upon too many others.
+    /// Their depth is 0 already.
+    pub deep: BTreeSet<u32>,
+}
+
+/// An object whose deltas are to be applied next.
+struct Waiting {
+    entry: u32,
+    /// `None` if there was no room for them.
+    contents: Option<Bytes>,
+}
+
+impl Resolver<'_> {
+    /// Applies every delta, and checks what it makes.
+    pub(super) fn apply_deltas(&mut self, pack: ReceivedPack) -> Result<AppliedDeltas, PackError> {
+        let known = pack.entries.iter().map(|entry| entry.object.map(|(id, kind)| (id, kind, 0)));
+        let mut objects: Objects = known.collect();
+        let mut deep = BTreeSet::new();
+        let mut deltas = Deltas::of(pack.entries);
+        for number in (0..).take(pack.entries.len()) {
+            let Some((id, _, 0)) = get(&objects, number) else { continue };
+            if deltas.has(number, id) {
+                let first = Waiting { entry: number, contents: None };
+                self.apply_from(pack, &mut objects, &mut deltas, first, MAX_CHAIN)?;
+            }
+        }
+        self.pack_loose_bases(&deltas)?;
+        // What is left are deltas of objects that the repository has, and what builds on those.
+        loop {
+            let mut is_progress = false;
+            for base_id in deltas.by_id.keys().copied().collect::<Vec<_>>() {
+                let Some((kind, base)) = objects::read_any(self.env, self.project, base_id, MAX_DELTIFIED)? else {
+                    continue;
+                };
+                let base_depth = objects::delta_depth(self.env, self.project, base_id)?;
+                for number in deltas.by_id.remove(&base_id).unwrap_or_default() {
+                    is_progress = true;
+                    let (contents, id) = self.apply(pack, number, kind, &base)?;
+                    let depth = if base_depth < MAX_DEPTH { u16::from(base_depth) + 1 } else { 0 };
+                    if depth == 0 {
+                        deep.insert(number);
+                    }
+                    set(&mut objects, number, (id, kind, depth));
+                    let first = Waiting { entry: number, contents: Some(contents) };
+                    // The first delta counts, too.
+                    self.apply_from(pack, &mut objects, &mut deltas, first, depth + MAX_CHAIN - 1)?;
+                }
+            }
+            if !is_progress {
+                break;
+            }
+        }
+        if let Some(id) = deltas.by_id.keys().next() {
+            return Err(invalid(format!("unresolved delta: its base {id} is not there")));
+        }
+        match objects.iter().filter(|object| object.is_none()).count() {
+            0 => Ok(AppliedDeltas { objects, deep }),
+            unresolved => Err(invalid(format!("pack has {unresolved} unresolved deltas"))),
+        }
+    }
+
+    /// Puts loose objects that are bases of deltas into packs, where every base is.
+    fn pack_loose_bases(&self, deltas: &Deltas) -> Result<(), PackError> {
+        let mut loose = Vec::new();
+        let mut size = 0;
+        for id in deltas.by_id.keys() {
+            if objects::is_packed(self.env, self.project, *id)? {
+                continue;
+            }
+            let Some((kind, contents)) = objects::read_any(self.env, self.project, *id, MAX_DELTIFIED)? else {
+                continue;
+            };
+            size += contents.len();
+            loose.push(NewObject { object: Object { id: *id, kind, contents: contents.to_vec() }, previous: None });
+            if size > MAX_WAITING {
+                small::save_copies(self.env, self.project, &std::mem::take(&mut loose))?;
+                size = 0;
+            }
+        }
+        if loose.is_empty() { Ok(()) } else { Ok(small::save_copies(self.env, self.project, &loose)?) }
+    }
+
+    /// Applies the deltas of an entry, and their deltas, none of which may be deeper than `limit`.
+    fn apply_from(
+        &mut self,
+        pack: ReceivedPack,
+        objects: &mut Objects,
+        deltas: &mut Deltas,
+        first: Waiting,
+        limit: u16,
+    ) -> Result<(), PackError> {
+        let mut held = first.contents.as_ref().map_or(0, Bytes::len);
+        let mut stack = vec![first];
+        while let Some(Waiting { entry, contents }) = stack.pop() {
+            held -= contents.as_ref().map_or(0, Bytes::len);
+            let Some((id, kind, depth)) = get(objects, entry) else { continue };
+            let next = deltas.take(entry, id);
+            if next.is_empty() {
+                continue;
+            }
+            if depth >= limit {
+                return Err(invalid(format!(
+                    "object {id} is a delta upon {MAX_CHAIN} others, which is the most that is accepted; \
+                     `git repack -a -d -F` makes shorter chains"
+                )));
+            }
+            let base = match contents {
+                Some(contents) => contents,
+                None => self.rebuild(pack, objects, entry)?,
+            };
+            for number in next {
+                let (contents, id) = self.apply(pack, number, kind, &base)?;
+                set(objects, number, (id, kind, depth + 1));
+                let has_room = held + contents.len() <= MAX_WAITING;
+                let contents = has_room.then_some(contents);
+                held += contents.as_ref().map_or(0, Bytes::len);
+                stack.push(Waiting { entry: number, contents });
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies one delta, and checks what it makes.
+    fn apply(
+        &mut self,
+        pack: ReceivedPack,
+        number: u32,
+        kind: ObjectKind,
+        base: &Bytes,
+    ) -> Result<(Bytes, ObjectId), PackError> {
+        let contents = self.apply_only(pack, number, base)?;
+        let object = Object::new(kind, contents);
+        let contents = Bytes::from(object.contents);
+        self.check(object.id, kind, &contents)?;
+        Ok((contents, object.id))
+    }
+
+    fn apply_only(&self, pack: ReceivedPack, number: u32, base: &Bytes) -> Result<Vec<u8>, PackError> {
+        let delta = self.inflate(pack, number)?;
+        delta::apply(base, &delta).map_err(|_| invalid("failed to apply delta"))
+    }
+
+    fn inflate(&self, pack: ReceivedPack, number: u32) -> Result<Bytes, PackError> {
+        let bytes = PackBytes::new(self.env, pack.id);
+        let offset = pack.entry(number)?.offset;
+        let header = header_at(bytes, offset)?;
+        if header.size > MAX_DELTIFIED {
+            return Err(invalid(format!(
+                "a delta's base has {} bytes, and at most {MAX_DELTIFIED} are accepted",
+                header.size
+            )));
+        }
+        Ok(inflate::entry(self.env, bytes, offset, &header)?)
+    }
+
+    /// The contents of an entry, from the one that is no delta, or whose base is in the repository.
+    pub(super) fn rebuild(&self, pack: ReceivedPack, objects: &Objects, number: u32) -> Result<Bytes, PackError> {
+        let mut chain = Vec::new();
+        let mut at = number;
+        let mut contents = loop {
+            match pack.entry(at)?.base {
+                ReceivedBase::None => break self.inflate(pack, at)?,
+                ReceivedBase::Entry(base) => {
+                    chain.push(at);
+                    at = base;
+                }
+                ReceivedBase::Id(id) => {
+                    chain.push(at);
+                    let inside = objects.iter().position(|object| object.is_some_and(|(known, ..)| known == id));
+                    match inside.and_then(|inside| u32::try_from(inside).ok()) {
+                        Some(inside) => at = inside,
+                        None => {
+                            let base = objects::read_any(self.env, self.project, id, MAX_DELTIFIED)?;
+                            break base.ok_or_else(|| invalid("unresolved delta"))?.1;
+                        }
+                    }
+                }
+            }
+        };
+        for number in chain.into_iter().rev() {
+            contents = self.apply_only(pack, number, &contents)?.into();
+        }
+        Ok(contents)
+    }
+}

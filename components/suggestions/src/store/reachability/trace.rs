@@ -1,0 +1,165 @@
+//! What each root and each blob names.
+
+use super::Repositories;
+use super::traced_blob::{TracedBlob, discussion_blob_id, object_blob_id, parse_blob_id};
+use crate::git::{self, Link, ObjectId};
+use crate::repository_id::RepositoryId;
+use crate::store::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
+use crate::store::key::{Key, PREFIX};
+use crate::store::objects;
+use crate::store::record::{
+    AppliedRecord, MergeRequestListRecord, MergeRequestRecord, PackListRecord, RefNamesRecord, RefRecord, ReflogRecord,
+    ReplacedPacksRecord,
+};
+use crate::store::semispace::Semispace;
+use kit::Timestamp;
+use kit::gc::GRACE;
+use kit::reachability::{BlobId, Tracer};
+use kit::root;
+use kit::store::StoreError;
+use serde::de::DeserializeOwned;
+
+impl Repositories<'_> {
+    fn read<R: DeserializeOwned>(&self, key: &str) -> Result<R, StoreError> {
+        root::read(&*self.env.store, key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))
+    }
+
+    /// The repository of a marked object; `None` if its project was deleted.
+    pub(super) fn find_repository(
+        &self,
+        project: u64,
+        fingerprint: [u8; 3],
+    ) -> Result<Option<RepositoryId>, StoreError> {
+        let repository = self.present_repository(project)?;
+        Ok(repository.filter(|repository| repository.fingerprint() == fingerprint))
+    }
+
+    pub(super) fn trace_root(&self, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        let Some((kind, name)) = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) else {
+            return Ok(false);
+        };
+        // The counter that decides who creates a root (see `kit::root::update`).
+        if name.ends_with("/init") {
+            return Ok(false);
+        }
+        let repository = || {
+            let repository = name.split('/').next().and_then(RepositoryId::parse);
+            repository.ok_or_else(|| StoreError::corrupt(key, "no repository has such a name"))
+        };
+        match kind {
+            "discussions" => self.trace_discussion_list(key, tracer)?,
+            "packs" => {
+                let list = self.read::<PackListRecord>(key)?;
+                list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
+            }
+            "ref" => self.trace_ref(key, repository()?, tracer)?,
+            "reflog" if !self.traces_objects(tracer)? => {}
+            "reflog" => {
+                // It may have been removed since it was listed.
+                if let Some(entry) = root::read::<ReflogRecord>(&*self.env.store, key)? {
+                    tracer.mark(object_blob_id(entry.repository(), entry.commit));
+                }
+            }
+            "replaced_packs" => {
+                // It may have been removed since it was listed.
+                let replaced = root::read::<ReplacedPacksRecord>(&*self.env.store, key)?.unwrap_or_default();
+                replaced.packs.iter().for_each(|pack| tracer.reach(pack));
+            }
+            "applied" => drop(self.read::<AppliedRecord>(key)?),
+            "branches" => drop(self.read::<RefNamesRecord>(key)?),
+            "merge_request" => drop(self.read::<Option<MergeRequestRecord>>(key)?),
+            "merge_requests" => drop(self.read::<MergeRequestListRecord>(key)?),
+            "suggestion" => drop(self.read::<LocatorRecord>(key)?),
+            "thread" => drop(self.read::<ThreadRecord>(key)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. Nothing is read
+    /// if neither commits nor transactions are swept.
+    fn trace_ref(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let traces_objects = self.traces_objects(tracer)?;
+        if !traces_objects && !self.has_old_transactions()? {
+            return Ok(());
+        }
+        let Some(record) = self.read::<Option<RefRecord>>(key)? else { return Ok(()) };
+        if let Some(lock) = &record.lock {
+            tracer.reach(&lock.transaction);
+        }
+        if traces_objects {
+            let new = record.lock.and_then(|lock| lock.new);
+            for commit in [Some(record.commit), new].into_iter().flatten() {
+                tracer.mark(object_blob_id(repository, commit));
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the discussions of a merge request, and the pages that name them.
+    fn trace_discussion_list(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let DiscussionListRecord { pages, last } = self.read(key)?;
+        let mut mark = |discussions: &[String]| {
+            discussions.iter().filter_map(|id| ObjectId::parse(id)).for_each(|id| tracer.mark(discussion_blob_id(id)));
+        };
+        mark(&last);
+        for page in &pages {
+            mark(&self.read::<Vec<String>>(&Key::Page(page).to_string())?);
+        }
+        pages.iter().for_each(|page| tracer.reach(page));
+        Ok(())
+    }
+
+    /// Marks the blob that a discussion is on, unless it is one of a fork that was deleted.
+    pub(super) fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let key = Key::Discussion(&id.to_string()).to_string();
+        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file()
+            && self.find_repository(file.repository.project, file.repository.fingerprint())?.is_some()
+        {
+            tracer.mark(object_blob_id(file.repository, file.blob));
+        }
+        Ok(())
+    }
+
+    /// Whether a discussion that no list names is so old that the request that wrote it will not list it.
+    pub(super) fn is_unlisted_discussion(&self, blob: &BlobId, began: Timestamp) -> bool {
+        let Some(TracedBlob::Discussion(id)) = parse_blob_id(blob) else { return false };
+        let key = Key::Discussion(&id.to_string()).to_string();
+        match root::read::<DiscussionRecord>(&*self.env.store, &key) {
+            Ok(Some(record)) => record.created().millis() < began.millis() - GRACE,
+            // The discussion was removed; its locators follow.
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Marks the objects that an object links to, and its chunks. A missing parent is the end of a shallow
+    /// history.
+    pub(super) fn trace_object(
+        &self,
+        project: RepositoryId,
+        id: ObjectId,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        let scanned = objects::scan(self.env, project, id, tracer.check)?;
+        tracer.read(scanned.size);
+        scanned.uploads.iter().for_each(|upload| tracer.reach(upload));
+        let Some(contents) = scanned.contents else { return Ok(()) };
+        let corrupt = |why: String| StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), why);
+        let links = git::parse_links(scanned.kind, contents);
+        for link in links.ok_or_else(|| corrupt(format!("it is not a {}", scanned.kind.as_str())))? {
+            match link {
+                Link::Part(id) => tracer.mark(object_blob_id(project, id)),
+                Link::Parent(id) if objects::exists_anywhere(self.env, project, id)? => {
+                    tracer.mark(object_blob_id(project, id));
+                }
+                Link::Parent(parent) if tracer.check => {
+                    let key = Key::Object(Semispace::First, project, id);
+                    tracer.found(key, format!("its parent {parent} is missing"));
+                }
+                Link::Parent(_) => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! The names of refs, and which requests are creating which.
+//!
+//! Each ref has a root of its own, so that two requests can create `a` and `a/b` at the same moment, or one creates a ref
+//! while another one removes its name from the list. The names are therefore reserved in one root, by whose swap requests
+//! are ordered, before refs are created; and they are listed from that moment on. After the refs are created, one more
+//! swap releases the reservations.
+//!
+//! A reservation of a request that died is dropped once it is older than [`GRACE`]: such a request creates no ref any more,
+//! because it is too late ([`kit::gc::is_too_late`]).
+
+use super::key::Key;
+use super::record::RefNamesRecord;
+use super::refs;
+use crate::repository_id::RepositoryId;
+use kit::gc::GRACE;
+use kit::root::{self, Decision};
+use kit::store::StoreError;
+use kit::{Env, id};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The refs that a repository may have: each existing ref has its name here, but a name may have no ref: one that is being
+/// created, or in stores of builds that did not forget those of deleted refs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RefNames {
+    pub names: BTreeSet<String>,
+    /// The branch that the imported repository had checked out.
+    pub default: Option<String>,
+}
+
+/// 1 read.
+pub fn read(env: &Env, project: RepositoryId) -> Result<RefNames, StoreError> {
+    let key = Key::RefNames(project).to_string();
+    let RefNamesRecord { mut names, default, creating, .. } =
+        root::read::<RefNamesRecord>(&*env.store, &key)?.unwrap_or_default();
+    names.extend(creating.into_keys());
+    Ok(RefNames { names, default })
+}
+
+/// Names of refs that a request creates, and of refs that it deletes.
+pub struct Reservation {
+    id: String,
+    /// Names that other refs are in the way of, and one of these: as `a` is of `a/b`.
+    conflicts: BTreeMap<String, String>,
+    settled: Settled,
+}
+
+/// The refs of which the request knows what became of them.
+#[derive(Default)]
+struct Settled {
+    /// Reserved names whose refs were created, or will not be.
+    created: BTreeSet<String>,
+    refused: BTreeSet<String>,
+    deleted: BTreeSet<String>,
+}
+
+impl Reservation {
+    /// Reserves names of refs that are about to be created, in this order; of two that are in each other's way, the
+    /// first one. Refs that the request deletes before (`freed`) are in the way of none yet; see [`find_undeleted`]. Writes
+    /// nothing if there are no names.
+    pub fn make(
+        env: &Env,
+        project: RepositoryId,
+        names: &[&str],
+        freed: &BTreeSet<&str>,
+    ) -> Result<Reservation, StoreError> {
+        let id = env.id();
+        let mut conflicts = BTreeMap::new();
+        if !names.is_empty() {
+            let key = Key::RefNames(project).to_string();
+            root::update(env, &key, |current: Option<RefNamesRecord>| {
+                let mut record = current.clone().unwrap_or_default();
+                conflicts.clear();
+                drop_expired(env, project, &mut record)?;
+                release(&mut record, &id, |_| true);
+                for name in names {
+                    match find_conflict(env, project, &mut record, name, freed)? {
+                        Some(other) => drop(conflicts.insert((*name).to_owned(), other)),
+                        None => drop(record.creating.entry((*name).to_owned()).or_default().insert(id.clone())),
+                    }
+                }
+                Ok::<_, StoreError>(write_changed(current, record, &id))
+            })?;
+        }
+        Ok(Reservation { id, conflicts, settled: Settled::default() })
+    }
+
+    /// A ref that is in the way of this name.
+    pub fn conflict(&self, name: &str) -> Option<&str> {
+        self.conflicts.get(name).map(String::as_str)
+    }
+
+    /// Notes that a reserved ref was created, or will not be. The name of a ref of which neither is known stays reserved.
+    pub fn note_creation(&mut self, name: &str, is_created: bool) {
+        if self.conflict(name).is_none() {
+            let names = if is_created { &mut self.settled.created } else { &mut self.settled.refused };
+            names.insert(name.to_owned());
+        }
+    }
+
+    /// Notes that a ref was deleted.
+    pub fn note_deletion(&mut self, name: &str) {
+        self.settled.deleted.insert(name.to_owned());
+    }
+
+    /// Releases the reservations of refs that were created or will not be, and forgets the names of deleted refs. The refs
+    /// are what they are without it: a caller that cannot do it goes on.
+    pub fn settle(self, env: &Env, project: RepositoryId) -> Result<(), StoreError> {
+        let Settled { created, refused, deleted } = self.settled;
+        if created.is_empty() && refused.is_empty() && deleted.is_empty() {
+            return Ok(());
+        }
+        let key = Key::RefNames(project).to_string();
+        root::update(env, &key, |current: Option<RefNamesRecord>| {
+            let mut record = current.clone().unwrap_or_default();
+            release(&mut record, &self.id, |name| created.contains(name) || refused.contains(name));
+            // An earlier build may have dropped the reservation.
+            record.names.extend(created.iter().cloned());
+            for name in &deleted {
+                let is_listed = record.names.contains(name) && !record.creating.contains_key(name);
+                if is_listed && refs::read(env, project, name)?.is_none() {
+                    record.names.remove(name);
+                }
+            }
+            Ok(write_changed(current, record, &self.id))
+        })
+    }
+}
+
+fn write_changed(
+    current: Option<RefNamesRecord>,
+    mut record: RefNamesRecord,
+    id: &str,
+) -> Decision<RefNamesRecord, ()> {
+    if current.as_ref() == Some(&record) {
+        return Decision::Done(());
+    }
+    id.clone_into(&mut record.changed_by);
+    Decision::Write(record, ())
+}
+
+/// One of the refs that the request was to delete (`freed`) which is in the way of this name all the same. 1 read for each
+/// that could be.
+pub fn find_undeleted<'n>(
+    env: &Env,
+    project: RepositoryId,
+    name: &str,
+    freed: &BTreeSet<&'n str>,
+) -> Result<Option<&'n str>, StoreError> {
+    for other in freed.iter().filter(|other| is_in_the_way(other, name)) {
+        if refs::read(env, project, other)?.is_some() {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
+}
+
+/// Sets the branch that the imported repository had checked out.
+pub fn set_default(env: &Env, project: RepositoryId, default: &str) -> Result<(), StoreError> {
+    let key = Key::RefNames(project).to_string();
+    root::update(env, &key, |current: Option<RefNamesRecord>| {
+        let mut record = current.unwrap_or_default();
+        if record.default.as_deref() == Some(default) {
+            return Ok(Decision::Done(()));
+        }
+        record.default = Some(default.to_owned());
+        Ok(Decision::Write(record, ()))
+    })
+}
+
+/// Whether one of the names is a folder of the other one.
+fn is_in_the_way(a: &str, b: &str) -> bool {
+    let is_folder_of = |a: &str, b: &str| b.strip_prefix(a).is_some_and(|rest| rest.starts_with('/'));
+    is_folder_of(a, b) || is_folder_of(b, a)
+}
+
+/// Removes the reservations of an id of these names.
+fn release(record: &mut RefNamesRecord, id: &str, is_released: impl Fn(&str) -> bool) {
+    record.creating.retain(|name, ids| {
+        if is_released(name) {
+            ids.remove(id);
+        }
+        !ids.is_empty()
+    });
+}
+
+/// Drops the reservations of requests that died. A name whose ref they created is listed.
+fn drop_expired(env: &Env, project: RepositoryId, record: &mut RefNamesRecord) -> Result<(), StoreError> {
+    let is_expired = |id: &String| match id::number(id).map(id::made_at) {
+        Some(made) => made.millis() < env.now.millis() - GRACE,
+        None => true,
+    };
+    let mut dropped = Vec::new();
+    record.creating.retain(|name, ids| {
+        ids.retain(|id| !is_expired(id));
+        if ids.is_empty() {
+            dropped.push(name.clone());
+        }
+        !ids.is_empty()
+    });
+    for name in dropped {
+        if refs::read(env, project, &name)?.is_some() {
+            record.names.insert(name);
+        }
+    }
+    Ok(())
+}
+
+/// A ref that is a folder of this name, or has it as a folder, and exists or is being created. Names of refs that do not
+/// exist are removed from the record: a ref that is created now was reserved before.
+fn find_conflict(
+    env: &Env,
+    project: RepositoryId,
+    record: &mut RefNamesRecord,
+    name: &str,
+    freed: &BTreeSet<&str>,
+) -> Result<Option<String>, StoreError> {
+    let below = format!("{name}/");
+    let folders: Vec<&str> = name.match_indices('/').filter_map(|(at, _)| name.get(..at)).collect();
+    let created_below = record.creating.range(below.clone()..).map(|(other, _)| other).next();
+    if let Some(other) = created_below.filter(|other| other.starts_with(&below)) {
+        return Ok(Some(other.clone()));
+    }
+    if let Some(other) = folders.iter().find(|other| record.creating.contains_key(**other)) {
+        return Ok(Some((*other).to_owned()));
+    }
+    let listed_below = record.names.range(below.clone()..).take_while(|other| other.starts_with(&below)).cloned();
+    let listed_folders = folders.into_iter().filter(|other| record.names.contains(*other)).map(str::to_owned);
+    let listed: Vec<String> = listed_below.chain(listed_folders).collect();
+    for other in listed.into_iter().filter(|other| !freed.contains(other.as_str())) {
+        if refs::read(env, project, &other)?.is_some() {
+            return Ok(Some(other));
+        }
+        record.names.remove(&other);
+    }
+    Ok(None)
+}
