@@ -40,6 +40,18 @@ impl<K: Hash + Eq, V> ByteLru<K, V> {
         }
     }
 
+    /// Removes the least recently used entries, `count` at most, up to the first that is of use.
+    pub fn remove_oldest(&mut self, count: usize, is_of_use: impl Fn(&V) -> bool) {
+        for _ in 0..count {
+            if self.entries.peek_lru().is_none_or(|(_, oldest)| is_of_use(oldest)) {
+                return;
+            }
+            if let Some((key, oldest)) = self.entries.pop_lru() {
+                self.bytes = self.bytes.saturating_sub((self.size)(&key, &oldest));
+            }
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -69,6 +81,19 @@ mod tests {
         assert!(table.get(&1).is_some() && table.get(&0).is_some() && table.get(&10).is_some());
         assert!(table.get(&2).is_none() && table.get(&3).is_none());
         assert_eq!(table.bytes(), 95);
+    }
+
+    #[test]
+    fn the_oldest_entries_are_removed_up_to_the_first_that_is_of_use() {
+        let mut table = table();
+        (1..=4).for_each(|size| table.insert(size, vec![0; usize::from(size)]));
+        table.get(&1);
+        table.remove_oldest(1, |value| value.len() > 3);
+        assert_eq!((table.len(), table.bytes()), (3, 8));
+        table.remove_oldest(9, |value| value.len() > 3);
+        assert_eq!((table.len(), table.bytes()), (2, 5), "one that was used is behind one that is of use");
+        table.remove_oldest(9, |_| false);
+        assert_eq!((table.len(), table.bytes()), (0, 0));
     }
 
     #[test]

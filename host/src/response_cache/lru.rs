@@ -1,12 +1,20 @@
 //! Cache entries in bounded memory, in segments.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::entry::Entry;
 use super::key::CacheKey;
 use crate::byte_lru::ByteLru;
 
 type Segment = ByteLru<CacheKey, Arc<Entry>>;
+
+/// How long an entry is kept after it has expired: what it was made of is read in advance when it is asked for
+/// again. Entries of earlier generations and of tokens that are not used any more would otherwise fill the table.
+const KEPT_EXPIRED: Duration = Duration::from_secs(60);
+
+/// The most expired entries that an insertion removes: more than one, so that they become fewer.
+const REMOVED_AT_ONCE: usize = 2;
 
 /// A table in segments, each with a lock, so that threads rarely contend.
 pub struct Lru(Box<[Mutex<Segment>]>);
@@ -23,9 +31,11 @@ impl Lru {
         self.segment(key)?.get(key).cloned()
     }
 
-    pub fn insert(&self, key: CacheKey, entry: Arc<Entry>) {
+    /// Inserts or replaces an entry at the time `now`.
+    pub fn insert(&self, key: CacheKey, entry: Arc<Entry>, now: Instant) {
         if let Some(mut segment) = self.segment(&key) {
             segment.insert(key, entry);
+            segment.remove_oldest(REMOVED_AT_ONCE, |oldest| now < oldest.expires_at + KEPT_EXPIRED);
         }
     }
 
@@ -43,8 +53,6 @@ impl Lru {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use bytes::Bytes;
     use http::{HeaderMap, StatusCode};
 
@@ -67,13 +75,27 @@ mod tests {
     #[test]
     fn the_least_recently_used_entry_is_evicted_first() {
         let table = Lru::new(1, 10 * (OVERHEAD + 1000));
-        let key = |number: u8| CacheKey([number; 32]);
-        (0..10).for_each(|number| table.insert(key(number), entry(1000)));
-        table.insert(key(0), entry(1000));
+        let (key, now) = (|number: u8| CacheKey([number; 32]), Instant::now());
+        (0..10).for_each(|number| table.insert(key(number), entry(1000), now));
+        table.insert(key(0), entry(1000), now);
         assert!((0..10).all(|number| table.get(&key(number)).is_some()), "replacing takes no more room");
         table.get(&key(0));
-        table.insert(key(10), entry(1000));
+        table.insert(key(10), entry(1000), now);
         assert!(table.get(&key(0)).is_some() && table.get(&key(10)).is_some());
         assert!(table.get(&key(1)).is_none());
+    }
+
+    #[test]
+    fn entries_that_expired_long_ago_make_room_for_others() {
+        let table = Lru::new(1, 100 * (OVERHEAD + 1000));
+        let (key, now) = (|number: u8| CacheKey([number; 32]), Instant::now());
+        (0..10).for_each(|number| table.insert(key(number), entry(1000), now));
+        let later = now + KEPT_EXPIRED + Duration::from_secs(1);
+        let fresh = || Arc::new(Entry { expires_at: later, ..Arc::into_inner(entry(1000)).unwrap() });
+        (10..14).for_each(|number| table.insert(key(number), fresh(), now));
+        assert_eq!(table.size().0, 14, "they are kept for a while");
+        (14..20).for_each(|number| table.insert(key(number), fresh(), later));
+        assert_eq!(table.size().0, 10);
+        assert!((10..20).all(|number| table.get(&key(number)).is_some()));
     }
 }

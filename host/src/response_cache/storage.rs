@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::entry::{Entry, OVERHEAD};
 use super::key::CacheKey;
@@ -84,6 +85,6 @@ impl Storage {
     pub fn insert(&self, key: CacheKey, entry: Arc<Entry>) {
         self.counters.stored.fetch_add(1, Ordering::Relaxed);
         let table = if entry.bytes() > SMALL_BODY + OVERHEAD { &self.large } else { &self.small };
-        table.insert(key, entry);
+        table.insert(key, entry, Instant::now());
     }
 }
