@@ -37,6 +37,20 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     create(path)?.write_all(content)
 }
 
+/// Writes a whole file in place of the one that is there, in one step.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = Path::new(&temporary);
+    // A file left by a crash may have another mode.
+    match fs::remove_file(temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    open(OpenOptions::new().create_new(true).write(true), temporary)?.write_all(content)?;
+    fs::rename(temporary, path)
+}
+
 /// Makes a file private that another program, or another version of this one, has made. A file that is
 /// missing or belongs to another user is left alone.
 pub fn restrict(path: &Path) -> io::Result<()> {
@@ -76,6 +90,10 @@ mod tests {
         restrict(&folder.path().join("missing")).unwrap();
         write(&folder.path().join("new"), b"x").unwrap();
         assert_eq!(mode(&folder.path().join("new")), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        replace(&path, b"another").unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"another".to_vec()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

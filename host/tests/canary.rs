@@ -115,13 +115,13 @@ async fn an_operator_can_roll_back_or_promote_a_canary() {
     let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
     canary(&server, trapping(), policy.clone());
     assert_eq!(call(&server, 1).await, 500);
-    assert_eq!(server.host.deployer().roll_back("incoming", "the tests").unwrap().digest, before);
+    assert_eq!(server.host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, before);
     assert_eq!(call(&server, 1).await, 200);
     let wasm = variant("incoming", 1);
     canary(&server, wasm.clone(), policy);
     assert_eq!(digest(&server, "incoming"), before);
-    server.host.deployer().promote("incoming", "the tests").unwrap();
+    server.host.deployer().promote("incoming", "the tests", None).unwrap();
     assert_eq!(digest(&server, "incoming"), Digest::of(&wasm));
-    let refusal = server.host.deployer().promote("incoming", "the tests").unwrap_err();
+    let refusal = server.host.deployer().promote("incoming", "the tests", None).unwrap_err();
     assert!(matches!(refusal, DeployError::NoCanary(_)), "{refusal}");
 }

@@ -140,7 +140,7 @@ async fn a_path_that_keeps_failing_is_refused_until_a_probe_succeeds() {
     // Another generation has circuit breakers of its own.
     swap(&server, "probe", variant("probe", 1)).unwrap();
     assert_eq!(server.ok("trap?not").await, "not this time");
-    server.host.deployer().roll_back("probe", "the tests").unwrap();
+    server.host.deployer().roll_back("probe", "the tests", None).unwrap();
     let (status, _) = loop {
         match server.get("trap?not").await {
             (503, _) => std::thread::yield_now(),

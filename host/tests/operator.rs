@@ -1,116 +1,7 @@
-//! The operator's pages.
+//! The operator's pages: sessions, and what is shown.
 
-use hexad::Digest;
-use hexad::admin::Access;
-use ureq::{Agent, Body};
-
-use crate::fixture::Server;
 use crate::versions::{audit, digest, variant};
-
-const BOUNDARY: &str = "boundary-of-the-tests";
-
-/// A browser without scripts: it keeps a cookie and follows no redirect.
-struct Visitor {
-    server: Server,
-    access: Access,
-    agent: Agent,
-    cookie: String,
-}
-
-struct Page {
-    status: u16,
-    headers: ureq::http::HeaderMap,
-    text: String,
-}
-
-impl Visitor {
-    fn new() -> Self {
-        let mut server = Server::with("");
-        let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
-        Self { server, access, agent, cookie: String::new() }
-    }
-
-    /// With the session of `actor`.
-    fn signed_in(actor: &str) -> Self {
-        let mut visitor = Self::new();
-        let code = visitor.code(actor);
-        let page = visitor.get(&format!("/operator/sign-in?code={code}"));
-        assert_eq!((page.status, page.headers["location"].to_str().unwrap()), (303, "/operator"));
-        visitor.cookie = page.cookie();
-        visitor
-    }
-
-    fn code(&self, actor: &str) -> String {
-        let authorization = format!("Bearer {}", self.access.token);
-        let headers = [("authorization", authorization.as_str()), ("x-hexad-actor", actor)];
-        let page = self.send("POST", "/sign-in-codes", &headers, b"");
-        assert_eq!(page.status, 200, "{}", page.text);
-        serde_json::from_str::<serde_json::Value>(&page.text).unwrap()["code"].as_str().unwrap().to_owned()
-    }
-
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Page {
-        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.access.url));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let request = request.header("cookie", &self.cookie).body(body.to_vec()).unwrap();
-        let mut response: ureq::http::Response<Body> = self.agent.run(request).unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Page { status, headers, text: response.body_mut().read_to_string().unwrap() }
-    }
-
-    fn get(&self, path: &str) -> Page {
-        self.send("GET", path, &[], b"")
-    }
-
-    /// Sends the form of a page that was shown, with its token.
-    fn submit(&self, path: &str) -> Page {
-        let token = self.get(path).form_token();
-        self.send("POST", path, &FORM, format!("form_token={token}").as_bytes())
-    }
-
-    /// Sends the form with a file.
-    fn swap(&self, component: &str, fields: &[(&str, &str)], file: &[u8]) -> Page {
-        let path = format!("/operator/components/{component}");
-        let token = self.get(&path).form_token();
-        let fields = [&[("form_token", token.as_str()), ("confirmed", "yes")], fields].concat();
-        self.upload(&path, &fields, file)
-    }
-
-    fn upload(&self, path: &str, fields: &[(&str, &str)], file: &[u8]) -> Page {
-        let mut body = Vec::new();
-        let part = |name: &str| format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{name}\"");
-        for (name, value) in fields {
-            body.extend(format!("{}\r\n\r\n{value}\r\n", part(name)).bytes());
-        }
-        body.extend(format!("{}; filename=\"a.wasm\"\r\n\r\n", part("file")).bytes());
-        body.extend(file);
-        body.extend(format!("\r\n--{BOUNDARY}--\r\n").bytes());
-        let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
-        self.send("POST", path, &[("content-type", &content_type), ("sec-fetch-site", "same-origin")], &body)
-    }
-}
-
-const FORM: [(&str, &str); 2] =
-    [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
-
-impl Page {
-    /// The cookie that the response sets, as a request sends it.
-    fn cookie(&self) -> String {
-        let value = self.headers["set-cookie"].to_str().unwrap();
-        value.split(';').next().unwrap().to_owned()
-    }
-
-    #[track_caller]
-    fn form_token(&self) -> String {
-        let (_, rest) = self.text.split_once("name=\"form_token\" value=\"").unwrap_or_else(|| panic!("{}", self.text));
-        rest.split('"').next().unwrap().to_owned()
-    }
-
-    #[track_caller]
-    fn expect(&self, status: u16, text: &str) {
-        assert!(self.status == status && self.text.contains(text), "{status} {text}: {} {}", self.status, self.text);
-    }
-}
+use crate::visitor::{FORM, Visitor};
 
 #[test]
 fn without_a_session_there_is_only_the_form_to_sign_in() {
@@ -139,7 +30,6 @@ fn a_code_begins_one_session() {
     let cookie = page.headers["set-cookie"].to_str().unwrap().to_owned();
     assert!(cookie.ends_with("; Path=/operator; HttpOnly; SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains(&visitor.access.token));
-    visitor.get(&address).expect(401, "used already");
     visitor.cookie = page.cookie();
     visitor.get("/operator").expect(200, "mia");
     assert_eq!(visitor.get("/status").status, 401, "a session is for the pages only");
@@ -149,6 +39,30 @@ fn a_code_begins_one_session() {
     let signed_out = visitor.send("POST", "/operator/sign-out", &FORM, format!("form_token={token}").as_bytes());
     assert_eq!(signed_out.status, 303);
     visitor.get("/operator").expect(401, "Sign in");
+}
+
+#[test]
+fn a_second_use_of_a_code_ends_the_session_of_the_first() {
+    let mut visitor = Visitor::new();
+    let address = format!("/operator/sign-in?code={}", visitor.code("mia"));
+    visitor.cookie = visitor.get(&address).cookie();
+    visitor.get("/operator").expect(200, "mia");
+    for _ in 0..2 {
+        let again = visitor.get(&address);
+        again.expect(401, "This address was used already; the session it began was ended.");
+        assert!(!again.headers.contains_key("set-cookie"));
+        visitor.get("/operator").expect(401, "Sign in");
+    }
+}
+
+#[test]
+fn a_form_without_a_session_says_that_it_has_ended() {
+    let mut visitor = Visitor::signed_in("mia");
+    let page = visitor.get("/operator/components/incoming/rollback");
+    visitor.cookie.clear();
+    let ended = "The session has ended. Nothing was changed.";
+    visitor.submit_of("/operator/components/incoming/rollback", &page).expect(401, ended);
+    assert!(!visitor.get("/operator").text.contains(ended));
 }
 
 #[test]
@@ -186,55 +100,6 @@ fn a_form_needs_the_token_of_its_session_and_this_site() {
     visitor.send("POST", &format!("{path}/rollback"), &FORM, b"form_token=x").expect(403, "of this session");
     assert_eq!(digest(&visitor.server, "incoming"), before);
     assert!(audit(&visitor.server.folder).is_empty());
-}
-
-#[test]
-fn a_component_is_swapped_promoted_and_rolled_back() {
-    let visitor = Visitor::signed_in("mia");
-    let path = "/operator/components/incoming";
-    let original = digest(&visitor.server, "incoming");
-    let (first, second) = (variant("incoming", 1), variant("incoming", 2));
-    visitor.swap("incoming", &[], &first).expect(200, "is serving: generation 2");
-    assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&first));
-
-    visitor.swap("incoming", &[("percent", "10"), ("window", "1h")], &second).expect(200, "is on trial");
-    assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&first));
-    visitor.get(&format!("{path}/promote")).expect(200, "The trial ends, and all callers get");
-    visitor.submit(&format!("{path}/promote")).expect(200, "is serving");
-    assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&second));
-
-    let restored = Digest::of(&first).to_string();
-    visitor
-        .get(&format!("{path}/rollback"))
-        .expect(200, &format!("All callers get {} again", restored.get(..12).unwrap()));
-    visitor.submit(&format!("{path}/rollback")).expect(200, &restored);
-    assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&first));
-    assert_ne!(digest(&visitor.server, "incoming"), original);
-
-    let lines = audit(&visitor.server.folder);
-    assert!(lines.len() == 4 && lines.iter().all(|line| line["by"] == "mia"), "{lines:?}");
-    let overview = visitor.get("/operator");
-    for action in ["swap", "canary", "promote", "rollback"] {
-        overview.expect(200, &format!("<td>{action}</td>"));
-    }
-}
-
-#[test]
-fn what_is_refused_is_shown_with_its_reason() {
-    let visitor = Visitor::signed_in("mia");
-    visitor.swap("incoming", &[], b"text").expect(422, "Nothing was changed: ");
-    visitor.swap("incoming", &[], b"").expect(400, "no file");
-    visitor.swap("incoming", &[("percent", "0")], b"x").expect(400, "percent=0 is not a percentage");
-    visitor.swap("incoming", &[("window", "5m")], b"x").expect(400, "needs a percentage");
-    visitor.swap("incoming", &[("signature", "x")], b"x").expect(400, "not the base64");
-    visitor.submit("/operator/components/incoming/promote").expect(409, "has no canary");
-    visitor.submit("/operator/components/probe/rollback").expect(409, "nothing to go back to");
-    visitor.get("/operator/components/x").expect(404, "no such component");
-    visitor.get("/operator/x").expect(404, "no such page");
-    let page = visitor.send("PUT", "/operator/components/probe", &[], b"");
-    page.expect(405, "GET, POST");
-    assert_eq!(page.headers["allow"], "GET, POST");
-    visitor.get("/operator").expect(200, "not a usable component");
 }
 
 #[test]
@@ -281,7 +146,7 @@ async fn the_last_minutes_are_charts_with_their_numbers() {
 }
 
 #[test]
-fn no_component_sees_the_operators_cookie() {
+fn no_component_sees_or_sets_the_operators_cookie() {
     let visitor = Visitor::signed_in("mia");
     let mut server = visitor.server;
     let address = server.listen();
@@ -289,4 +154,7 @@ fn no_component_sees_the_operators_cookie() {
     let sent = visitor.agent.get(&url).header("cookie", format!("a=1; {}", visitor.cookie)).call();
     let headers = sent.unwrap().body_mut().read_to_string().unwrap();
     assert!(headers.contains("a=1") && !headers.contains("hexad-operator"), "{headers}");
+    // The component sets one of that name too.
+    let response = visitor.agent.get(&format!("http://{address}/probe/recall?key=a&act=cookie")).call().unwrap();
+    assert_eq!(response.headers().get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=b"]);
 }

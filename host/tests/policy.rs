@@ -114,11 +114,11 @@ async fn a_component_that_is_not_listed_is_refused() {
     write_digests(&[built_digest("probe"), Digest::of(&new)]);
     swap(&server, "incoming", new.clone()).unwrap();
     assert_eq!(audit(&server.folder).pop().unwrap()["trust"], "digest");
-    let error = server.host.deployer().roll_back("incoming", "the tests").unwrap_err();
+    let error = server.host.deployer().roll_back("incoming", "the tests", None).unwrap_err();
     assert!(matches!(error, DeployError::Untrusted { .. }), "{error}");
     assert_eq!(digest(&server, "incoming"), Digest::of(&new));
     write_digests(&[built_digest("probe"), built_digest("incoming")]);
-    server.host.deployer().roll_back("incoming", "the tests").unwrap();
+    server.host.deployer().roll_back("incoming", "the tests", None).unwrap();
     assert_eq!(digest(&server, "incoming"), built_digest("incoming"));
 }
 
@@ -170,7 +170,7 @@ fn a_signed_component_is_trusted_after_a_restart_as_well() {
     assert_eq!(host.slots()[0].current().digest, Digest::of(&new));
     // The previous component is trusted as well, although its source has been overwritten.
     std::fs::write(fixture.path("incoming.wasm"), &new).unwrap();
-    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, built_digest("incoming"));
+    assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, built_digest("incoming"));
 }
 
 #[test]

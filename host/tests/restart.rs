@@ -18,7 +18,7 @@ async fn a_restart_serves_what_was_swapped_in() {
     let host = start();
     assert_eq!(host.slots()[0].current().digest, new);
     // A rollback loads the code that was served before the swap.
-    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, old);
+    assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, old);
     drop(host);
     assert_eq!(start().slots()[0].current().digest, old);
 }
@@ -41,7 +41,7 @@ async fn a_backup_has_what_was_swapped_in_and_a_restore_of_it_serves_that() {
         assert_eq!(host.slots()[0].current().digest, new);
     }
     let host = fixture::start(&restored, &manifest(""), &[], store()).unwrap();
-    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, old);
+    assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, old);
 }
 
 #[test]

@@ -62,22 +62,22 @@ async fn a_version_that_traps_can_be_rolled_back() {
     let before = digest(&server, "incoming");
     swap(&server, "incoming", trapping()).unwrap();
     assert_eq!(incoming(&server).await.0, 500);
-    let report = server.host.deployer().roll_back("incoming", "the tests").unwrap();
+    let report = server.host.deployer().roll_back("incoming", "the tests", None).unwrap();
     assert_eq!((report.digest, report.generation), (before, 1));
     assert_eq!(incoming(&server).await.0, 200);
     // The trapping version is now the previous one.
-    server.host.deployer().roll_back("incoming", "the tests").unwrap();
+    server.host.deployer().roll_back("incoming", "the tests", None).unwrap();
     assert_eq!(incoming(&server).await.0, 500);
 }
 
 #[test]
 fn a_rollback_without_a_previous_version_is_refused() {
     let server = Server::with("");
-    let error = server.host.deployer().roll_back("probe", "the tests").unwrap_err().to_string();
+    let error = server.host.deployer().roll_back("probe", "the tests", None).unwrap_err().to_string();
     assert_eq!(error, "component `probe` has nothing to go back to");
     // A swap to the same code adds no previous version.
     swap(&server, "probe", std::fs::read(guest("probe")).unwrap()).unwrap();
-    assert!(server.host.deployer().roll_back("probe", "the tests").is_err());
+    assert!(server.host.deployer().roll_back("probe", "the tests", None).is_err());
 }
 
 #[test]

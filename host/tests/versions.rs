@@ -43,6 +43,7 @@ pub fn swap_request(component: &str, wasm: Vec<u8>) -> SwapRequest {
         by: "the tests".into(),
         canary: None,
         without: Vec::new(),
+        expected: None,
     }
 }
 

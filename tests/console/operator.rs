@@ -2,7 +2,7 @@
 
 use super::site::Site;
 use hexad_tests::browser::{Browser, Options, is_enabled};
-use hexad_tests::operator::Operator;
+use hexad_tests::operator::{Operator, open_in_browser};
 use hexad_tests::server::{root, run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -109,6 +109,19 @@ fn a_component_is_swapped_promoted_and_rolled_back_in_the_browser() {
     browser.expect_text("main h1", "Sign in");
     browser.open(&address);
     browser.expect_text("main .alert", "used already");
+}
+
+#[test]
+fn a_browser_is_signed_in_by_the_page_that_the_command_opens() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options { without_scripts: true, ..Options::default() }));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (arguments, _) = open_in_browser(&site.server, folder.path());
+    browser.open(&format!("file://{}", arguments[0]));
+    browser.expect_text("main h1", "Components");
+    assert!(browser.url().ends_with("/operator"), "{}", browser.url());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A client of a server's admin listener.
 
 use crate::http::{self, Answer};
-use crate::server::Server;
+use crate::server::{Server, program, root};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// The admin listener of a server, as the file in the data folder tells it.
 pub struct Operator {
@@ -44,4 +46,29 @@ impl Operator {
         let value = value.unwrap_or_else(|| panic!("no metric {name} in\n{text}"));
         value.parse::<f64>().expect("a number") as u64
     }
+}
+
+/// What `hexad status --web` gives to the browser of a person at a terminal, and what it prints. `folder` is an empty
+/// one.
+pub fn open_in_browser(server: &Server, folder: &Path) -> (Vec<String>, String) {
+    let (browser, arguments) = (folder.join("browser"), folder.join("arguments"));
+    let record = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$0.new\" && mv \"$0.new\" \"${0%browser}arguments\"\n";
+    std::fs::write(&browser, record).expect("a file");
+    let is_run = Command::new("chmod").arg("+x").arg(&browser).status().expect("chmod runs");
+    assert!(is_run.success());
+    // `script` makes a terminal.
+    let command = format!("exec '{}' status --web --data '{}'", program().display(), server.data.display());
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).env("BROWSER", &browser).current_dir(root()).stdin(Stdio::null());
+    let output = terminal.output().expect("script runs");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned();
+    assert!(output.status.success(), "{printed}");
+    // The command does not wait for the browser.
+    let arguments = loop {
+        match std::fs::read_to_string(&arguments) {
+            Ok(text) => break text,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    (arguments.lines().map(str::to_owned).collect(), printed)
 }

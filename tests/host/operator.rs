@@ -1,9 +1,11 @@
 //! The operator's commands, and the listener that they talk to.
 
 use super::probe::write_manifest;
+use hexad_tests::operator::open_in_browser;
 use hexad_tests::server::{Server, run, up};
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 #[test]
@@ -32,4 +34,22 @@ fn a_listener_that_other_machines_can_reach_is_warned_about() {
         line.contains("WARN") && line.contains("other machines can reach the admin listener")
     });
     assert!(warned);
+}
+
+#[test]
+fn a_browser_gets_the_path_of_a_private_page_and_no_code() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut server = Server::spawn(up(&write_manifest(folder.path()), &data), &data);
+    let (arguments, printed) = open_in_browser(&server, folder.path());
+    let (_, code) = printed.split_once("code=").unwrap_or_else(|| panic!("{printed}"));
+    let [page] = &arguments[..] else { panic!("{arguments:?}") };
+    assert!(!page.contains(code), "{page}");
+    let mode = std::fs::metadata(page).expect("a page").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(page).expect("a page");
+    assert!(text.contains(&format!("content=\"0;url={printed}\"")), "{text}");
+    server.signal("TERM");
+    server.wait();
+    assert!(!std::path::Path::new(page).exists(), "it ends with the host");
 }

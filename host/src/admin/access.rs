@@ -1,13 +1,14 @@
 //! The token of the admin listener. A program on the same machine finds address and token in a file of
 //! the data folder that only the host's user can read.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::entry_page;
 use crate::private_files;
 
 /// The file in the data folder.
@@ -45,28 +46,23 @@ impl Access {
 
     /// Writes the file. [`AccessFile`] removes it when it is dropped.
     pub fn publish(&self, data: &Path) -> io::Result<AccessFile> {
-        let path = data.join(FILE_NAME);
-        let temporary = data.join(format!("{FILE_NAME}.new"));
-        // A file left by a crash may have another mode.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = private_files::open(OpenOptions::new().create_new(true).write(true), &temporary)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        drop(file);
-        fs::rename(temporary, &path)?;
-        Ok(AccessFile(path))
+        // A page that a crash has left has the address of another listener.
+        entry_page::remove(data)?;
+        private_files::replace(&data.join(FILE_NAME), &serde_json::to_vec(self)?)?;
+        Ok(AccessFile { data: data.to_owned() })
     }
 }
 
-/// The file. Dropping it removes it.
-pub struct AccessFile(PathBuf);
+/// The file. Dropping it removes it, with the page that leads to the listener.
+pub struct AccessFile {
+    data: PathBuf,
+}
 
 impl Drop for AccessFile {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.0) {
-            tracing::debug!(path = %self.0.display(), %error, "the file of the admin listener cannot be removed");
+        let removed = fs::remove_file(self.data.join(FILE_NAME)).and_then(|()| entry_page::remove(&self.data));
+        if let Err(error) = removed {
+            tracing::debug!(data = %self.data.display(), %error, "a file of the admin listener cannot be removed");
         }
     }
 }
@@ -102,11 +98,15 @@ mod tests {
     fn the_access_file_is_private_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let access = Access { url: "http://h".into(), token: "t".to_owned() };
+        let left = entry_page::write(folder.path(), "http://h/operator").unwrap();
         let file = access.publish(folder.path()).unwrap();
+        assert!(!left.exists());
+        entry_page::write(folder.path(), "http://h/operator").unwrap();
         let mode = fs::metadata(folder.path().join(FILE_NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(Access::find(folder.path()).unwrap().token, access.token);
         drop(file);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         let error = Access::find(folder.path()).err().unwrap().to_string();
         assert!(error.starts_with("no host is running"), "{error}");
     }

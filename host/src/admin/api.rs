@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, EXPECT, HeaderName, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, StatusCode};
 use serde::Serialize;
 use serde_json::json;
@@ -15,10 +15,10 @@ use super::context::AdminContext;
 use super::deployment::{self, DeploymentFailure};
 use super::exposition;
 use super::host_status::HostStatus;
-use super::operator::{OperatorPages, OperatorRoute};
+use super::operator::{self, OperatorPages, OperatorRoute};
 use super::response::{AdminResponse, body};
 use super::route::{Route, RouteError};
-use super::upload;
+use super::upload::{self, RequestBody};
 use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
 
 /// The actor, for the audit log. It is not verified.
@@ -38,14 +38,10 @@ pub struct AdminApi {
 
 impl AdminApi {
     /// Handles a request of `connection`. Nothing of a body is used before the token is there.
-    pub async fn handle<B>(self: Arc<Self>, connection: &Connection, request: Request<B>) -> AdminResponse
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub async fn handle(self: Arc<Self>, connection: &Connection, request: Request<impl RequestBody>) -> AdminResponse {
         let (parts, request_body) = request.into_parts();
         if let Some(route) = OperatorRoute::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
-            return self.pages.handle(connection, route, &parts, request_body).await;
+            return operator::protect(self.pages.handle(connection, route, &parts, request_body).await);
         }
         let context = &self.context;
         let route = match Route::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
@@ -58,10 +54,7 @@ impl AdminApi {
         let route = match route {
             Ok(route) => route,
             Err(response) => {
-                // A client that waits for `100 Continue` sends nothing after this response.
-                if !parts.headers.contains_key(EXPECT) {
-                    upload::drain(request_body).await;
-                }
+                upload::discard(&parts.headers, request_body).await;
                 return response;
             }
         };
@@ -102,11 +95,12 @@ impl AdminApi {
             }
             Route::Swap { component, canary, without } => match signature(parts.headers.get(SIGNATURE)) {
                 Ok(signature) => {
-                    let swap = SwapRequest { component, wasm: Bytes::new(), signature, by, canary, without };
+                    let (wasm, expected) = (Bytes::new(), None);
+                    let swap = SwapRequest { component, wasm, signature, by, canary, without, expected };
                     self.swap(swap, request_body).await
                 }
                 Err(reason) => {
-                    upload::drain(request_body).await;
+                    upload::discard(&parts.headers, request_body).await;
                     error_response(StatusCode::BAD_REQUEST, &reason)
                 }
             },
@@ -114,8 +108,8 @@ impl AdminApi {
                 Ok(code) => json_body(StatusCode::OK, &json!({ "code": code })),
                 Err(error) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
             },
-            Route::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by)).await,
-            Route::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by)).await,
+            Route::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by, None)).await,
+            Route::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by, None)).await,
         }
     }
 
@@ -124,11 +118,7 @@ impl AdminApi {
     }
 
     /// Swaps in the component that is the request's body.
-    async fn swap<B>(&self, request: SwapRequest, body: B) -> AdminResponse
-    where
-        B: http_body::Body<Data = Bytes>,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn swap(&self, request: SwapRequest, body: impl RequestBody) -> AdminResponse {
         let wasm = match upload::receive(body).await {
             Ok(wasm) => wasm,
             Err(error) => return error_response(error.status(), &error.to_string()),
@@ -141,7 +131,7 @@ impl AdminApi {
         &self,
         deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
     ) -> AdminResponse {
-        match deployment::run(&self.context.deployer, deployment).await {
+        match deployment::run(&self.context, deployment).await {
             Ok(report) => json_body(StatusCode::OK, &report),
             Err(failure) => failure_response(&failure),
         }

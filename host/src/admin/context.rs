@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::access::TokenVerifier;
+use super::deployment::DeploymentThreads;
 use super::history::{History, Sample};
 use super::host_state::HostState;
 use super::sessions::Sessions;
@@ -16,6 +17,7 @@ pub type HostStateReader = Box<dyn Fn() -> HostState + Send + Sync>;
 pub struct AdminContext {
     pub verifier: TokenVerifier,
     pub deployer: Arc<Deployer>,
+    pub deployment_threads: DeploymentThreads,
     pub host_state: HostStateReader,
     pub store_health: Arc<StoreHealth>,
     pub history: History,

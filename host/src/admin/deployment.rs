@@ -3,11 +3,21 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
+use super::context::AdminContext;
 use crate::deploy::{DeployError, DeployReport, Deployer};
 use crate::store::ErrorKind;
 
-/// Why a deployment did not take place. Each text is for the operator.
+/// Deployments at one time. The deployer serializes most of their work.
+pub const MAX_DEPLOYMENTS: usize = 8;
+
+/// The listener's threads that deployments use. Without a bound of their own, a page that reads a file would wait
+/// for a thread until a component is compiled.
+pub struct DeploymentThreads(Arc<Semaphore>);
+
+/// Why a deployment did not take place, or is not complete. Each text is for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum DeploymentFailure {
     #[error(transparent)]
@@ -16,37 +26,114 @@ pub enum DeploymentFailure {
     Panicked,
 }
 
+impl Default for DeploymentThreads {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_DEPLOYMENTS)))
+    }
+}
+
+impl DeploymentThreads {
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+        let permit = self.0.clone().acquire_owned().await;
+        let work = move || {
+            // Until the work is done, also if its client is gone.
+            let _permit = permit;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await
+    }
+}
+
 impl DeploymentFailure {
     pub fn status(&self) -> StatusCode {
-        let Self::Refused(error) = self else { return StatusCode::INTERNAL_SERVER_ERROR };
-        match error {
-            DeployError::Unknown(_) => StatusCode::NOT_FOUND,
-            DeployError::CanaryUnderWay(_) | DeployError::NoCanary(_) | DeployError::NoPrevious(_) => {
-                StatusCode::CONFLICT
-            }
-            DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
-            DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            DeployError::Fleet(_) => StatusCode::CONFLICT,
-            DeployError::Store(error) if error.kind() == ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
-            DeployError::Stopping | DeployError::Store(_) | DeployError::Unconfirmed(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            DeployError::Record(_) | DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        match self {
+            Self::Refused(error) => status(error),
+            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
+    }
+
+    /// Whether what serves is the same as before for certain.
+    pub fn changed_nothing(&self) -> bool {
+        match self {
+            Self::Refused(error) => error.changed_nothing(),
+            Self::Panicked => false,
+        }
+    }
+}
+
+fn status(error: &DeployError) -> StatusCode {
+    match error {
+        DeployError::Unknown(_) => StatusCode::NOT_FOUND,
+        DeployError::CanaryUnderWay(_)
+        | DeployError::NoCanary(_)
+        | DeployError::NoPrevious(_)
+        | DeployError::Changed(_)
+        | DeployError::Fleet(_) => StatusCode::CONFLICT,
+        DeployError::TrialEnded { source, .. } => status(source),
+        DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
+        DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        DeployError::Store(error) if error.kind() == ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+        DeployError::Stopping | DeployError::Store(_) | DeployError::Unconfirmed(_) | DeployError::NotServedYet(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        DeployError::Record(_) | DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 /// Runs a deployment on another thread, because it blocks.
 pub async fn run(
-    deployer: &Arc<Deployer>,
+    context: &AdminContext,
     deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
 ) -> Result<DeployReport, DeploymentFailure> {
-    let deployer = deployer.clone();
-    match tokio::task::spawn_blocking(move || deployment(&deployer)).await {
+    let deployer = context.deployer.clone();
+    match context.deployment_threads.run(move || deployment(&deployer)).await {
         Ok(outcome) => Ok(outcome?),
         Err(panic) => {
             tracing::error!(%panic, "a deployment panicked");
             Err(DeploymentFailure::Panicked)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Mutex, mpsc};
+    use std::time::Duration;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    #[test]
+    fn deployments_leave_threads_for_pages() {
+        super::super::new_runtime().unwrap().block_on(async {
+            let threads = Arc::new(DeploymentThreads::default());
+            let (end, ended) = mpsc::channel::<()>();
+            let ended = Arc::new(Mutex::new(ended));
+            let mut deployments = JoinSet::new();
+            for _ in 0..MAX_DEPLOYMENTS + 5 {
+                let (threads, ended) = (threads.clone(), ended.clone());
+                deployments.spawn(async move { threads.run(move || ended.lock().unwrap().recv()).await });
+            }
+            tokio::task::yield_now().await;
+            let page = tokio::time::timeout(Duration::from_secs(60), tokio::task::spawn_blocking(|| ()));
+            page.await.expect("a thread").unwrap();
+            drop(end);
+            assert_eq!(deployments.join_all().await.len(), MAX_DEPLOYMENTS + 5);
+        });
+    }
+
+    #[test]
+    fn only_what_is_certain_is_said_to_have_changed_nothing() {
+        let refused = DeploymentFailure::Refused(DeployError::Changed("a".into()));
+        assert!(refused.changed_nothing() && refused.status() == StatusCode::CONFLICT);
+        let late = DeploymentFailure::Refused(DeployError::NotServedYet("it takes too long".into()));
+        assert!(!late.changed_nothing() && late.status() == StatusCode::SERVICE_UNAVAILABLE);
+        let source = Box::new(DeployError::Io { what: "the audit log", source: io::ErrorKind::StorageFull.into() });
+        let ended = DeploymentFailure::Refused(DeployError::TrialEnded { component: "a".into(), source });
+        assert!(!ended.changed_nothing() && ended.status() == StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(ended.to_string().contains("was ended") && ended.to_string().contains("not promoted"), "{ended}");
+        assert!(!DeploymentFailure::Panicked.changed_nothing());
     }
 }

@@ -22,6 +22,7 @@ mod component_status;
 mod connections;
 mod context;
 mod deployment;
+pub(crate) mod entry_page;
 mod exposition;
 mod history;
 mod host_metrics;
@@ -49,6 +50,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -61,6 +63,7 @@ use api::AdminApi;
 use connections::Connections;
 use context::AdminContext;
 pub use context::HostStateReader;
+use deployment::{DeploymentThreads, MAX_DEPLOYMENTS};
 use history::{History, SAMPLE_PERIOD};
 pub use host_state::{HostMemory, HostState};
 pub use host_status::{FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus};
@@ -69,8 +72,8 @@ use sessions::Sessions;
 pub use statistics::ComponentStatistics;
 pub use upload::MAX_COMPONENT_BYTES;
 
-/// Threads for deployments. The deployer serializes most of their work.
-const MAX_DEPLOYMENTS: usize = 8;
+/// Threads for short work that blocks, beside those of deployments.
+const OTHER_THREADS: usize = 2;
 
 /// The timeout of a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -110,14 +113,20 @@ impl Admin {
             );
         }
         let verifier = TokenVerifier::new(&access.token);
-        let (history, sessions) = (History::default(), Sessions::default());
-        let context = Arc::new(AdminContext { verifier, deployer, host_state, store_health, history, sessions });
+        let context = Arc::new(AdminContext {
+            verifier,
+            deployer,
+            deployment_threads: DeploymentThreads::default(),
+            host_state,
+            store_health,
+            history: History::default(),
+            sessions: Sessions::default(),
+        });
         // The first one is there before any request is.
         context.history.add(context.sample());
         let pages = OperatorPages::new(context.clone(), listening.port());
         let api = Arc::new(AdminApi { context: context.clone(), pages });
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MAX_DEPLOYMENTS).build()?;
+        let runtime = new_runtime()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -148,6 +157,11 @@ impl Admin {
             tracing::error!("the admin listener panicked");
         }
     }
+}
+
+fn new_runtime() -> io::Result<Runtime> {
+    let threads = MAX_DEPLOYMENTS + OTHER_THREADS;
+    tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(threads).build()
 }
 
 /// Keeps the counts of the last 15 minutes.

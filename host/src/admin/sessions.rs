@@ -22,7 +22,7 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 /// Bytes of a random code, cookie, or token of a form.
 const RANDOM_BYTES: usize = 32;
 
-type Secret = [u8; 32];
+type SecretDigest = [u8; 32];
 
 /// The sessions of a listener.
 #[derive(Default)]
@@ -32,13 +32,27 @@ pub struct Sessions(Mutex<SessionTable>);
 struct SessionTable {
     /// The oldest first.
     codes: VecDeque<Code>,
-    sessions: VecDeque<(Secret, Session)>,
+    sessions: VecDeque<(SecretDigest, Session)>,
 }
 
 struct Code {
-    digest: Secret,
+    digest: SecretDigest,
     actor: String,
+    /// The cookie of the session that it has begun. A used code is kept until it expires, to recognise a second
+    /// use.
+    cookie: Option<SecretDigest>,
     expires: Instant,
+}
+
+/// What came of a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeUse {
+    /// It has begun a session of the actor, which has this cookie.
+    Begun { actor: String, cookie: String },
+    /// Two have used it, and only one can be the actor. The session that it had begun is ended.
+    UsedTwice { actor: String },
+    /// It is not known, or has expired.
+    Unknown,
 }
 
 /// An operator in a browser.
@@ -59,26 +73,34 @@ impl Sessions {
         if table.codes.len() >= MAX_CODES {
             table.codes.pop_front();
         }
-        table.codes.push_back(Code { digest: digest(&code), actor: actor.to_owned(), expires: now + CODE_LIFETIME });
+        let (actor, expires) = (actor.to_owned(), now + CODE_LIFETIME);
+        table.codes.push_back(Code { digest: digest(&code), actor, cookie: None, expires });
         Ok(code)
     }
 
-    /// Uses a code up. Returns its actor; `None` if it is unknown, used or expired.
-    pub fn redeem(&self, code: &str, now: Instant) -> Option<String> {
+    /// Begins a session by a code, which can be used once.
+    pub fn redeem(&self, code: &str, now: Instant) -> io::Result<CodeUse> {
+        let (cookie, form_token) = (random::token(RANDOM_BYTES)?, random::token(RANDOM_BYTES)?);
         let mut table = self.table(now);
-        let digest = digest(code);
-        let position = table.codes.iter().position(|known| known.digest == digest)?;
-        table.codes.remove(position).map(|code| code.actor)
+        let SessionTable { codes, sessions } = &mut *table;
+        let code_digest = digest(code);
+        let Some(code) = codes.iter_mut().find(|known| known.digest == code_digest) else {
+            return Ok(CodeUse::Unknown);
+        };
+        let actor = code.actor.clone();
+        if let Some(begun) = &code.cookie {
+            sessions.retain(|(known, _)| known != begun);
+            return Ok(CodeUse::UsedTwice { actor });
+        }
+        code.cookie = Some(digest(&cookie));
+        table.add_session(actor.clone(), &cookie, form_token, now);
+        Ok(CodeUse::Begun { actor, cookie })
     }
 
     /// Begins a session. Returns the value of its cookie.
     pub fn begin(&self, actor: String, now: Instant) -> io::Result<String> {
         let (cookie, form_token) = (random::token(RANDOM_BYTES)?, random::token(RANDOM_BYTES)?);
-        let mut table = self.table(now);
-        if table.sessions.len() >= MAX_SESSIONS {
-            table.sessions.pop_front();
-        }
-        table.sessions.push_back((digest(&cookie), Session { actor, form_token, expires: now + SESSION_LIFETIME }));
+        self.table(now).add_session(actor, &cookie, form_token, now);
         Ok(cookie)
     }
 
@@ -104,6 +126,15 @@ impl Sessions {
     }
 }
 
+impl SessionTable {
+    fn add_session(&mut self, actor: String, cookie: &str, form_token: String, now: Instant) {
+        if self.sessions.len() >= MAX_SESSIONS {
+            self.sessions.pop_front();
+        }
+        self.sessions.push_back((digest(cookie), Session { actor, form_token, expires: now + SESSION_LIFETIME }));
+    }
+}
+
 impl Session {
     /// Whether a form has the token of this session.
     pub fn owns_form(&self, form_token: &str) -> bool {
@@ -111,7 +142,7 @@ impl Session {
     }
 }
 
-fn digest(secret: &str) -> Secret {
+fn digest(secret: &str) -> SecretDigest {
     Sha256::digest(secret).into()
 }
 
@@ -119,15 +150,37 @@ fn digest(secret: &str) -> Secret {
 mod tests {
     use super::*;
 
+    /// The cookie of the session that a code begins.
+    fn begin_by_code(sessions: &Sessions, code: &str, now: Instant) -> String {
+        let code_use = sessions.redeem(code, now).unwrap();
+        let CodeUse::Begun { actor, cookie } = code_use else { panic!("{code_use:?}") };
+        assert_eq!(actor, "mia");
+        cookie
+    }
+
     #[test]
     fn a_code_is_used_once_and_expires() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let code = sessions.new_code("mia", now).unwrap();
-        assert_eq!(sessions.redeem("another", now), None);
-        assert_eq!(sessions.redeem(&code, now).as_deref(), Some("mia"));
-        assert_eq!(sessions.redeem(&code, now), None);
+        assert_eq!(sessions.redeem("another", now).unwrap(), CodeUse::Unknown);
+        let cookie = begin_by_code(&sessions, &code, now);
+        assert_eq!(sessions.find(&cookie, now).unwrap().actor, "mia");
         let code = sessions.new_code("mia", now).unwrap();
-        assert_eq!(sessions.redeem(&code, now + CODE_LIFETIME), None);
+        assert_eq!(sessions.redeem(&code, now + CODE_LIFETIME).unwrap(), CodeUse::Unknown);
+        assert!(sessions.find(&cookie, now + CODE_LIFETIME).is_some(), "a session outlives its code");
+    }
+
+    #[test]
+    fn a_second_use_of_a_code_ends_its_session_and_no_other() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let [first, second] = [(); 2].map(|()| sessions.new_code("mia", now).unwrap());
+        let [one, other] = [&first, &second].map(|code| begin_by_code(&sessions, code, now));
+        for _ in 0..2 {
+            let again = sessions.redeem(&first, now).unwrap();
+            assert_eq!(again, CodeUse::UsedTwice { actor: "mia".into() });
+            assert!(sessions.find(&one, now).is_none() && sessions.find(&other, now).is_some());
+        }
+        assert_eq!(sessions.redeem(&first, now + CODE_LIFETIME).unwrap(), CodeUse::Unknown);
     }
 
     #[test]
@@ -146,9 +199,9 @@ mod tests {
     #[test]
     fn both_are_bounded() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let codes: Vec<_> = (0..=MAX_CODES).map(|_| sessions.new_code("a", now).unwrap()).collect();
-        assert_eq!(sessions.redeem(&codes[0], now), None);
-        assert!(sessions.redeem(&codes[1], now).is_some());
+        let codes: Vec<_> = (0..=MAX_CODES).map(|_| sessions.new_code("mia", now).unwrap()).collect();
+        assert_eq!(sessions.redeem(&codes[0], now).unwrap(), CodeUse::Unknown);
+        begin_by_code(&sessions, &codes[1], now);
         let cookies: Vec<_> = (0..=MAX_SESSIONS).map(|_| sessions.begin("a".into(), now).unwrap()).collect();
         assert_eq!(sessions.find(&cookies[0], now), None);
         assert!(sessions.find(&cookies[1], now).is_some());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
-use http_body::Body;
+use http::header::EXPECT;
+use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -22,13 +22,20 @@ const MAX_DRAIN: usize = 16 * 1024 * 1024;
 const DRAIN_PART_TIMEOUT: Duration = Duration::from_millis(100);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a request to the listener.
+pub trait RequestBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send {}
+
+impl<B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send> RequestBody for B {}
+
 /// Why an upload was not received. Each text is for the client.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
     #[error("a component has at most {MAX_COMPONENT_BYTES} bytes")]
     TooLarge,
     #[error("the component broke off: {0}")]
-    Broken(Box<dyn std::error::Error + Send + Sync>),
+    Broken(BoxError),
     #[error(
         "the component did not arrive in time: each part has {} s, all of it {} s",
         PART_TIMEOUT.as_secs(),
@@ -48,11 +55,7 @@ impl UploadError {
 }
 
 /// Reads a component.
-pub async fn receive<B>(body: B) -> Result<Bytes, UploadError>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub async fn receive(body: impl RequestBody) -> Result<Bytes, UploadError> {
     let mut body = std::pin::pin!(body);
     let end = Instant::now() + UPLOAD_TIMEOUT;
     let mut content = BytesMut::new();
@@ -70,8 +73,16 @@ where
     }
 }
 
+/// Discards the body of a request that gets its response without it. Of a client that waits for `100 Continue`,
+/// nothing is read: that would have the server ask for the body.
+pub async fn discard(headers: &HeaderMap, body: impl RequestBody) {
+    if !headers.contains_key(EXPECT) {
+        drain(body).await;
+    }
+}
+
 /// Reads what a client sends without a pause, and discards it.
-pub async fn drain<B: Body<Data = Bytes>>(body: B) {
+pub async fn drain(body: impl RequestBody) {
     let mut body = std::pin::pin!(body);
     let mut remaining = MAX_DRAIN;
     let drained = async {

@@ -1,6 +1,6 @@
 //! The client of a running host's admin listener.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -65,6 +65,11 @@ impl HostArgs {
                 Ok(Access { url: url.trim_end_matches('/').to_owned(), token })
             }
         }
+    }
+
+    /// The data folder that the host is found by. `None` if its address was given, because the folder may be another's.
+    pub fn data_folder(&self) -> Option<&Path> {
+        self.admin.is_none().then_some(&self.data)
     }
 
     /// The address of the operator's pages, with a code that signs a browser in once.

@@ -88,7 +88,7 @@ impl Status {
             let address = self.host.sign_in_address()?;
             writeln!(out, "{address}")?;
             if out.is_terminal() {
-                browser::open(&address);
+                browser::open(&address, self.host.data_folder());
             }
             return Ok(());
         }

@@ -16,7 +16,7 @@ use super::in_flight::InFlight;
 use super::socket::SocketState;
 use crate::application::Application;
 use crate::body::InProgress;
-use crate::ingress::{Ingress, Peer, RequestOrigin};
+use crate::ingress::{Ingress, Peer, RequestOrigin, remove_set_operator_cookies};
 use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
 
 /// Announces how long an idle connection stays open.
@@ -124,6 +124,7 @@ impl Connection {
         tokio::task::yield_now().await;
 
         let (mut head, body) = response.into_parts();
+        remove_set_operator_cookies(&mut head.headers);
         if stays_open {
             head.headers.insert(KEEP_ALIVE, self.ingress.keep_alive.header.clone());
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::audit::{Action, AuditEntry, AuditRecord, Outcome};
 use super::background;
+use super::expected::Expected;
 use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetChange, FleetHost};
 use super::record::Entry;
@@ -108,7 +109,11 @@ impl Deployer {
     fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
         let slot = self.slot(&request.component)?;
         proposal::check_left_out(&request.without, self.fleet.as_deref())?;
-        let lock_for_change = || self.lock_for_change(slot);
+        let lock_for_change = || {
+            let state = self.lock_for_change(slot)?;
+            Expected::check(request.expected.as_ref(), slot.id(), &Expected::of(&slot.deployment()))?;
+            Ok::<_, DeployError>(state)
+        };
         let trust =
             lock_for_change()?.files.trust(&request.component, &request.wasm, &digest, request.signature.as_ref())?;
         let compiling = self.lock_compiling();
@@ -127,8 +132,8 @@ impl Deployer {
             // The other hosts check it meanwhile, and this one may have to, if its settings change.
             drop(compiling);
             let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
-            let (trust, without) = (trust.as_deref(), &*request.without);
-            let change = FleetChange { by: &request.by, action, canary, trust, without };
+            let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
+            let change = FleetChange { by: &request.by, action, canary, trust, without, expected };
             self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
             let report = self.report(slot, &generation, started);
             return Ok(DeployReport { previous: Some(previous), canary: canary.is_some(), ..report });
@@ -159,16 +164,26 @@ impl Deployer {
     }
 
     /// Ends the trial of a canary, if there is one; otherwise restores the previous component.
-    pub fn roll_back(&self, component: &str, by: &str) -> Result<DeployReport, DeployError> {
-        let outcome = self.try_roll_back(component, by);
+    pub fn roll_back(
+        &self,
+        component: &str,
+        by: &str,
+        expected: Option<&Expected>,
+    ) -> Result<DeployReport, DeployError> {
+        let outcome = self.try_roll_back(component, by, expected);
         self.log_refusal(&outcome, by, Action::Rollback, component, None);
         outcome
     }
 
-    fn try_roll_back(&self, component: &str, by: &str) -> Result<DeployReport, DeployError> {
+    fn try_roll_back(
+        &self,
+        component: &str,
+        by: &str,
+        expected: Option<&Expected>,
+    ) -> Result<DeployReport, DeployError> {
         if let Some(fleet) = &self.fleet {
             return match self.is_open() {
-                true => self.roll_back_in_fleet(fleet, component, by),
+                true => self.roll_back_in_fleet(fleet, component, by, expected),
                 false => Err(DeployError::Stopping),
             };
         }
@@ -179,11 +194,14 @@ impl Deployer {
             return Err(DeployError::Stopping);
         }
         let deployment = slot.deployment();
+        let seen = Expected::of(&deployment);
+        Expected::check(expected, component, &seen)?;
         if let Some(canary) = &deployment.canary {
-            canary.conclude();
             let (current, digest) = (deployment.current.digest, canary.generation.digest);
             let line = completed(by, Action::Rollback, component, current, Some(digest));
             state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
+            // Not before the line is written: a canary whose trial goes on is judged.
+            canary.conclude();
             slot.end_trial(&digest);
             self.prune(&state.files);
             return Ok(self.report(slot, &deployment.current, started));
@@ -200,6 +218,7 @@ impl Deployer {
                 let _compiling = self.lock_compiling();
                 let generation = self.load(slot, &wasm, "the component that served before")?;
                 state = self.lock_for_change(slot)?;
+                Expected::check(Some(&seen), component, &Expected::of(&slot.deployment()))?;
                 generation
             }
         };
@@ -315,6 +334,11 @@ impl Deployer {
     ) {
         let Err(error) = outcome else { return };
         let reason = error.to_string();
+        if let DeployError::NotServedYet(_) = error {
+            // The audit logs have the line of a change that is done.
+            tracing::warn!(component, by, reason, "deployed");
+            return;
+        }
         let outcome = match error {
             DeployError::Unconfirmed(_) => Outcome::Unknown,
             _ => Outcome::Refused,

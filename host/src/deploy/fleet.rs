@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::audit::Action;
+use super::expected::Expected;
 use super::policy::Signature;
 use super::{DeployError, stored_component};
 use crate::component::{CanaryPolicy, Generation, Settings};
@@ -121,6 +122,8 @@ pub struct FleetChange<'a> {
     pub trust: Option<&'a str>,
     /// The hosts that are left out, by name or instance.
     pub without: &'a [String],
+    /// What the component replaces; anything if `None`.
+    pub expected: Option<&'a Expected>,
 }
 
 /// A checked generation, and the settings that it was made with.
@@ -315,7 +318,8 @@ impl Fleet {
         lock(&self.hosts).clone()
     }
 
-    /// Waits until this host serves what was recorded at this revision, at most until `end`.
+    /// Waits until this host serves what was recorded at this revision, at most until `end`. Later it is
+    /// `NotServedYet`.
     pub fn wait_until_applied(&self, revision: i64, end: Instant) -> Result<(), DeployError> {
         self.followed.wake();
         let at_most = end.saturating_duration_since(Instant::now());
@@ -326,7 +330,7 @@ impl Fleet {
             return Ok(());
         }
         let reason = report.problem.clone().unwrap_or_else(|| "it takes too long".to_owned());
-        Err(DeployError::Fleet(format!("this host does not serve what was deployed yet: {reason}")))
+        Err(DeployError::NotServedYet(reason))
     }
 }
 

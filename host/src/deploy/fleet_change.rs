@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::audit::{Action, AuditEntry};
+use super::expected::Expected;
 use super::files::completed;
 use super::fleet::{Fleet, FleetChange, FleetHost, Proposal, ServingRecord};
 use super::{DeployError, DeployReport, Deployer, HOST};
@@ -36,12 +37,16 @@ impl Deployer {
         for digest in [current, digest] {
             self.publish_stored(fleet, &digest)?;
         }
+        let check = |record: &ServingRecord| {
+            check_no_canary(record, component)?;
+            Expected::check(change.expected, component, &Expected::recorded(record, component, current))
+        };
         let id = fleet.new_id()?;
         // The others must know this host before they know of its proposal.
         let hosts = fleet.exchange_reports()?;
         fleet.check_known(change.without, &hosts)?;
         let proposed = fleet.update(|record| {
-            check_no_canary(record, component)?;
+            check(record)?;
             fleet.check_no_other_proposal(record, &hosts)?;
             let (host, component) = (fleet.instance.clone(), component.to_owned());
             record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
@@ -53,7 +58,8 @@ impl Deployer {
                     let reason = "another host deploys now; look at `hexad status`, and try again";
                     return Err(DeployError::Fleet(reason.to_owned()));
                 }
-                check_no_canary(record, component)?;
+                // The hosts have compiled and checked for seconds.
+                check(record)?;
                 record.proposal = None;
                 let present = record.components.get(component).map_or(current, |entry| entry.digest);
                 let line = completed(change.by, change.action, component, digest, Some(present));
@@ -87,21 +93,21 @@ impl Deployer {
         }
     }
 
-    /// Ends the trial on all hosts: by a promotion, or for a reason. With `only`, if the canary has this
-    /// digest.
+    /// Ends the trial on all hosts: by a promotion, or for a reason.
     fn end_fleet_trial(
         &self,
         fleet: &Fleet,
-        component: &str,
+        slot: &Slot,
         by: &str,
-        only: Option<Digest>,
+        expected: Option<&Expected>,
         (action, reason): (Action, Option<&str>),
     ) -> Result<i64, DeployError> {
+        let (component, unswapped) = (slot.id(), slot.current().digest);
         fleet.update(|record| {
+            Expected::check(expected, component, &Expected::recorded(record, component, unswapped))?;
             let no_canary = || DeployError::NoCanary(component.to_owned());
             let entry = record.components.get_mut(component).ok_or_else(no_canary)?;
-            let canary = entry.canary.take().map(|canary| canary.digest);
-            let canary = canary.filter(|digest| only.is_none_or(|only| only == *digest)).ok_or_else(no_canary)?;
+            let canary = entry.canary.take().ok_or_else(no_canary)?.digest;
             let (before, line);
             match action {
                 Action::Promote => {
@@ -122,11 +128,11 @@ impl Deployer {
         fleet: &Fleet,
         component: &str,
         by: &str,
-        only: Option<Digest>,
+        expected: Option<&Expected>,
     ) -> Result<DeployReport, DeployError> {
         let started = Instant::now();
         let slot = self.slot(component)?;
-        let revision = self.end_fleet_trial(fleet, component, by, only, (Action::Promote, None))?;
+        let revision = self.end_fleet_trial(fleet, slot, by, expected, (Action::Promote, None))?;
         finish(fleet, revision)?;
         Ok(self.fleet_report(slot, started))
     }
@@ -139,11 +145,11 @@ impl Deployer {
         digest: Digest,
         reason: &str,
     ) -> Result<(), DeployError> {
-        let why = (Action::Rollback, Some(reason));
-        let ended = self.end_fleet_trial(fleet, component, HOST, Some(digest), why);
-        match ended {
+        let slot = self.slot(component)?;
+        let seen = Expected { current: slot.current().digest, canary: Some(digest) };
+        match self.end_fleet_trial(fleet, slot, HOST, Some(&seen), (Action::Rollback, Some(reason))) {
             // Another host was faster.
-            Err(DeployError::NoCanary(_)) => Ok(()),
+            Err(DeployError::Changed(_)) => Ok(()),
             ended => ended.map(drop),
         }
     }
@@ -153,22 +159,27 @@ impl Deployer {
         fleet: &Fleet,
         component: &str,
         by: &str,
+        expected: Option<&Expected>,
     ) -> Result<DeployReport, DeployError> {
         let started = Instant::now();
         let slot = self.slot(component)?;
         let none = || DeployError::NoPrevious(component.to_owned());
         let (_, record) = fleet.read()?;
+        let seen = Expected::recorded(&record, component, slot.current().digest);
+        Expected::check(expected, component, &seen)?;
         let entry = record.components.get(component).ok_or_else(none)?;
-        if let Some(canary) = &entry.canary {
+        if seen.canary.is_some() {
             let ended = (Action::Rollback, Some("the canary"));
-            let revision = self.end_fleet_trial(fleet, component, by, Some(canary.digest), ended)?;
+            let revision = self.end_fleet_trial(fleet, slot, by, Some(&seen), ended)?;
             finish(fleet, revision)?;
             return Ok(self.report(slot, &slot.current(), started));
         }
         let previous = entry.previous.ok_or_else(none)?;
         let prepared = self.prepare(fleet, slot, &previous)?;
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
-        let change = FleetChange { by, action: Action::Rollback, canary: None, trust: trust.as_deref(), without: &[] };
+        // Otherwise it would undo what another host has deployed meanwhile.
+        let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
+        let change = FleetChange { by, action, canary: None, trust, without: &[], expected };
         self.deploy_to_fleet(fleet, slot, prepared, &change)?;
         Ok(self.fleet_report(slot, started))
     }
@@ -227,12 +238,18 @@ fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<()
 }
 
 /// Waits until this host serves what was recorded, and the others say so too. Those that do not are asked
-/// by the store before they answer a request.
+/// by the store before they answer a request. What was recorded is done, whatever becomes of the wait.
 fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
     let end = Instant::now() + FLIP_TIMEOUT;
     fleet.wait_until_applied(revision, end)?;
     loop {
-        let hosts = fleet.read_hosts()?;
+        let hosts = match fleet.read_hosts() {
+            Ok(hosts) => hosts,
+            Err(error) => {
+                tracing::warn!(%error, "it is not known whether the other hosts serve what was deployed");
+                return Ok(());
+            }
+        };
         let late: Vec<&str> = hosts
             .iter()
             .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)

@@ -25,6 +25,7 @@ mod artifacts;
 mod audit;
 mod background;
 mod deployer;
+mod expected;
 mod files;
 mod fleet;
 mod fleet_change;
@@ -52,6 +53,7 @@ use crate::store::StoreError;
 
 pub use audit::AuditRecord;
 pub use deployer::Deployer;
+pub use expected::Expected;
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use fleet::{Fleet, FleetHost, ServingRecord};
 pub use follower::Follower;
@@ -79,6 +81,8 @@ pub struct SwapRequest {
     pub canary: Option<CanaryPolicy>,
     /// Hosts that share the store, by name, which are not asked whether they can serve it.
     pub without: Vec<String>,
+    /// What the component replaces; anything if `None`.
+    pub expected: Option<Expected>,
 }
 
 /// The result of a deployment.
@@ -102,7 +106,7 @@ impl From<RecordError> for DeployError {
     }
 }
 
-/// Why a deployment was refused. Nothing was changed, except perhaps with `Unconfirmed`.
+/// Why a deployment was refused, or is not complete ([`changed_nothing`](Self::changed_nothing)).
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
     #[error("there is no component `{0}` in the manifest")]
@@ -113,6 +117,10 @@ pub enum DeployError {
     NoCanary(String),
     #[error("component `{0}` has nothing to go back to")]
     NoPrevious(String),
+    #[error("what serves `{0}` has changed meanwhile; look at it again")]
+    Changed(String),
+    #[error("the trial in component `{component}` was ended, and its canary was not promoted: {source}")]
+    TrialEnded { component: String, source: Box<DeployError> },
     #[error("component `{component}`: it is not trusted: {source}")]
     Untrusted { component: String, source: Box<Untrusted> },
     #[error(transparent)]
@@ -123,6 +131,8 @@ pub enum DeployError {
     Store(StoreError),
     #[error("the deployment may have taken place: {0}; look at `hexad status` before you try again")]
     Unconfirmed(StoreError),
+    #[error("it is recorded, and this host does not serve it yet: {0}")]
+    NotServedYet(String),
     #[error(transparent)]
     Record(Box<RecordError>),
     #[error("the host is stopping")]
@@ -130,3 +140,13 @@ pub enum DeployError {
     #[error("cannot use {what}: {source}")]
     Io { what: &'static str, source: io::Error },
 }
+
+impl DeployError {
+    /// Whether what serves is the same as before for certain.
+    pub fn changed_nothing(&self) -> bool {
+        !matches!(self, Self::Unconfirmed(_) | Self::NotServedYet(_) | Self::TrialEnded { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests;

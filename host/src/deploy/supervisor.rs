@@ -100,8 +100,8 @@ impl Watcher {
                 None
             });
             let (id, by) = (component.id.clone(), ACTOR.to_owned());
-            let (wasm, canary, without) = (wasm.into(), None, Vec::new());
-            let request = SwapRequest { component: id, wasm, signature, by, canary, without };
+            let (wasm, canary, without, expected) = (wasm.into(), None, Vec::new(), None);
+            let request = SwapRequest { component: id, wasm, signature, by, canary, without, expected };
             // `swap` logs a refusal; the next build may succeed.
             let _ = deployer.swap(&request);
         }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::audit::{Action, AuditEntry};
+use super::expected::Expected;
 use super::files::completed;
 use super::{DeployError, DeployReport, Deployer, HOST};
 use crate::component::Verdict;
@@ -10,17 +11,16 @@ use crate::digest::Digest;
 
 impl Deployer {
     /// Makes the canary the active component.
-    pub fn promote(&self, component: &str, by: &str) -> Result<DeployReport, DeployError> {
-        let outcome = self.try_promote(component, by, None);
+    pub fn promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
+        let outcome = self.try_promote(component, by, expected);
         self.log_refusal(&outcome, by, Action::Promote, component, None);
         outcome
     }
 
-    /// With `only`, promotes the canary only if it has this digest.
-    fn try_promote(&self, component: &str, by: &str, only: Option<Digest>) -> Result<DeployReport, DeployError> {
+    fn try_promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
         if let Some(fleet) = &self.fleet {
             return match self.is_open() {
-                true => self.promote_in_fleet(fleet, component, by, only),
+                true => self.promote_in_fleet(fleet, component, by, expected),
                 false => Err(DeployError::Stopping),
             };
         }
@@ -30,14 +30,17 @@ impl Deployer {
         if !state.open {
             return Err(DeployError::Stopping);
         }
-        let canary = slot.deployment().canary.clone().ok_or_else(|| DeployError::NoCanary(component.to_owned()))?;
-        if only.is_some_and(|digest| digest != canary.generation.digest) || !canary.conclude() {
-            return Err(DeployError::NoCanary(component.to_owned()));
+        let deployment = slot.deployment();
+        Expected::check(expected, component, &Expected::of(&deployment))?;
+        let no_canary = || DeployError::NoCanary(component.to_owned());
+        let canary = deployment.canary.as_ref().ok_or_else(no_canary)?;
+        if !canary.conclude() {
+            return Err(no_canary());
         }
         if let Err(error) = self.install(&mut state.files, slot, &canary.generation, by, Action::Promote) {
             // Otherwise the trial would never end.
             slot.end_trial(&canary.generation.digest);
-            return Err(error);
+            return Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) });
         }
         let previous = slot.deployment().previous.as_ref().map(|previous| previous.digest);
         Ok(DeployReport { previous, ..self.report(slot, &canary.generation, started) })
@@ -50,15 +53,16 @@ impl Deployer {
         const RECHECK: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
         for slot in self.application().slots() {
-            let Some(canary) = slot.deployment().canary.clone() else { continue };
+            let deployment = slot.deployment();
+            let Some(canary) = &deployment.canary else { continue };
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
-                match self.try_promote(slot.id(), HOST, Some(canary.generation.digest)) {
+                match self.try_promote(slot.id(), HOST, Some(&Expected::of(&deployment))) {
                     Ok(_) => continue,
                     // Another host was faster.
-                    Err(DeployError::NoCanary(_)) if self.fleet.is_some() => continue,
+                    Err(DeployError::NoCanary(_) | DeployError::Changed(_)) if self.fleet.is_some() => continue,
                     Err(error) => {
-                        tracing::warn!(component = slot.id(), %error, "the canary passed and was not promoted");
+                        tracing::warn!(component = slot.id(), %error, "the canary passed, and its promotion failed");
                     }
                 }
                 if self.fleet.is_none() {
@@ -82,7 +86,12 @@ impl Deployer {
         }
         let Ok(slot) = self.slot(component) else { return };
         let mut state = self.state();
-        let current = slot.current().digest;
+        let deployment = slot.deployment();
+        if deployment.canary.as_ref().is_none_or(|canary| canary.generation.digest != digest) {
+            // An operator was faster.
+            return;
+        }
+        let current = deployment.current.digest;
         let line = completed(HOST, Action::Rollback, component, current, Some(digest));
         if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
             tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");

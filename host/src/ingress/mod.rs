@@ -11,4 +11,4 @@ pub use certificates::{CertificateError, Certificates};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use listener::{Accepted, Ingress, IngressOptions, KeepAlive};
-pub use operator_cookie::OPERATOR_COOKIE;
+pub use operator_cookie::{OPERATOR_COOKIE, remove_set_operator_cookies};

@@ -4,15 +4,16 @@ use http::StatusCode;
 use maud::{Markup, html};
 use widgets::{age, bytes, duration, number};
 
-use super::form::FILE;
+use super::form::{CANARY, CURRENT, FILE};
 use super::frame::{Notice, form_token, page};
 use super::overview::{short, state};
-use super::route::Change;
+use super::route::PromoteOrRollBack;
 use super::{charts, route};
 use crate::admin::component_status::{CanaryStatus, ComponentStatus, GenerationStatus};
 use crate::admin::history::Interval;
 use crate::admin::response::AdminResponse;
 use crate::admin::sessions::Session;
+use crate::component::CanaryPolicy;
 
 /// What the pages of a component show.
 pub struct ComponentPage<'a> {
@@ -39,15 +40,15 @@ impl ComponentPage<'_> {
                 aside {
                     section.card aria-label="Serving" { h2 { "Serving" } (self.facts()) }
                     @if let Some(canary) = &component.canary {
-                        section.card #canary aria-label="Canary" { h2 { "Canary" } (canary_facts(canary)) (self.links(&[Change::Promote, Change::RollBack])) }
+                        section.card #canary aria-label="Canary" { h2 { "Canary" } (canary_facts(canary)) (self.links(&[PromoteOrRollBack::Promote, PromoteOrRollBack::RollBack])) }
                     } @else {
                         section.card aria-label="Roll back" {
                             h2 { "Before" }
                             @match &component.previous {
                                 Some(digest) => p { code { (short(&digest.to_string())) } },
-                                None => p.soft { "Since the host started, nothing else has served." },
+                                None => p.soft { "What served before is not loaded." },
                             }
-                            (self.links(&[Change::RollBack]))
+                            (self.links(&[PromoteOrRollBack::RollBack]))
                         }
                     }
                 }
@@ -58,19 +59,25 @@ impl ComponentPage<'_> {
     }
 
     /// The page that says what a change will do.
-    pub fn confirmation(&self, change: Change, session: &Session) -> AdminResponse {
+    pub fn confirmation(&self, change: PromoteOrRollBack, session: &Session) -> AdminResponse {
         let (title, effect) = (title(change), self.effect(change));
+        let has_effect = change != PromoteOrRollBack::Promote || self.component.canary.is_some();
         let content = html! {
             div.card.narrow {
                 h1 { (title) " " (self.component.id) }
                 p { (effect) }
-                p { "No request fails and none waits; those in progress end with what they began with." (self.reach()) }
-                form method="post" action=(route::change(&self.component.id, change)) {
-                    (form_token(session))
-                    p.actions {
-                        button { (title) }
-                        a.button.quiet href=(route::component(&self.component.id)) { "Cancel" }
+                @if has_effect {
+                    p { "No request fails and none waits; those in progress end with what they began with." (self.reach()) }
+                    form method="post" action=(route::confirmation(&self.component.id, change)) {
+                        (form_token(session))
+                        (self.shown())
+                        p.actions {
+                            button { (title) }
+                            a.button.quiet href=(route::component(&self.component.id)) { "Cancel" }
+                        }
                     }
+                } @else {
+                    p.actions { a.button.quiet href=(route::component(&self.component.id)) { "To the component" } }
                 }
             }
         };
@@ -96,11 +103,11 @@ impl ComponentPage<'_> {
         }
     }
 
-    fn links(&self, changes: &[Change]) -> Markup {
+    fn links(&self, changes: &[PromoteOrRollBack]) -> Markup {
         html! {
             p.actions {
                 @for change in changes {
-                    a.button.quiet href=(route::change(&self.component.id, *change)) { (title(*change)) "…" }
+                    a.button.quiet href=(route::confirmation(&self.component.id, *change)) { (title(*change)) "…" }
                 }
             }
         }
@@ -108,6 +115,7 @@ impl ComponentPage<'_> {
 
     fn swap_form(&self, session: &Session) -> Markup {
         let component = self.component;
+        let window = format!("{}s", CanaryPolicy::default().window.as_secs());
         html! {
             section.card #swap aria-label="Swap" {
                 h2 { "Serve another version" }
@@ -122,11 +130,13 @@ impl ComponentPage<'_> {
                     }
                     form method="post" action=(route::component(&component.id)) enctype="multipart/form-data" {
                         (form_token(session))
+                        (self.shown())
                         div.fields {
                             label { "Percent of callers, for a trial" input name="percent" inputmode="decimal" placeholder="100"; }
-                            label { "Time of the trial" input name="window" placeholder="10m"; }
+                            label { "Time of the trial" input name="window" placeholder=(window); }
                             label { "Signature, in base64" input name="signature" autocomplete="off"; }
                         }
+                        p.soft { "A trial that does well is promoted by itself when its time is over." }
                         p { label { "Component (.wasm)" input type="file" name=(FILE) accept=".wasm,application/wasm" required; } }
                         p { label.check { input type="checkbox" name="confirmed" value="yes" required; "Serve this file to the callers of " (component.id) } }
                         button { "Swap" }
@@ -136,20 +146,30 @@ impl ComponentPage<'_> {
         }
     }
 
-    fn effect(&self, change: Change) -> String {
+    /// What the form's page shows, so that nothing else is changed by it.
+    fn shown(&self) -> Markup {
+        html! {
+            input type="hidden" name=(CURRENT) value=(self.component.current.digest);
+            @if let Some(canary) = &self.component.canary {
+                input type="hidden" name=(CANARY) value=(canary.served.digest);
+            }
+        }
+    }
+
+    fn effect(&self, change: PromoteOrRollBack) -> String {
         let current = name(&self.component.current);
         match (change, &self.component.canary, &self.component.previous) {
-            (Change::Promote, Some(canary), _) => {
+            (PromoteOrRollBack::Promote, Some(canary), _) => {
                 format!("The trial ends, and all callers get {} in place of {current}.", name(&canary.served))
             }
-            (Change::Promote, None, _) => "There is no canary to be promoted.".to_owned(),
-            (Change::RollBack, Some(canary), _) => {
+            (PromoteOrRollBack::Promote, None, _) => "There is no canary to be promoted.".to_owned(),
+            (PromoteOrRollBack::RollBack, Some(canary), _) => {
                 format!("The trial of {} ends, and all callers get {current}.", name(&canary.served))
             }
-            (Change::RollBack, None, Some(previous)) => {
+            (PromoteOrRollBack::RollBack, None, Some(previous)) => {
                 format!("All callers get {} again, in place of {current}.", short(&previous.to_string()))
             }
-            (Change::RollBack, None, None) => {
+            (PromoteOrRollBack::RollBack, None, None) => {
                 format!("All callers get what served before {current}, if the data folder has it.")
             }
         }
@@ -181,10 +201,10 @@ fn generation_facts(generation: &GenerationStatus) -> Markup {
     }
 }
 
-fn title(change: Change) -> &'static str {
+fn title(change: PromoteOrRollBack) -> &'static str {
     match change {
-        Change::Promote => "Promote",
-        Change::RollBack => "Roll back",
+        PromoteOrRollBack::Promote => "Promote",
+        PromoteOrRollBack::RollBack => "Roll back",
     }
 }
 

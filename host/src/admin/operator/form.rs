@@ -5,15 +5,23 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use http_body_util::{BodyDataStream, BodyExt, Limited};
 use multer::{Constraints, Multipart, SizeLimit};
 use tokio::time::{Instant, timeout, timeout_at};
 use url::form_urlencoded;
 
-use crate::admin::upload::{self, MAX_COMPONENT_BYTES, PART_TIMEOUT, UPLOAD_TIMEOUT, UploadError};
+use crate::admin::upload::{self, MAX_COMPONENT_BYTES, PART_TIMEOUT, RequestBody, UPLOAD_TIMEOUT, UploadError};
+use crate::deploy::Expected;
+use crate::digest::Digest;
 
 /// The field of the session's token. It is the first one, so that nothing of a file is used before it.
 pub const TOKEN: &str = "form_token";
+
+/// The digests of what the page of the form showed: what serves, and what is on trial.
+pub const CURRENT: &str = "current";
+pub const CANARY: &str = "canary";
 
 /// The field of the file.
 pub const FILE: &str = "file";
@@ -23,8 +31,6 @@ const MAX_FORM: usize = 16 * 1024;
 
 /// How long a form without a file may take.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
-
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The fields of a form; of several with one name, the last.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -49,40 +55,63 @@ impl Form {
     pub fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
+
+    /// What the page of the form showed. The error is a sentence for the operator.
+    pub fn expected(&self) -> Result<Expected, String> {
+        let digest = |name| self.text(name).map(str::parse::<Digest>).transpose();
+        match (digest(CURRENT), digest(CANARY)) {
+            (Ok(Some(current)), Ok(canary)) => Ok(Expected { current, canary }),
+            _ => Err("The form does not say what it changes. Load the page again, and repeat.".to_owned()),
+        }
+    }
 }
 
 /// Reads a form without a file.
-pub async fn read<B>(body: B) -> Result<Form, FormError>
-where
-    B: http_body::Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
+pub async fn read(body: impl RequestBody) -> Result<Form, FormError> {
+    let mut body = std::pin::pin!(body);
+    let form = read_fields(body.as_mut()).await;
+    if form.is_err() {
+        // A client that waited for `100 Continue` has got it, and sends.
+        upload::drain(body).await;
+    }
+    form
+}
+
+async fn read_fields(body: impl RequestBody) -> Result<Form, FormError> {
     let body = timeout(FORM_TIMEOUT, Limited::new(body, MAX_FORM).collect()).await;
     let body = body.map_err(|_| FormError::Invalid(format!("it took longer than {} s", FORM_TIMEOUT.as_secs())))?;
     let body = body.map_err(|error| FormError::Invalid(error.to_string()))?.to_bytes();
     Ok(Form { fields: form_urlencoded::parse(&body).into_owned().collect(), file: Bytes::new() })
 }
 
-/// Reads a form with a file. Nothing of the file is used before `is_own` has accepted the form's token.
-pub async fn read_with_file<B>(content_type: &str, body: B, is_own: impl Fn(&str) -> bool) -> Result<Form, FormError>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
+/// Reads a form with a file. Nothing of the file is used before `is_own` has accepted the form's token. `headers`
+/// are those of the request.
+pub async fn read_with_file(
+    headers: &HeaderMap,
+    body: impl RequestBody,
+    is_own: impl Fn(&str) -> bool,
+) -> Result<Form, FormError> {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let boundary = match multer::parse_boundary(content_type) {
+        Ok(boundary) => boundary,
+        Err(error) => {
+            upload::discard(headers, body).await;
+            return Err(FormError::Invalid(error.to_string()));
+        }
+    };
     let mut body = std::pin::pin!(body);
-    let form = read_parts(content_type, body.as_mut(), is_own).await;
+    let form = read_parts(boundary, body.as_mut(), is_own).await;
     if form.is_err() {
         upload::drain(body).await;
     }
     form
 }
 
-async fn read_parts<B>(content_type: &str, body: Pin<&mut B>, is_own: impl Fn(&str) -> bool) -> Result<Form, FormError>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: Into<BoxError>,
-{
-    let boundary = multer::parse_boundary(content_type).map_err(|error| FormError::Invalid(error.to_string()))?;
+async fn read_parts(
+    boundary: String,
+    body: Pin<&mut impl RequestBody>,
+    is_own: impl Fn(&str) -> bool,
+) -> Result<Form, FormError> {
     let (field_limit, file_limit) = (MAX_FORM as u64, MAX_COMPONENT_BYTES as u64);
     let limits = SizeLimit::new().whole_stream(file_limit + 8 * field_limit).per_field(field_limit);
     let constraints = Constraints::new().size_limit(limits.for_field(FILE, file_limit));
@@ -125,11 +154,18 @@ fn multipart_error(error: multer::Error) -> FormError {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use http_body_util::Full;
 
     use super::*;
 
-    const TYPE: &str = "multipart/form-data; boundary=x";
+    fn headers(content_type: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
+    }
+
+    fn multipart() -> HeaderMap {
+        headers("multipart/form-data; boundary=x")
+    }
 
     fn part(name: &str, content: &str) -> String {
         format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{content}\r\n")
@@ -141,7 +177,7 @@ mod tests {
 
     fn with_file(parts: &[String]) -> Result<Form, FormError> {
         let body = parts.concat() + "--x--\r\n";
-        block(read_with_file(TYPE, Full::new(Bytes::from(body)), |token| token == "own"))
+        block(read_with_file(&multipart(), Full::new(Bytes::from(body)), |token| token == "own"))
     }
 
     #[test]
@@ -169,8 +205,22 @@ mod tests {
     fn what_is_no_form_or_too_large_is_refused() {
         let large = with_file(&[part(TOKEN, "own"), part("percent", &"1".repeat(MAX_FORM + 1))]);
         assert!(matches!(large, Err(FormError::Invalid(_))), "{large:?}");
-        let broken = block(read_with_file(TYPE, Full::new(Bytes::from("--x\r\n")), |_| true));
+        let broken = block(read_with_file(&multipart(), Full::new(Bytes::from("--x\r\n")), |_| true));
         assert!(matches!(broken, Err(FormError::Invalid(_))), "{broken:?}");
-        assert!(block(read_with_file("text/plain", Full::new(Bytes::new()), |_| true)).is_err());
+        assert!(block(read_with_file(&headers("text/plain"), Full::new(Bytes::new()), |_| true)).is_err());
+    }
+
+    #[test]
+    fn a_form_says_what_its_page_showed() {
+        let digest = |byte: &str| byte.repeat(32);
+        let expected = |text: String| block(read(Full::new(Bytes::from(text)))).unwrap().expected();
+        let (current, canary) = (digest("0a"), digest("0b"));
+        let seen = Expected { current: current.parse().unwrap(), canary: None };
+        assert_eq!(expected(format!("current={current}&canary=")), Ok(seen.clone()));
+        let on_trial = Expected { canary: canary.parse().ok(), ..seen };
+        assert_eq!(expected(format!("current={current}&canary={canary}")), Ok(on_trial));
+        for wrong in [format!("canary={canary}"), "current=0a".into(), format!("current={current}&canary=0b")] {
+            assert!(expected(wrong.clone()).is_err(), "{wrong}");
+        }
     }
 }

@@ -99,6 +99,26 @@ pub fn sign_in_page(status: StatusCode, notice: Option<&Notice>) -> AdminRespons
     page(status, "Sign in", None, notice, &content)
 }
 
+/// The first page of a session, which leads to the others.
+pub fn signed_in_page() -> AdminResponse {
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="refresh" content={ "0;url=" (route::OVERVIEW) };
+                title { "Signed in · hexad operator" }
+                link rel="stylesheet" href=(route::STYLE);
+                link rel="icon" type="image/svg+xml" href=(route::ICON);
+            }
+            body { main { p { "You are signed in. " a href=(route::OVERVIEW) { "To the components" } } } }
+        }
+    };
+    body(StatusCode::OK, "text/html; charset=utf-8", document.into_string())
+}
+
 /// The page that says why there is no other.
 pub fn failure_page(status: StatusCode, text: &str, session: &Session) -> AdminResponse {
     let content = html! {

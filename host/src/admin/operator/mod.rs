@@ -18,21 +18,23 @@ mod form;
 mod frame;
 mod overview;
 mod route;
+mod sign_in;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use http::header::{ALLOW, HOST, LOCATION, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use self::component::ComponentPage;
-use self::form::{BoxError, Form, FormError, TOKEN};
+use self::form::{Form, FormError, TOKEN};
 use self::frame::Notice;
+pub use self::frame::protect;
 use self::overview::Overview;
 pub use self::route::OperatorRoute;
-use self::route::{Change, OVERVIEW, SIGN_IN};
+use self::route::{PromoteOrRollBack, SIGN_IN};
 use super::component_status::ComponentStatus;
 use super::connections::Connection;
 use super::context::AdminContext;
@@ -41,7 +43,7 @@ use super::host_status::HostStatus;
 use super::response::{AdminResponse, body};
 use super::route::{RouteError, canary_policy};
 use super::sessions::Session;
-use super::upload;
+use super::upload::{self, RequestBody};
 use crate::deploy::{DeployReport, Signature, SwapRequest};
 use crate::ingress::OPERATOR_COOKIE;
 
@@ -51,62 +53,41 @@ const AUDIT_LINES: usize = 30;
 /// The pages of one listener.
 pub struct OperatorPages {
     context: Arc<AdminContext>,
-    /// The cookie's name. It ends in the port, because all ports of a host share their cookies.
-    cookie: String,
-}
-
-/// A reader and their cookie.
-struct Reader {
-    session: Session,
-    cookie: String,
+    /// It ends in the port, because all ports of a host share their cookies.
+    cookie_name: String,
 }
 
 impl OperatorPages {
     pub fn new(context: Arc<AdminContext>, port: u16) -> Self {
-        Self { context, cookie: format!("{OPERATOR_COOKIE}{port}") }
+        Self { context, cookie_name: format!("{OPERATOR_COOKIE}{port}") }
     }
 
-    /// Handles a request whose path is one of the pages. Nothing of a body is used before there is a session.
-    pub async fn handle<B>(
+    /// Handles a request whose path is one of the pages. Nothing of a body is used before there is a session. The
+    /// response needs to be [protected](protect).
+    pub async fn handle(
         &self,
         connection: &Connection,
         route: Result<OperatorRoute, RouteError>,
         parts: &Parts,
-        request_body: B,
-    ) -> AdminResponse
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
-        frame::protect(self.answer(connection, route, parts, request_body).await)
-    }
-
-    async fn answer<B>(
-        &self,
-        connection: &Connection,
-        route: Result<OperatorRoute, RouteError>,
-        parts: &Parts,
-        request_body: B,
-    ) -> AdminResponse
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
-        let headers = &parts.headers;
-        if parts.method == Method::POST && !is_same_origin(headers) {
-            upload::drain(request_body).await;
+        request_body: impl RequestBody,
+    ) -> AdminResponse {
+        let (headers, is_form) = (&parts.headers, parts.method == Method::POST);
+        if is_form && !is_same_origin(headers) {
+            upload::discard(headers, request_body).await;
             return frame::sign_in_page(StatusCode::FORBIDDEN, Some(&error("This form was sent by another site.")));
         }
         let route = match route {
             Ok(route) if route.is_public() => return self.public(route, headers, request_body).await,
             route => route,
         };
-        let Some(reader) = self.reader(headers) else {
-            upload::drain(request_body).await;
-            return frame::sign_in_page(StatusCode::UNAUTHORIZED, None);
+        let Some(signed_in) = self.signed_in(headers) else {
+            upload::discard(headers, request_body).await;
+            let notice = is_form.then(|| error("The session has ended. Nothing was changed."));
+            return frame::sign_in_page(StatusCode::UNAUTHORIZED, notice.as_ref());
         };
-        let session = &reader.session;
+        let session = &signed_in.session;
         if connection.authenticate().is_err() {
+            upload::discard(headers, request_body).await;
             let text = "Too many operators are connected. Close a connection.";
             return frame::failure_page(StatusCode::SERVICE_UNAVAILABLE, text, session);
         }
@@ -117,81 +98,40 @@ impl OperatorPages {
                 self.with_component(&id, session, |page| page.confirmation(change, session))
             }
             Ok(OperatorRoute::Swap(id)) => self.swap(id, session, headers, request_body).await,
-            Ok(OperatorRoute::Change(change, id)) => match own_form(session, request_body).await {
-                Ok(_) => self.change(change, id, session).await,
-                Err(failure) => frame::failure_page(form_status(&failure), &failure.to_string(), session),
+            Ok(OperatorRoute::Perform(change, id)) => match own_form(session, request_body).await {
+                Ok(form) => self.perform(change, id, &form, session).await,
+                Err(failure) => form_failure(&failure, session),
             },
             Ok(OperatorRoute::SignOut) => match own_form(session, request_body).await {
                 Ok(_) => {
-                    self.context.sessions.end(&reader.cookie, Instant::now());
-                    redirect(SIGN_IN, Some(&self.set_cookie("", headers, "; Max-Age=0")))
+                    self.context.sessions.end(&signed_in.cookie_value, Instant::now());
+                    self.signed_out(headers, redirect(SIGN_IN))
                 }
-                Err(failure) => frame::failure_page(form_status(&failure), &failure.to_string(), session),
+                Err(failure) => form_failure(&failure, session),
             },
-            Ok(_) | Err(RouteError::NotFound) => {
-                frame::failure_page(StatusCode::NOT_FOUND, "There is no such page.", session)
-            }
-            Err(RouteError::Parameter(reason)) => frame::failure_page(StatusCode::BAD_REQUEST, &reason, session),
-            Err(RouteError::MethodNotAllowed(allowed)) => {
+            Ok(_) => self.no_page(&RouteError::NotFound, session, headers, request_body).await,
+            Err(cause) => self.no_page(&cause, session, headers, request_body).await,
+        }
+    }
+
+    async fn no_page(
+        &self,
+        cause: &RouteError,
+        session: &Session,
+        headers: &HeaderMap,
+        request_body: impl RequestBody,
+    ) -> AdminResponse {
+        upload::discard(headers, request_body).await;
+        match cause {
+            RouteError::NotFound => frame::failure_page(StatusCode::NOT_FOUND, "There is no such page.", session),
+            RouteError::Parameter(reason) => frame::failure_page(StatusCode::BAD_REQUEST, reason, session),
+            RouteError::MethodNotAllowed(allowed) => {
                 let text = format!("The page takes {allowed}.");
                 let mut response = frame::failure_page(StatusCode::METHOD_NOT_ALLOWED, &text, session);
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
                 response
             }
         }
-    }
-
-    async fn public<B>(&self, route: OperatorRoute, headers: &HeaderMap, request_body: B) -> AdminResponse
-    where
-        B: http_body::Body<Data = Bytes>,
-        B::Error: Into<BoxError>,
-    {
-        let now = Instant::now();
-        match route {
-            OperatorRoute::Style => body(StatusCode::OK, "text/css; charset=utf-8", widgets::STYLE),
-            OperatorRoute::Icon => body(StatusCode::OK, "image/svg+xml", widgets::ICON),
-            OperatorRoute::SignInForm(Some(code)) => match self.context.sessions.redeem(&code, now) {
-                Some(actor) => self.begin_session(actor, headers),
-                None => {
-                    let text = "This address was used already, or is older than five minutes. Ask for another one.";
-                    frame::sign_in_page(StatusCode::UNAUTHORIZED, Some(&error(text)))
-                }
-            },
-            OperatorRoute::SignIn => match form::read(request_body).await {
-                Ok(form) if form.text("token").is_some_and(|token| self.context.verifier.accepts_token(token)) => {
-                    self.begin_session("browser".to_owned(), headers)
-                }
-                Ok(_) => frame::sign_in_page(StatusCode::UNAUTHORIZED, Some(&error("This is not the token."))),
-                Err(failure) => frame::sign_in_page(form_status(&failure), Some(&error(&failure.to_string()))),
-            },
-            _ => frame::sign_in_page(StatusCode::OK, None),
-        }
-    }
-
-    fn begin_session(&self, actor: String, headers: &HeaderMap) -> AdminResponse {
-        match self.context.sessions.begin(actor, Instant::now()) {
-            Ok(cookie) => redirect(OVERVIEW, Some(&self.set_cookie(&cookie, headers, ""))),
-            Err(failure) => {
-                let text = format!("There is no source of randomness: {failure}");
-                frame::sign_in_page(StatusCode::INTERNAL_SERVER_ERROR, Some(&error(&text)))
-            }
-        }
-    }
-
-    /// The listener speaks no TLS itself; a proxy before it that does says so.
-    fn set_cookie(&self, value: &str, headers: &HeaderMap, end: &str) -> String {
-        let is_secure = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
-        let secure = if is_secure { "; Secure" } else { "" };
-        format!("{}={value}; Path={OVERVIEW}; HttpOnly; SameSite=Strict{secure}{end}", self.cookie)
-    }
-
-    fn reader(&self, headers: &HeaderMap) -> Option<Reader> {
-        let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find_map(|(name, value)| {
-            let session = (name == self.cookie).then(|| self.context.sessions.find(value, Instant::now()))??;
-            Some(Reader { session, cookie: value.to_owned() })
-        })
     }
 
     async fn overview(&self, session: &Session) -> AdminResponse {
@@ -229,16 +169,16 @@ impl OperatorPages {
         show(&ComponentPage { component: &ComponentStatus::from(slot), index, intervals: &intervals, hosts })
     }
 
-    async fn swap<B>(&self, component: String, session: &Session, headers: &HeaderMap, request_body: B) -> AdminResponse
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
-        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let form = form::read_with_file(content_type, request_body, |token| session.owns_form(token)).await;
-        let form = match form {
+    async fn swap(
+        &self,
+        component: String,
+        session: &Session,
+        headers: &HeaderMap,
+        request_body: impl RequestBody,
+    ) -> AdminResponse {
+        let form = match form::read_with_file(headers, request_body, |token| session.owns_form(token)).await {
             Ok(form) => form,
-            Err(failure) => return frame::failure_page(form_status(&failure), &failure.to_string(), session),
+            Err(failure) => return form_failure(&failure, session),
         };
         let request = match swap_request(&component, form, session) {
             Ok(request) => request,
@@ -246,15 +186,25 @@ impl OperatorPages {
                 return self.component(&component, StatusCode::BAD_REQUEST, session, Some(&error(&reason)));
             }
         };
-        let outcome = deployment::run(&self.context.deployer, move |deployer| deployer.swap(&request)).await;
+        let outcome = deployment::run(&self.context, move |deployer| deployer.swap(&request)).await;
         self.outcome(&component, session, outcome)
     }
 
-    async fn change(&self, change: Change, component: String, session: &Session) -> AdminResponse {
+    async fn perform(
+        &self,
+        change: PromoteOrRollBack,
+        component: String,
+        form: &Form,
+        session: &Session,
+    ) -> AdminResponse {
+        let expected = match form.expected() {
+            Ok(expected) => expected,
+            Err(reason) => return frame::failure_page(StatusCode::BAD_REQUEST, &reason, session),
+        };
         let (id, by) = (component.clone(), session.actor.clone());
-        let outcome = deployment::run(&self.context.deployer, move |deployer| match change {
-            Change::Promote => deployer.promote(&id, &by),
-            Change::RollBack => deployer.roll_back(&id, &by),
+        let outcome = deployment::run(&self.context, move |deployer| match change {
+            PromoteOrRollBack::Promote => deployer.promote(&id, &by, Some(&expected)),
+            PromoteOrRollBack::RollBack => deployer.roll_back(&id, &by, Some(&expected)),
         });
         let outcome = outcome.await;
         self.outcome(&component, session, outcome)
@@ -273,7 +223,8 @@ impl OperatorPages {
                 self.component(component, StatusCode::OK, session, Some(&notice))
             }
             Err(failure) => {
-                let notice = error(&format!("Nothing was changed: {failure}"));
+                let effect = if failure.changed_nothing() { "Nothing was changed: " } else { "" };
+                let notice = error(&format!("{effect}{failure}"));
                 self.component(component, failure.status(), session, Some(&notice))
             }
         }
@@ -298,8 +249,9 @@ fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRe
     }
     let signature = form.text("signature").map(str::parse::<Signature>).transpose();
     let signature = signature.map_err(|_| "The signature is not the base64 of an Ed25519 signature.".to_owned())?;
+    let expected = Some(form.expected()?);
     let (component, by, without) = (component.to_owned(), session.actor.clone(), Vec::new());
-    Ok(SwapRequest { component, wasm: form.file, signature, by, canary, without })
+    Ok(SwapRequest { component, wasm: form.file, signature, by, canary, without, expected })
 }
 
 fn describe(report: &DeployReport) -> String {
@@ -310,16 +262,16 @@ fn describe(report: &DeployReport) -> String {
 }
 
 /// The fields of a form of this session.
-async fn own_form<B>(session: &Session, request_body: B) -> Result<Form, FormError>
-where
-    B: http_body::Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
-{
+async fn own_form(session: &Session, request_body: impl RequestBody) -> Result<Form, FormError> {
     let form = form::read(request_body).await?;
     match form.text(TOKEN).is_some_and(|token| session.owns_form(token)) {
         true => Ok(form),
         false => Err(FormError::Foreign),
     }
+}
+
+fn form_failure(failure: &FormError, session: &Session) -> AdminResponse {
+    frame::failure_page(form_status(failure), &failure.to_string(), session)
 }
 
 fn form_status(failure: &FormError) -> StatusCode {
@@ -347,11 +299,8 @@ fn error(text: &str) -> Notice {
     Notice { text: text.to_owned(), is_error: true }
 }
 
-fn redirect(target: &'static str, set_cookie: Option<&str>) -> AdminResponse {
+fn redirect(target: &'static str) -> AdminResponse {
     let mut response = body(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Bytes::new());
     response.headers_mut().insert(LOCATION, HeaderValue::from_static(target));
-    if let Some(value) = set_cookie.and_then(|cookie| HeaderValue::from_str(cookie).ok()) {
-        response.headers_mut().insert(SET_COOKIE, value);
-    }
     response
 }

@@ -19,8 +19,8 @@ pub enum OperatorRoute {
     /// Swap in the file of a form.
     Swap(String),
     /// Show what a change will do.
-    Confirm(Change, String),
-    Change(Change, String),
+    Confirm(PromoteOrRollBack, String),
+    Perform(PromoteOrRollBack, String),
     /// With a one-time code, it begins a session.
     SignInForm(Option<String>),
     SignIn,
@@ -31,12 +31,12 @@ pub enum OperatorRoute {
 
 /// A change without a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum PromoteOrRollBack {
     Promote,
     RollBack,
 }
 
-impl Change {
+impl PromoteOrRollBack {
     pub fn name(self) -> &'static str {
         match self {
             Self::Promote => "promote",
@@ -51,7 +51,7 @@ pub fn component(id: &str) -> String {
 }
 
 /// The page that asks for a confirmation of a change, and makes it.
-pub fn change(id: &str, change: Change) -> String {
+pub fn confirmation(id: &str, change: PromoteOrRollBack) -> String {
     format!("{}/{}", component(id), change.name())
 }
 
@@ -66,8 +66,8 @@ impl OperatorRoute {
         let (shown, submitted) = match *segments {
             [] | [""] => (Some(Self::Overview), None),
             ["components", id] => (Some(Self::Component(id.to_owned())), Some(Self::Swap(id.to_owned()))),
-            ["components", id, "promote"] => Self::with_confirmation(Change::Promote, id),
-            ["components", id, "rollback"] => Self::with_confirmation(Change::RollBack, id),
+            ["components", id, "promote"] => Self::with_confirmation(PromoteOrRollBack::Promote, id),
+            ["components", id, "rollback"] => Self::with_confirmation(PromoteOrRollBack::RollBack, id),
             ["sign-in"] => (Some(Self::SignInForm(code(query.unwrap_or_default()))), Some(Self::SignIn)),
             ["sign-out"] => (None, Some(Self::SignOut)),
             ["style.css"] => (Some(Self::Style), None),
@@ -87,8 +87,8 @@ impl OperatorRoute {
         Some(route.ok_or(RouteError::MethodNotAllowed(allowed)))
     }
 
-    fn with_confirmation(change: Change, id: &str) -> (Option<Self>, Option<Self>) {
-        (Some(Self::Confirm(change, id.to_owned())), Some(Self::Change(change, id.to_owned())))
+    fn with_confirmation(change: PromoteOrRollBack, id: &str) -> (Option<Self>, Option<Self>) {
+        (Some(Self::Confirm(change, id.to_owned())), Some(Self::Perform(change, id.to_owned())))
     }
 
     /// Whether it needs no session.
@@ -118,9 +118,9 @@ mod tests {
         let id = || "a".to_owned();
         assert_eq!(of("GET", &component("a")), Some(Ok(OperatorRoute::Component(id()))));
         assert_eq!(of("POST", &component("a")), Some(Ok(OperatorRoute::Swap(id()))));
-        for each in [Change::Promote, Change::RollBack] {
-            assert_eq!(of("GET", &change("a", each)), Some(Ok(OperatorRoute::Confirm(each, id()))));
-            assert_eq!(of("POST", &change("a", each)), Some(Ok(OperatorRoute::Change(each, id()))));
+        for each in [PromoteOrRollBack::Promote, PromoteOrRollBack::RollBack] {
+            assert_eq!(of("GET", &confirmation("a", each)), Some(Ok(OperatorRoute::Confirm(each, id()))));
+            assert_eq!(of("POST", &confirmation("a", each)), Some(Ok(OperatorRoute::Perform(each, id()))));
         }
         assert_eq!(of("GET", "/operator/sign-in?code=x%2F"), Some(Ok(OperatorRoute::SignInForm(Some("x/".into())))));
         assert_eq!(of("GET", SIGN_OUT), Some(Err(RouteError::MethodNotAllowed("POST"))));

@@ -1,0 +1,200 @@
+//! Deployments in a host with one small component. `make test POSTGRES=no` leaves out those of several hosts.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::audit::{Action, Audit};
+use super::fleet::FleetChange;
+use super::*;
+use crate::component::{CanaryPolicy, Slot};
+use crate::store::postgres::{self, Passwords, StoreUrl, tests as server};
+use crate::{Host, Manifest, Options, Runtime};
+
+static RUNTIME: LazyLock<std::sync::Arc<Runtime>> = LazyLock::new(|| Runtime::new(None).unwrap());
+
+const AUDIT: &str = "data/audit.ndjson";
+
+/// A component that traps at every request, with a custom section so that only its digest differs.
+fn version(mark: u8) -> Vec<u8> {
+    let mut wasm = wat::parse_str(
+        r#"(component
+            (import "wasi:http/types@0.2.0" (instance $types
+                (export "incoming-request" (type (sub resource)))
+                (export "response-outparam" (type (sub resource)))))
+            (alias export $types "incoming-request" (type $request))
+            (alias export $types "response-outparam" (type $out))
+            (core module $m (func (export "handle") (param i32 i32) unreachable))
+            (core instance $i (instantiate $m))
+            (type $handle (func (param "request" (own $request)) (param "response-out" (own $out))))
+            (func $f (type $handle) (canon lift (core func $i "handle")))
+            (instance $handler (export "handle" (func $f)))
+            (export "wasi:http/incoming-handler@0.2.0" (instance $handler)))"#,
+    )
+    .unwrap();
+    // A custom section: its id, its length, the length of its name, its name, its content.
+    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
+    wasm
+}
+
+fn digest(mark: u8) -> Digest {
+    Digest::of(&version(mark))
+}
+
+/// A host that serves version 0, unless another was swapped in.
+fn start(folder: &Path, postgres: Option<postgres::Options>) -> Host {
+    let (source, path) = (folder.join("a.wasm"), folder.join("spin.toml"));
+    std::fs::write(&source, version(0)).unwrap();
+    let manifest = format!(
+        "spin_manifest_version = 2\napplication = {{ name = \"test\" }}\n[[trigger.http]]\nroute = \"/...\"\n\
+         component = \"a\"\n[component.a]\nsource = {source:?}\n"
+    );
+    std::fs::write(&path, manifest).unwrap();
+    let threads = std::num::NonZeroUsize::MIN;
+    let options = Options { threads, postgres, ..Options::new(folder.join("data")) };
+    Host::start(&RUNTIME, Manifest::load(&path, &|_| None, None).unwrap(), &options).unwrap()
+}
+
+fn start_alone() -> (Host, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (start(folder.path(), None), folder)
+}
+
+fn swap(host: &Host, mark: u8, canary: Option<CanaryPolicy>) -> Result<DeployReport, DeployError> {
+    let (component, wasm, by) = ("a".to_owned(), version(mark).into(), "mia".to_owned());
+    host.deployer().swap(&SwapRequest {
+        component,
+        wasm,
+        signature: None,
+        by,
+        canary,
+        without: Vec::new(),
+        expected: None,
+    })
+}
+
+/// A canary whose trial does not end by itself.
+fn begin_trial(host: &Host, mark: u8) {
+    let window = Duration::from_secs(3600);
+    swap(host, mark, Some(CanaryPolicy { window, ..CanaryPolicy::default() })).unwrap();
+}
+
+fn slot(host: &Host) -> &Slot {
+    &host.slots()[0]
+}
+
+/// The lines of the audit log: action and outcome.
+fn audit(folder: &TempDir) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.path().join(AUDIT)).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<audit::AuditRecord>(line).unwrap());
+    lines.map(|line| format!("{} {}", line.action, line.outcome)).collect()
+}
+
+#[test]
+fn a_rollback_whose_line_cannot_be_written_leaves_a_canary_that_is_judged() {
+    let (host, folder) = start_alone();
+    begin_trial(&host, 1);
+    host.deployer().state().files.audit = Audit::open_read_only(&folder.path().join(AUDIT)).unwrap();
+    let refused = host.deployer().roll_back("a", "mia", None).unwrap_err();
+    assert!(matches!(&refused, DeployError::Io { .. }) && refused.changed_nothing(), "{refused}");
+    let canary = slot(&host).deployment().canary.clone().expect("it is still on trial");
+    assert!(canary.conclude(), "nobody has acted on its verdict");
+}
+
+#[test]
+fn a_promotion_that_fails_says_that_the_trial_was_ended() {
+    let (host, folder) = start_alone();
+    begin_trial(&host, 1);
+    host.deployer().state().files.audit = Audit::open_read_only(&folder.path().join(AUDIT)).unwrap();
+    let failed = host.deployer().promote("a", "mia", None).unwrap_err();
+    assert!(matches!(&failed, DeployError::TrialEnded { .. }) && !failed.changed_nothing(), "{failed}");
+    let deployment = slot(&host).deployment();
+    assert!(deployment.canary.is_none() && deployment.current.digest == digest(0));
+}
+
+#[test]
+fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = start(folder.path(), None);
+    swap(&host, 1, None).unwrap();
+    swap(&host, 2, None).unwrap();
+    drop(host);
+    // The version before is loaded by a rollback, which reads it from this pipe.
+    let host = start(folder.path(), None);
+    let path = folder.path().join(format!("data/components/{}.wasm", digest(1)));
+    std::fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let other = host.deployer().load(slot(&host), &version(3), "another").unwrap();
+    std::thread::scope(|scope| {
+        let rolling_back = scope.spawn(|| host.deployer().roll_back("a", "mia", None));
+        let mut pipe = std::fs::File::options().write(true).open(&path).unwrap();
+        let compiling = host.deployer().lock_compiling();
+        pipe.write_all(&version(1)).unwrap();
+        drop(pipe);
+        // It has the state until it waits for the compiler.
+        let state = host.deployer().state();
+        slot(&host).replace(other);
+        drop((state, compiling));
+        let refused = rolling_back.join().unwrap().unwrap_err();
+        assert!(matches!(&refused, DeployError::Changed(id) if id == "a"), "{refused}");
+    });
+    assert_eq!(slot(&host).current().digest, digest(3));
+}
+
+#[test]
+fn what_is_recorded_and_not_served_yet_is_not_logged_as_refused() {
+    let (host, folder) = start_alone();
+    swap(&host, 1, None).unwrap();
+    let late = Err(DeployError::NotServedYet("it takes too long".to_owned()));
+    host.deployer().log_refusal(&late, "mia", Action::Swap, "a", Some(digest(1)));
+    assert_eq!(audit(&folder), ["swap done"]);
+}
+
+#[test]
+fn a_change_of_all_hosts_is_of_what_was_seen() {
+    let Some(server) = server::start(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = StoreUrl::parse(&server.new_database("fleet"), &Passwords::default()).unwrap();
+    let host = start(folder.path(), Some(postgres::Options::new(url, 4, Duration::ZERO)));
+    let deployer = host.deployer();
+    let fleet = deployer.fleet.as_ref().unwrap();
+    swap(&host, 1, None).unwrap();
+    let seen = Expected { current: digest(1), canary: None };
+
+    // Another host completes a swap after this one has read the record, and before its own proposal.
+    let prepared = deployer.prepare(fleet, slot(&host), &digest(0)).unwrap();
+    fleet.publish(&digest(2), version(2), None).unwrap();
+    let revision = fleet.update(|record| {
+        let entry = record.components.get_mut("a").unwrap();
+        (entry.previous, entry.digest) = (Some(entry.digest), digest(2));
+        Ok(Vec::new())
+    });
+    let (action, expected) = (Action::Rollback, Some(&seen));
+    let change = FleetChange { by: "mia", action, canary: None, trust: None, without: &[], expected };
+    let refused = deployer.deploy_to_fleet(fleet, slot(&host), prepared, &change).unwrap_err();
+    assert!(matches!(refused, DeployError::Changed(_)), "{refused}");
+    let (_, record) = fleet.read().unwrap();
+    assert!(record.components["a"].digest == digest(2) && record.proposal.is_none());
+
+    // The same from a page that is as old.
+    let end = std::time::Instant::now() + Duration::from_secs(600);
+    fleet.wait_until_applied(revision.unwrap(), end).unwrap();
+    let refused = deployer.roll_back("a", "mia", Some(&seen)).unwrap_err();
+    assert!(matches!(refused, DeployError::Changed(_)), "{refused}");
+    begin_trial(&host, 3);
+    let other_canary = Expected { current: digest(2), canary: Some(digest(1)) };
+    for seen in [Expected { current: digest(2), canary: None }, other_canary] {
+        for refused in [deployer.promote("a", "mia", Some(&seen)), deployer.roll_back("a", "mia", Some(&seen))] {
+            assert!(matches!(refused, Err(DeployError::Changed(_))), "{refused:?}");
+        }
+    }
+    let seen = Expected { current: digest(2), canary: Some(digest(3)) };
+    deployer.promote("a", "mia", Some(&seen)).unwrap();
+    assert_eq!(slot(&host).current().digest, digest(3));
+    let seen = Expected { current: digest(3), canary: None };
+    assert_eq!(deployer.roll_back("a", "mia", Some(&seen)).unwrap().digest, digest(2));
+}
