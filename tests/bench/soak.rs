@@ -62,9 +62,12 @@ impl Counts {
         let mut next = Instant::now();
         for number in 0.. {
             next += period;
-            while Instant::now() < next {
+            loop {
                 if self.is_over.load(Ordering::Relaxed) {
                     return;
+                }
+                if Instant::now() >= next {
+                    break;
                 }
                 std::thread::sleep(Duration::from_millis(50));
             }
