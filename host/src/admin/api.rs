@@ -12,7 +12,7 @@ use serde_json::json;
 use super::component_status::ComponentStatus;
 use super::connections::Connection;
 use super::context::AdminContext;
-use super::deployment::{self, DeploymentFailure};
+use super::deployment::DeploymentFailure;
 use super::exposition;
 use super::host_status::HostStatus;
 use super::operator::{self, OperatorPages, OperatorRoute};
@@ -131,7 +131,7 @@ impl AdminApi {
         &self,
         deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
     ) -> AdminResponse {
-        match deployment::run(&self.context, deployment).await {
+        match self.context.deploy(deployment).await {
             Ok(report) => json_body(StatusCode::OK, &report),
             Err(failure) => failure_response(&failure),
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::access::TokenVerifier;
-use super::deployment::DeploymentThreads;
+use super::deployment::{self, DeploymentFailure, DeploymentThreads};
 use super::history::{History, Sample};
 use super::host_state::HostState;
 use super::sessions::Sessions;
-use crate::deploy::Deployer;
+use crate::deploy::{DeployError, DeployReport, Deployer};
 use crate::store::StoreHealth;
 
 /// Reads the present state of the host.
@@ -25,6 +25,14 @@ pub struct AdminContext {
 }
 
 impl AdminContext {
+    /// Runs a deployment that an operator asks for.
+    pub async fn deploy(
+        &self,
+        deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
+    ) -> Result<DeployReport, DeploymentFailure> {
+        deployment::run(&self.deployment_threads, self.deployer.clone(), deployment).await
+    }
+
     /// The present counts.
     pub fn sample(&self) -> Sample {
         let guests = (self.host_state)().memory.budget.used();

@@ -6,7 +6,6 @@ use http::StatusCode;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
-use super::context::AdminContext;
 use crate::deploy::{DeployError, DeployReport, Deployer};
 use crate::store::ErrorKind;
 
@@ -82,11 +81,11 @@ fn status(error: &DeployError) -> StatusCode {
 
 /// Runs a deployment on another thread, because it blocks.
 pub async fn run(
-    context: &AdminContext,
+    threads: &DeploymentThreads,
+    deployer: Arc<Deployer>,
     deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
 ) -> Result<DeployReport, DeploymentFailure> {
-    let deployer = context.deployer.clone();
-    match context.deployment_threads.run(move || deployment(&deployer)).await {
+    match threads.run(move || deployment(&deployer)).await {
         Ok(outcome) => Ok(outcome?),
         Err(panic) => {
             tracing::error!(%panic, "a deployment panicked");

@@ -1,7 +1,6 @@
 //! What was seen of a component before a change, so that a change is not made of something else.
 
 use super::DeployError;
-use super::fleet::ServingRecord;
 use crate::component::Deployment;
 use crate::digest::Digest;
 
@@ -18,14 +17,6 @@ impl Expected {
     pub(super) fn of(deployment: &Deployment) -> Self {
         let canary = deployment.canary.as_ref().map(|canary| canary.generation.digest);
         Self { current: deployment.current.digest, canary }
-    }
-
-    /// What all hosts serve; `unswapped` if none has ever swapped the component.
-    pub(super) fn recorded(record: &ServingRecord, component: &str, unswapped: Digest) -> Self {
-        match record.components.get(component) {
-            Some(entry) => Self { current: entry.digest, canary: entry.canary.as_ref().map(|canary| canary.digest) },
-            None => Self { current: unswapped, canary: None },
-        }
     }
 
     /// Refuses a change if something is expected and something else is `present`.

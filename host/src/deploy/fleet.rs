@@ -150,6 +150,13 @@ pub struct Fleet {
 }
 
 impl ServingRecord {
+    /// What all hosts serve of a component; `unswapped` if none has ever swapped it.
+    pub fn served(&self, component: &str, unswapped: Digest) -> Expected {
+        let entry = self.components.get(component);
+        let canary = entry.and_then(|entry| entry.canary.as_ref()).map(|canary| canary.digest);
+        Expected { current: entry.map_or(unswapped, |entry| entry.digest), canary }
+    }
+
     /// Every component that a host may need.
     pub fn digests(&self) -> Vec<Digest> {
         let entries = self.components.values();

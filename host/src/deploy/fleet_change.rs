@@ -39,7 +39,7 @@ impl Deployer {
         }
         let check = |record: &ServingRecord| {
             check_no_canary(record, component)?;
-            Expected::check(change.expected, component, &Expected::recorded(record, component, current))
+            Expected::check(change.expected, component, &record.served(component, current))
         };
         let id = fleet.new_id()?;
         // The others must know this host before they know of its proposal.
@@ -104,7 +104,7 @@ impl Deployer {
     ) -> Result<i64, DeployError> {
         let (component, unswapped) = (slot.id(), slot.current().digest);
         fleet.update(|record| {
-            Expected::check(expected, component, &Expected::recorded(record, component, unswapped))?;
+            Expected::check(expected, component, &record.served(component, unswapped))?;
             let no_canary = || DeployError::NoCanary(component.to_owned());
             let entry = record.components.get_mut(component).ok_or_else(no_canary)?;
             let canary = entry.canary.take().ok_or_else(no_canary)?.digest;
@@ -165,7 +165,7 @@ impl Deployer {
         let slot = self.slot(component)?;
         let none = || DeployError::NoPrevious(component.to_owned());
         let (_, record) = fleet.read()?;
-        let seen = Expected::recorded(&record, component, slot.current().digest);
+        let seen = record.served(component, slot.current().digest);
         Expected::check(expected, component, &seen)?;
         let entry = record.components.get(component).ok_or_else(none)?;
         if seen.canary.is_some() {

@@ -8,7 +8,7 @@ use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
 use crate::store::discussions::{self, LocatedSuggestion};
-use crate::store::{merge_requests, refs};
+use crate::store::{default_branch, merge_requests, refs};
 use crate::suggestion::Suggestion;
 use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
@@ -194,7 +194,7 @@ pub fn pushable_merge_request(
 fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {
     let role = access::project_role(env, caller, project)?;
     let default_branch = match project.protected_branches {
-        None => refs::read_default_branch(env, RepositoryId::of(project), project.default_branch.as_deref())?,
+        None => default_branch::read(env, RepositoryId::of(project), project.default_branch.as_deref())?,
         Some(_) => None,
     };
     Ok(project.may_push(role, branch, default_branch.as_deref()))
@@ -246,7 +246,7 @@ pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<Pus
         return Err(forbidden("You are not allowed to push code to this project."));
     }
     let default_branch = match project.protected_branches {
-        None => refs::read_default_branch(env, RepositoryId::of(&project), project.default_branch.as_deref())?,
+        None => default_branch::read(env, RepositoryId::of(&project), project.default_branch.as_deref())?,
         Some(_) => None,
     };
     let user_id = caller.user().map(|user| user.id);

@@ -5,6 +5,7 @@ mod deltas;
 mod receive;
 mod received;
 mod resolve;
+mod resolver;
 mod rewrite;
 mod small;
 

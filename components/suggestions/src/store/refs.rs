@@ -10,7 +10,7 @@ use super::applied::{self, AppliedCommit};
 use super::json_blob;
 use super::key::Key;
 use super::record::{RefRecord, ReflogRecord};
-use super::{ref_names, ref_value};
+use super::ref_value;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use kit::Env;
@@ -77,26 +77,4 @@ pub fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), Sto
 /// to another meanwhile, and removes nothing below a commit that a concurrent request builds on.
 pub fn save_reflog_entry(env: &Env, project: RepositoryId, commit: ObjectId) -> Result<(), StoreError> {
     json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord::new(project, commit))
-}
-
-/// The branch that is protected as the default one: the one that the project names (`configured`), or else
-/// `main`, or `master`, or the one that the imported repository had checked out. That one comes last, since
-/// in a working copy it may be any. The first of them that is there. 1 read, or 1 for each candidate and for
-/// the imported name.
-pub fn read_default_branch(
-    env: &Env,
-    project: RepositoryId,
-    configured: Option<&str>,
-) -> Result<Option<String>, StoreError> {
-    let is_there = |branch: &str| Ok::<_, StoreError>(read(env, project, &format!("heads/{branch}"))?.is_some());
-    for branch in configured.into_iter().chain(["main", "master"]) {
-        if is_there(branch)? {
-            return Ok(Some(branch.to_owned()));
-        }
-    }
-    let imported = ref_names::read(env, project)?.default;
-    match imported.as_deref().and_then(|name| name.strip_prefix("heads/")) {
-        Some(branch) if is_there(branch)? => Ok(Some(branch.to_owned())),
-        _ => Ok(None),
-    }
 }

@@ -38,7 +38,7 @@ use self::route::{PromoteOrRollBack, SIGN_IN};
 use super::component_status::ComponentStatus;
 use super::connections::Connection;
 use super::context::AdminContext;
-use super::deployment::{self, DeploymentFailure};
+use super::deployment::DeploymentFailure;
 use super::host_status::HostStatus;
 use super::response::{AdminResponse, body};
 use super::route::{RouteError, canary_policy};
@@ -186,7 +186,7 @@ impl OperatorPages {
                 return self.component(&component, StatusCode::BAD_REQUEST, session, Some(&error(&reason)));
             }
         };
-        let outcome = deployment::run(&self.context, move |deployer| deployer.swap(&request)).await;
+        let outcome = self.context.deploy(move |deployer| deployer.swap(&request)).await;
         self.outcome(&component, session, outcome)
     }
 
@@ -202,7 +202,7 @@ impl OperatorPages {
             Err(reason) => return frame::failure_page(StatusCode::BAD_REQUEST, &reason, session),
         };
         let (id, by) = (component.clone(), session.actor.clone());
-        let outcome = deployment::run(&self.context, move |deployer| match change {
+        let outcome = self.context.deploy(move |deployer| match change {
             PromoteOrRollBack::Promote => deployer.promote(&id, &by, Some(&expected)),
             PromoteOrRollBack::RollBack => deployer.roll_back(&id, &by, Some(&expected)),
         });

@@ -2,7 +2,7 @@
 
 use super::deltas::Deltas;
 use super::received::{Objects, PackError, ReceivedBase, ReceivedPack, get, invalid, set};
-use super::resolve::Resolver;
+use super::resolver::Resolver;
 use super::small::{self, MAX_DEPTH, NewObject};
 use crate::git::{Object, ObjectId, ObjectKind, delta};
 use crate::store::objects;

@@ -2,7 +2,8 @@
 //! until [`packs::add`] lists it.
 
 use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, invalid};
-use super::resolve::{Resolved, Resolver};
+use super::resolve::Resolved;
+use super::resolver::Resolver;
 use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
 use crate::git::{ObjectId, ObjectKind, delta, id_from_hasher};
 use crate::repository_id::RepositoryId;

@@ -3,32 +3,19 @@
 
 use super::apply::AppliedDeltas;
 use super::received::{Objects, PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, get, invalid};
+use super::resolver::Resolver;
 use super::rewrite::{self, RewrittenPack};
-use crate::git::fsck::{CheckedObject, TypedLink};
-use crate::git::{Link, ObjectId, ObjectKind, fsck, parse_links};
-use crate::repository_id::RepositoryId;
+use crate::git::{ObjectId, fsck};
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::packs::IndexEntry;
-use ::bytes::Bytes;
-use kit::Env;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// The most bytes of a `.gitmodules` file.
 const MAX_GITMODULES: u64 = 1 << 20;
 
 /// The most tips and bases that a pack's record names.
 const MAX_TIPS: usize = 1000;
-
-/// What is known of the objects of a pack.
-pub struct Resolver<'a> {
-    pub(super) env: &'a Env,
-    pub(super) project: RepositoryId,
-    origin: PackOrigin,
-    /// What the pack's objects link to: the kind that it must have, and whether the link leads into history.
-    links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
-    gitmodules: BTreeSet<ObjectId>,
-}
 
 /// A pack whose objects are all known.
 pub struct Resolved {
@@ -44,38 +31,7 @@ pub struct Resolved {
     pub is_closed: bool,
 }
 
-impl<'a> Resolver<'a> {
-    pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
-        Resolver { env, project, origin, links: HashMap::new(), gitmodules: BTreeSet::new() }
-    }
-
-    /// Checks an object, and notes what it links to. The contents of a blob may be left out.
-    pub fn check(&mut self, id: ObjectId, kind: ObjectKind, contents: &Bytes) -> Result<(), PackError> {
-        let mut checked = fsck::check(kind, contents);
-        if self.origin == PackOrigin::Import {
-            checked = checked.or_else(|why| links_only(kind, contents).ok_or(why));
-        }
-        let checked = checked.map_err(|why| invalid(format!("{} {id}: {why}", kind.as_str())))?;
-        for link in checked.links {
-            let known = self.links.entry(link.id).or_insert((link.kind, link.is_history));
-            match (known.0, link.kind) {
-                (Some(a), Some(b)) if a != b => {
-                    return Err(invalid(format!(
-                        "object {} is used as a {} and as a {}",
-                        link.id,
-                        a.as_str(),
-                        b.as_str()
-                    )));
-                }
-                (None, kind) => known.0 = kind,
-                _ => {}
-            }
-            known.1 |= link.is_history;
-        }
-        self.gitmodules.extend(checked.gitmodules);
-        Ok(())
-    }
-
+impl Resolver<'_> {
     /// Applies the deltas and checks everything that the pack needs.
     pub fn finish(mut self, pack: ReceivedPack, tips: &BTreeSet<ObjectId>) -> Result<Resolved, PackError> {
         let AppliedDeltas { objects, deep } = self.apply_deltas(pack)?;
@@ -174,10 +130,6 @@ impl<'a> Resolver<'a> {
         Ok(index)
     }
 
-    fn is_history(&self, id: ObjectId) -> bool {
-        self.links.get(&id).is_some_and(|(_, is_history)| *is_history)
-    }
-
     fn check_submodules(&self, pack: ReceivedPack, objects: &Objects) -> Result<(), PackError> {
         if self.gitmodules.is_empty() || self.origin == PackOrigin::Import {
             return Ok(());
@@ -196,13 +148,4 @@ impl<'a> Resolver<'a> {
 
 fn missing(id: ObjectId) -> PackError {
     invalid(format!("missing necessary objects: {id} is not there"))
-}
-
-/// What an object with faults links to, if it can be read at all.
-fn links_only(kind: ObjectKind, contents: &Bytes) -> Option<CheckedObject> {
-    let links = parse_links(kind, contents.clone())?.into_iter().map(|link| match link {
-        Link::Part(id) => TypedLink { id, kind: None, is_history: false },
-        Link::Parent(id) => TypedLink { id, kind: Some(ObjectKind::Commit), is_history: true },
-    });
-    Some(CheckedObject { links: links.collect(), gitmodules: Vec::new() })
 }

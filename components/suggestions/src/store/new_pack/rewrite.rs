@@ -4,7 +4,7 @@
 //! as they arrive, each push would add to the chain of deltas that is applied to read that folder.
 
 use super::received::{Objects, PackError, ReceivedBase, ReceivedEntry, ReceivedPack, get, invalid};
-use super::resolve::Resolver;
+use super::resolver::Resolver;
 use crate::git::pack_entry::{EntryKind, write_header};
 use crate::store::packs::{PackBytes, PackWriter, header_at};
 use crate::store::zlib::deflate;

@@ -1,0 +1,66 @@
+//! What the objects of a pack that is being received need: each object is checked as it becomes known.
+
+use super::received::{PackError, PackOrigin, invalid};
+use crate::git::fsck::{CheckedObject, TypedLink};
+use crate::git::{Link, ObjectId, ObjectKind, fsck, parse_links};
+use crate::repository_id::RepositoryId;
+use ::bytes::Bytes;
+use kit::Env;
+use std::collections::{BTreeSet, HashMap};
+
+/// What is known of the objects of a pack.
+pub struct Resolver<'a> {
+    pub(super) env: &'a Env,
+    pub(super) project: RepositoryId,
+    pub(super) origin: PackOrigin,
+    /// What the pack's objects link to: the kind that it must have, and whether the link leads into history.
+    pub(super) links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
+    pub(super) gitmodules: BTreeSet<ObjectId>,
+}
+
+impl<'a> Resolver<'a> {
+    pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
+        Resolver { env, project, origin, links: HashMap::new(), gitmodules: BTreeSet::new() }
+    }
+
+    /// Checks an object, and notes what it links to. The contents of a blob may be left out.
+    pub fn check(&mut self, id: ObjectId, kind: ObjectKind, contents: &Bytes) -> Result<(), PackError> {
+        let mut checked = fsck::check(kind, contents);
+        if self.origin == PackOrigin::Import {
+            checked = checked.or_else(|why| links_only(kind, contents).ok_or(why));
+        }
+        let checked = checked.map_err(|why| invalid(format!("{} {id}: {why}", kind.as_str())))?;
+        for link in checked.links {
+            let known = self.links.entry(link.id).or_insert((link.kind, link.is_history));
+            match (known.0, link.kind) {
+                (Some(a), Some(b)) if a != b => {
+                    return Err(invalid(format!(
+                        "object {} is used as a {} and as a {}",
+                        link.id,
+                        a.as_str(),
+                        b.as_str()
+                    )));
+                }
+                (None, kind) => known.0 = kind,
+                _ => {}
+            }
+            known.1 |= link.is_history;
+        }
+        self.gitmodules.extend(checked.gitmodules);
+        Ok(())
+    }
+
+    /// Whether an object is only linked to as a part of history.
+    pub(super) fn is_history(&self, id: ObjectId) -> bool {
+        self.links.get(&id).is_some_and(|(_, is_history)| *is_history)
+    }
+}
+
+/// What an object with faults links to, if it can be read at all.
+fn links_only(kind: ObjectKind, contents: &Bytes) -> Option<CheckedObject> {
+    let links = parse_links(kind, contents.clone())?.into_iter().map(|link| match link {
+        Link::Part(id) => TypedLink { id, kind: None, is_history: false },
+        Link::Parent(id) => TypedLink { id, kind: Some(ObjectKind::Commit), is_history: true },
+    });
+    Some(CheckedObject { links: links.collect(), gitmodules: Vec::new() })
+}
