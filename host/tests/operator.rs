@@ -45,14 +45,25 @@ fn a_code_begins_one_session() {
 fn a_second_use_of_a_code_ends_the_session_of_the_first() {
     let mut visitor = Visitor::new();
     let address = format!("/operator/sign-in?code={}", visitor.code("mia"));
-    visitor.cookie = visitor.get(&address).cookie();
-    visitor.get("/operator").expect(200, "mia");
+    let cookie = visitor.get(&address).cookie();
     for _ in 0..2 {
         let again = visitor.get(&address);
         again.expect(401, "This address was used already; the session it began was ended.");
         assert!(!again.headers.contains_key("set-cookie"));
+        visitor.cookie.clone_from(&cookie);
         visitor.get("/operator").expect(401, "Sign in");
     }
+}
+
+#[test]
+fn a_browser_that_loads_its_address_again_stays_signed_in() {
+    let mut visitor = Visitor::new();
+    let address = format!("/operator/sign-in?code={}", visitor.code("mia"));
+    visitor.cookie = visitor.get(&address).cookie();
+    let again = visitor.get(&address);
+    again.expect(200, "You are signed in.");
+    assert!(!again.headers.contains_key("set-cookie"));
+    visitor.get("/operator").expect(200, "mia");
 }
 
 #[test]

@@ -53,22 +53,22 @@ impl Operator {
 pub fn open_in_browser(server: &Server, folder: &Path) -> (Vec<String>, String) {
     let (browser, arguments) = (folder.join("browser"), folder.join("arguments"));
     let record = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$0.new\" && mv \"$0.new\" \"${0%browser}arguments\"\n";
-    std::fs::write(&browser, record).expect("a file");
-    let is_run = Command::new("chmod").arg("+x").arg(&browser).status().expect("chmod runs");
-    assert!(is_run.success());
-    // `script` makes a terminal.
-    let command = format!("exec '{}' status --web --data '{}'", program().display(), server.data.display());
+    // By another process, because a file that is open here for writing cannot be run.
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""]).arg(&browser).arg(record);
+    assert!(write.status().expect("sh runs").success());
+    // `script` makes a terminal. When it ends, what runs there does too.
+    let command = format!(
+        "'{}' status --web --data '{}' && until [ -e '{}' ]; do sleep 0.05; done",
+        program().display(),
+        server.data.display(),
+        arguments.display()
+    );
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &command, "/dev/null"]).env("BROWSER", &browser).current_dir(root()).stdin(Stdio::null());
     let output = terminal.output().expect("script runs");
     let printed = String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned();
     assert!(output.status.success(), "{printed}");
-    // The command does not wait for the browser.
-    let arguments = loop {
-        match std::fs::read_to_string(&arguments) {
-            Ok(text) => break text,
-            Err(_) => std::thread::yield_now(),
-        }
-    };
+    let arguments = std::fs::read_to_string(&arguments).expect("the arguments");
     (arguments.lines().map(str::to_owned).collect(), printed)
 }

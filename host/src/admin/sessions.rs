@@ -49,6 +49,8 @@ struct Code {
 pub enum CodeUse {
     /// It has begun a session of the actor, which has this cookie.
     Begun { actor: String, cookie: String },
+    /// The browser that has the session of this code has used it again.
+    Repeated,
     /// Two have used it, and only one can be the actor. The session that it had begun is ended.
     UsedTwice { actor: String },
     /// It is not known, or has expired.
@@ -78,8 +80,8 @@ impl Sessions {
         Ok(code)
     }
 
-    /// Begins a session by a code, which can be used once.
-    pub fn redeem(&self, code: &str, now: Instant) -> io::Result<CodeUse> {
+    /// Begins a session by a code, which can be used once. `own_cookie` is that of the browser, if it has one.
+    pub fn redeem(&self, code: &str, own_cookie: Option<&str>, now: Instant) -> io::Result<CodeUse> {
         let (cookie, form_token) = (random::token(RANDOM_BYTES)?, random::token(RANDOM_BYTES)?);
         let mut table = self.table(now);
         let SessionTable { codes, sessions } = &mut *table;
@@ -89,6 +91,9 @@ impl Sessions {
         };
         let actor = code.actor.clone();
         if let Some(begun) = &code.cookie {
+            if own_cookie.is_some_and(|cookie| digest(cookie) == *begun) {
+                return Ok(CodeUse::Repeated);
+            }
             sessions.retain(|(known, _)| known != begun);
             return Ok(CodeUse::UsedTwice { actor });
         }
@@ -152,7 +157,7 @@ mod tests {
 
     /// The cookie of the session that a code begins.
     fn begin_by_code(sessions: &Sessions, code: &str, now: Instant) -> String {
-        let code_use = sessions.redeem(code, now).unwrap();
+        let code_use = sessions.redeem(code, None, now).unwrap();
         let CodeUse::Begun { actor, cookie } = code_use else { panic!("{code_use:?}") };
         assert_eq!(actor, "mia");
         cookie
@@ -162,11 +167,11 @@ mod tests {
     fn a_code_is_used_once_and_expires() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let code = sessions.new_code("mia", now).unwrap();
-        assert_eq!(sessions.redeem("another", now).unwrap(), CodeUse::Unknown);
+        assert_eq!(sessions.redeem("another", None, now).unwrap(), CodeUse::Unknown);
         let cookie = begin_by_code(&sessions, &code, now);
         assert_eq!(sessions.find(&cookie, now).unwrap().actor, "mia");
         let code = sessions.new_code("mia", now).unwrap();
-        assert_eq!(sessions.redeem(&code, now + CODE_LIFETIME).unwrap(), CodeUse::Unknown);
+        assert_eq!(sessions.redeem(&code, None, now + CODE_LIFETIME).unwrap(), CodeUse::Unknown);
         assert!(sessions.find(&cookie, now + CODE_LIFETIME).is_some(), "a session outlives its code");
     }
 
@@ -175,12 +180,14 @@ mod tests {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let [first, second] = [(); 2].map(|()| sessions.new_code("mia", now).unwrap());
         let [one, other] = [&first, &second].map(|code| begin_by_code(&sessions, code, now));
-        for _ in 0..2 {
-            let again = sessions.redeem(&first, now).unwrap();
+        assert_eq!(sessions.redeem(&first, Some(&one), now).unwrap(), CodeUse::Repeated);
+        assert!(sessions.find(&one, now).is_some());
+        for own_cookie in [Some(other.as_str()), None] {
+            let again = sessions.redeem(&first, own_cookie, now).unwrap();
             assert_eq!(again, CodeUse::UsedTwice { actor: "mia".into() });
             assert!(sessions.find(&one, now).is_none() && sessions.find(&other, now).is_some());
         }
-        assert_eq!(sessions.redeem(&first, now + CODE_LIFETIME).unwrap(), CodeUse::Unknown);
+        assert_eq!(sessions.redeem(&first, None, now + CODE_LIFETIME).unwrap(), CodeUse::Unknown);
     }
 
     #[test]
@@ -200,7 +207,7 @@ mod tests {
     fn both_are_bounded() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let codes: Vec<_> = (0..=MAX_CODES).map(|_| sessions.new_code("mia", now).unwrap()).collect();
-        assert_eq!(sessions.redeem(&codes[0], now).unwrap(), CodeUse::Unknown);
+        assert_eq!(sessions.redeem(&codes[0], None, now).unwrap(), CodeUse::Unknown);
         begin_by_code(&sessions, &codes[1], now);
         let cookies: Vec<_> = (0..=MAX_SESSIONS).map(|_| sessions.begin("a".into(), now).unwrap()).collect();
         assert_eq!(sessions.find(&cookies[0], now), None);

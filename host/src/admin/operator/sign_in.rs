@@ -55,12 +55,14 @@ impl OperatorPages {
     }
 
     fn sign_in_by_code(&self, code: &str, headers: &HeaderMap) -> AdminResponse {
-        let reason = match self.context.sessions.redeem(code, Instant::now()) {
+        let own_cookie = self.signed_in(headers).map(|signed_in| signed_in.cookie_value);
+        let reason = match self.context.sessions.redeem(code, own_cookie.as_deref(), Instant::now()) {
             Ok(CodeUse::Begun { actor, cookie }) => {
                 // No redirect: a browser that another site or a file has led here sends a `SameSite=Strict` cookie
                 // with the requests of this page, and not with the next one of a redirect.
                 return self.begin_session(&actor, &cookie, headers, frame::signed_in_page());
             }
+            Ok(CodeUse::Repeated) => return frame::signed_in_page(),
             Ok(CodeUse::UsedTwice { actor }) => {
                 tracing::warn!(actor, "an operator's address was used twice; the session that it began was ended");
                 "This address was used already; the session it began was ended. Ask for another one."
