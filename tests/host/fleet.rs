@@ -79,6 +79,26 @@ impl Fleet {
         command.args(["--store", &self.url, "--admin", "127.0.0.1:0", "--threads", "1"]).args(options);
         Server::spawn(command, &data)
     }
+
+    /// A host that was killed while it deployed and was started again, and another one, which had prepared what the
+    /// first one proposed. The list is that of the other one's trusted components.
+    fn hosts_after_a_killed_deployment(&self) -> (List, [Member; 2]) {
+        let list = List(tempfile::tempdir().expect("a temporary folder"));
+        list.set(&[0, 1]);
+        let (killed, other) = (self.host(&[]), self.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
+        list.set_pipe();
+        let Member { server, folder } = killed;
+        let operator = Operator::of(&server);
+        let swap = std::thread::spawn(move || operator.swap("hello", &version(1)));
+        let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
+        list.set(&[0, 1]);
+        server.kill();
+        assert!(swap.join().is_err(), "there is no answer of a host that was killed");
+        pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
+        drop(pipe);
+        let restarted = Member { server: self.host_in(folder.path(), &[]), folder };
+        (list, [restarted, other])
+    }
 }
 
 impl Member {
@@ -309,20 +329,7 @@ fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_compone
 #[test]
 fn a_deployment_that_was_killed_is_not_in_the_way_of_another_hosts() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List(tempfile::tempdir().expect("a temporary folder"));
-    list.set(&[0, 1]);
-    let (killed, other) = (fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
-    list.set_pipe();
-    let Member { server, folder } = killed;
-    let operator = Operator::of(&server);
-    let swap = std::thread::spawn(move || operator.swap("hello", &version(1)));
-    let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
-    list.set(&[0, 1]);
-    server.kill();
-    assert!(swap.join().is_err(), "there is no answer of a host that was killed");
-    pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
-    drop(pipe);
-    let restarted = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let (_list, [restarted, other]) = fleet.hosts_after_a_killed_deployment();
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let swapped = other.operator().swap("hello", &version(1));

@@ -47,20 +47,7 @@ fn a_host_that_cannot_fetch_a_component_for_a_while_does_not_refuse_it() {
 #[test]
 fn hosts_stay_ready_and_report_beside_a_proposal_of_a_killed_host_while_no_write_succeeds() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List(tempfile::tempdir().expect("a temporary folder"));
-    list.set(&[0, 1]);
-    let (killed, other) = (fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
-    list.set_pipe();
-    let Member { server, folder } = killed;
-    let operator = Operator::of(&server);
-    let swap = std::thread::spawn(move || operator.swap("hello", &version(1)));
-    let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
-    list.set(&[0, 1]);
-    server.kill();
-    assert!(swap.join().is_err(), "there is no answer of a host that was killed");
-    pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
-    drop(pipe);
-    let restarted = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let (_list, [restarted, other]) = fleet.hosts_after_a_killed_deployment();
     let standby = fleet.database.start_standby();
     standby.signal_all("STOP");
     let began = Instant::now();
