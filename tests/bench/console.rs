@@ -23,7 +23,9 @@ pub fn run(bench: &Bench) {
     }
     eprintln!("publishing {VERSIONS} versions…");
     let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
+    // All requests come from one address, and more of them than one visitor sends.
+    let unlimited = [("registry_rate_limit_lookups", "0"), ("registry_rate_limit_searches", "0")];
+    let server = Server::start_with(data.path(), &unlimited);
     forge::seed(&server);
     let peer = Verdaccio::start(verdaccio::ALONE);
     let encoded = NAME.replace('/', "%2f");
