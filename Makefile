@@ -59,13 +59,14 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 	@mkdir -p dist/fixtures
 	@for guest in $(FIXTURES); do cp $(TARGET)/$(WASM)/component/$$guest.wasm dist/fixtures/; done
 
-check: toolchain $(if $(filter no,$(POSTGRES)),,postgres) ## The quick loop: formatting, lints, and the tests that need no component
+# The tests with PostgreSQL servers take longer than all of this; `make test` runs them.
+check: toolchain ## The quick loop: formatting, lints, and the tests that need neither a component nor PostgreSQL
 	cargo fmt --check
 	cargo clippy --locked $(HOST) --all-targets -- -D warnings
 	cargo clippy --locked $(GUESTS) --all-targets -- -D warnings
 	cargo clippy --locked $(TESTS) --all-targets -- -D warnings
 	cargo test --locked $(GUESTS) --lib --bins --tests
-	HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(HOST) --lib
+	HEXAD_POSTGRES=no cargo test --locked $(HOST) --lib
 
 test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) components fixtures ## Run every test; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
 	$(MAKE) --no-print-directory --jobs=2 host tests
