@@ -10,7 +10,8 @@ use crate::route::{self, Endpoint, Target};
 use crate::token;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Actor};
-use directory::project::{self, Project, ProjectLookup};
+use directory::project::{Project, ProjectLookup};
+use directory::record_cache;
 use directory::redirect::Redirect;
 use directory::token::LAST_USE_MINUTES;
 use directory::{access, seal, setting};
@@ -20,6 +21,7 @@ use kit::env::EXTERNAL_URL;
 use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse, Timeouts};
 use kit::url;
 use kit::{Body, Env, Error, Request, Response};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The feature flag of the area, for a project or for all.
@@ -60,6 +62,7 @@ fn with_error_text(error: Error) -> Error {
 
 async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     let (id, target) = route::parse(&request.method, &request.path)?;
+    let env = &record_cache::attach(env)?;
     let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
@@ -82,7 +85,7 @@ async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     }
     let engine = engine(env, &project)?
         .ok_or_else(|| Error::message(StatusCode::NOT_FOUND, "Product Analytics is not enabled"))?;
-    let token = token::mint(&engine.key, project.id, url::host(&base_url), env.now).map_err(internal)?;
+    let token = token::current(env, &engine.key, project.id, url::host(&base_url)).map_err(internal)?;
 
     let request = engine_request(env, &engine, endpoint, query.as_ref(), &token)?;
     let response = env.outbound.send(request).await.map_err(unreachable)?;
@@ -99,8 +102,8 @@ async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
 }
 
 /// The project with this id or path, if the caller may read it, and whether the path is a former one.
-fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Project, bool)>, Error> {
-    let (project, is_moved) = match project::find(env, id)? {
+fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Rc<Project>, bool)>, Error> {
+    let (project, is_moved) = match record_cache::find_project(env, id)? {
         ProjectLookup::Found(project) => (project, false),
         ProjectLookup::Moved(project) => (project, true),
         ProjectLookup::Missing => return Ok(None),
@@ -151,20 +154,31 @@ async fn convert(
             converted.headers.extend(length.map(|length| (CONTENT_LENGTH, length.into())));
             Ok(converted)
         }
-        Received::Whole(whole) => decide(whole, gaps, &additions, limit),
+        Received::Whole { body, scan, end } => {
+            let whole = String::from_utf8(body).map_err(|_| unusable(ResponseError::NotText))?;
+            let verdict = response::verdict(&whole).map_err(unusable)?;
+            let end = end.ok_or_else(|| unusable(ResponseError::BrokenOff))?;
+            decide(verdict, whole, end, gaps, &additions.members(&scan), limit)
+        }
     }
 }
 
-/// Our response to a complete response of the engine.
-fn decide(whole: Vec<u8>, gaps: &[Gap], additions: &Additions, limit: u64) -> Result<Response, Error> {
-    let mut whole = String::from_utf8(whole).map_err(|_| unusable(ResponseError::NotText))?;
-    let (verdict, scan, end) = response::read(&whole).map_err(unusable)?;
+/// Our response to a complete response of the engine, whose closing bracket is at `end`: with
+/// `members` before it if the query succeeded.
+fn decide(
+    verdict: Verdict,
+    mut whole: String,
+    end: usize,
+    gaps: &[Gap],
+    members: &str,
+    limit: u64,
+) -> Result<Response, Error> {
     match verdict {
         Verdict::Waiting => Ok(json(whole.into())),
         Verdict::NoDatabase => Err(Error::not_found("Clickhouse Database")),
         Verdict::Refused(why) => Err(Error::message(StatusCode::BAD_REQUEST, why)),
         Verdict::Success => {
-            whole.insert_str(end, &additions.members(&scan));
+            whole.insert_str(end, members);
             if !gaps.is_empty() {
                 whole = gap_filling::fill(whole, gaps, limit).map_err(unusable)?;
             }

@@ -21,8 +21,9 @@
 //!
 //! # Cost
 //!
-//! The area stores nothing and only reads the directory. Beside the caller (2 reads) and the project
-//! (1, 1 for each namespace, and 1 for the caller's memberships): settings 1, features 1. A response of
+//! The area stores nothing and only reads the directory: 4 reads, of the catalog's root, the token, settings
+//! and features; and those of the user, the project, its namespaces and the user's memberships, which an
+//! instance reads again after the root has changed. A response of
 //! at most 64 KiB is parsed as a whole. Of a longer one, only the beginning is scanned, and the rest is
 //! streamed unchanged ([`pass_through`]). A response with gaps to fill ([`gap_filling`]) is buffered as
 //! a whole, up to the limit.

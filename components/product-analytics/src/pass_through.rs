@@ -17,7 +17,12 @@ const SCAN_STEP: usize = 16 << 10;
 
 /// A response, as far as it has been received.
 pub enum Received {
-    Whole(Vec<u8>),
+    Whole {
+        body: Vec<u8>,
+        scan: Scanner,
+        /// The offset of the bracket that closes the response, if it is there.
+        end: Option<usize>,
+    },
     /// The beginning of a long response, which has no `error`.
     Head(PassThrough),
 }
@@ -90,7 +95,7 @@ pub async fn read_head(mut body: Body, limit: u64, whole: bool) -> Result<Receiv
             }
         }
     }
-    Ok(Received::Whole(head))
+    Ok(Received::Whole { body: head, scan, end })
 }
 
 impl PassThrough {

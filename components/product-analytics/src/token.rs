@@ -4,8 +4,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac_sha256::HMAC;
-use kit::Timestamp;
+use kit::lru::ByteLru;
+use kit::{Env, Timestamp};
 use serde::Serialize;
+use std::rc::Rc;
 
 /// Seconds from `iat` to `exp`.
 const LIFETIME: i64 = 180;
@@ -13,6 +15,9 @@ const LIFETIME: i64 = 180;
 /// The step of `iat`, in seconds. Within a step the tokens of a project are equal byte for byte, so that
 /// the host can coalesce equal requests.
 const STEP: i64 = 5;
+
+/// Upper bound of the tokens that an instance keeps, in bytes.
+const CAPACITY: usize = 64 << 10;
 
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 
@@ -30,10 +35,44 @@ struct Claims<'a> {
     iss: &'a str,
 }
 
-/// A token for a project.
-pub fn mint(key: &str, project_id: u64, issuer: &str, now: Timestamp) -> Result<String, serde_json::Error> {
+/// A token, and what it was minted of.
+struct Minted {
+    key: String,
+    issuer: String,
+    iat: i64,
+    token: String,
+}
+
+/// The latest token of each project that an instance has served.
+struct Tokens(ByteLru<u64, Rc<Minted>>);
+
+/// The token for a project at the time of the request. Within a step it is minted once.
+pub fn current(env: &Env, key: &str, project_id: u64, issuer: &str) -> Result<String, serde_json::Error> {
+    let tokens = env.instance_cache.get::<Tokens>().unwrap_or_else(|| {
+        let tokens = Rc::new(Tokens(ByteLru::new(CAPACITY)));
+        env.instance_cache.put(tokens.clone());
+        tokens
+    });
+    let iat = issued_at(env.now);
+    let is_of_this = |minted: &Rc<Minted>| minted.key == key && minted.issuer == issuer && minted.iat == iat;
+    if let Some(minted) = tokens.0.get(&project_id).filter(is_of_this) {
+        return Ok(minted.token.clone());
+    }
+    let token = mint(key, project_id, issuer, iat)?;
+    let minted = Minted { key: key.to_owned(), issuer: issuer.to_owned(), iat, token: token.clone() };
+    let size = size_of::<Minted>() + key.len() + issuer.len() + token.len();
+    tokens.0.put(project_id, size, Rc::new(minted));
+    Ok(token)
+}
+
+/// The beginning of the step of `now`, in seconds.
+fn issued_at(now: Timestamp) -> i64 {
     let seconds = now.millis().div_euclid(1000);
-    let iat = seconds - seconds.rem_euclid(STEP);
+    seconds - seconds.rem_euclid(STEP)
+}
+
+/// A token for a project, issued at `iat`.
+fn mint(key: &str, project_id: u64, issuer: &str, iat: i64) -> Result<String, serde_json::Error> {
     let app_id = format!("gitlab_project_{project_id}");
     let claims = Claims { iat, exp: iat + LIFETIME, app_id, gitlab_token: None, iss: issuer };
     Ok(sign(key.as_bytes(), HEADER, &serde_json::to_string(&claims)?))
@@ -53,6 +92,7 @@ fn sign(key: &[u8], header: &str, payload: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::testing::{self, MemoryStore};
     use serde_json::{Value, json};
 
     /// The example of RFC 7515, appendix A.1.
@@ -71,7 +111,8 @@ mod tests {
 
     #[test]
     fn says_for_which_project_and_for_how_long() {
-        let token = mint("k", 7, "forge.test", Timestamp::from_millis(1_790_000_003_999)).unwrap();
+        let iat = issued_at(Timestamp::from_millis(1_790_000_003_999));
+        let token = mint("k", 7, "forge.test", iat).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let decode = |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap();
         assert_eq!(decode(parts[0]), json!({"alg": "HS256", "typ": "JWT"}));
@@ -83,11 +124,24 @@ mod tests {
     }
 
     #[test]
-    fn is_the_same_for_a_few_seconds_and_differs_by_project_and_key() {
-        let at = |millis, key, project| mint(key, project, "h", Timestamp::from_millis(millis)).unwrap();
-        assert_eq!(at(1_790_000_000_000, "k", 7), at(1_790_000_004_999, "k", 7));
-        assert_ne!(at(1_790_000_000_000, "k", 7), at(1_790_000_005_000, "k", 7));
-        assert_ne!(at(1_790_000_000_000, "k", 7), at(1_790_000_000_000, "k", 8));
-        assert_ne!(at(1_790_000_000_000, "k", 7), at(1_790_000_000_000, "l", 7));
+    fn is_the_same_for_a_few_seconds_and_differs_by_project_key_and_issuer() {
+        let mut env = testing::env(MemoryStore::default(), &[]);
+        let mut at = |millis, key, project, issuer| {
+            env.now = Timestamp::from_millis(millis);
+            let token = current(&env, key, project, issuer).unwrap();
+            assert_eq!(token, mint(key, project, issuer, issued_at(env.now)).unwrap());
+            token
+        };
+        let first = at(1_790_000_000_000, "k", 7, "h");
+        assert_eq!(first, at(1_790_000_004_999, "k", 7, "h"));
+        let others = [
+            (1_790_000_005_000, "k", 7, "h"),
+            (1_790_000_000_000, "k", 8, "h"),
+            (1_790_000_000_000, "l", 7, "h"),
+            (1_790_000_000_000, "k", 7, "i"),
+        ];
+        for (millis, key, project, issuer) in others {
+            assert_ne!(first, at(millis, key, project, issuer));
+        }
     }
 }

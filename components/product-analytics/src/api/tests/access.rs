@@ -1,6 +1,8 @@
 //! Who may ask, and when analytics is there to be asked.
 
 use super::*;
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
 
 const LOAD: &str = "7/product_analytics/request/load";
 
@@ -110,7 +112,7 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
         let calls = forge.engine.take_calls();
         calls.first().map(|call| {
             let token = call.headers["authorization"].to_str().unwrap().to_owned();
-            let signs = |key: &&str| crate::token::mint(key, PUBLIC, "forge.test", testing::NOW).unwrap() == token;
+            let signs = |key: &&str| crate::token::current(&forge.env(), key, PUBLIC, "forge.test").unwrap() == token;
             (status, call.url.to_string(), ["very secret", "own key"].into_iter().find(signs).unwrap())
         })
     };
@@ -125,19 +127,60 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
     assert_eq!(own(Some("https://own.test"), None), None);
 }
 
-#[test]
-fn when_storage_fails_the_engine_is_not_asked() {
-    let forge = Forge::answering("{}");
+/// Changes records as an import does: the catalog follows.
+fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
+    let mut changed = Changes::default();
+    changes(&mut changed);
+    let log = IntentLog::begin(env, changed).unwrap();
+    write();
+    log.commit(env).unwrap();
+}
+
+/// The operations of a query in an instance that `new` makes, after each of which the store may fail.
+fn operations_until_asked(forge: &Forge, new: impl Fn() -> Env) -> u64 {
     for operations in 0.. {
         let store = FailingStore::after(operations, forge.store.clone());
-        let answer =
-            ask(forge.env_over(store.clone()), "guest", Method::POST, "9/product_analytics/request/load", QUERY);
+        let env = Env { store: Rc::new(store.clone()), ..new() };
+        let answer = ask(env, "guest", Method::POST, "9/product_analytics/request/load", QUERY);
         if !store.failed() {
             assert_eq!((answer.status, forge.engine.take_calls().len()), (200, 1));
-            assert_eq!(operations, 8, "reads: token, user, project, two groups, memberships, settings, features");
-            break;
+            return operations;
         }
         answer.is(500, refusal("500 Internal Server Error"));
         assert_eq!(forge.engine.take_calls(), [], "{operations}");
     }
+    unreachable!()
+}
+
+#[test]
+fn when_storage_fails_the_engine_is_not_asked() {
+    let forge = Forge::answering("{}");
+    let env = forge.env();
+    change(&env, |changes| changes.group(10), || ());
+    assert_eq!(ask(env.clone(), "guest", Method::POST, "9/product_analytics/request/load", QUERY).status, 200);
+    forge.engine.take_calls();
+    let counts = [operations_until_asked(&forge, || forge.env()), operations_until_asked(&forge, || env.clone())];
+    // Of the user, the project, its two groups and the memberships an instance reads nothing again: there
+    // remain the catalog's root, the token, settings and features.
+    assert_eq!(counts, [9, 4]);
+}
+
+#[test]
+fn a_member_who_is_removed_is_refused_by_an_instance_that_knew_them() {
+    let forge = Forge::answering("{}");
+    let env = forge.env();
+    let status = || ask(env.clone(), "guest", Method::POST, "9/product_analytics/request/load", QUERY).status;
+    let set = |role: Option<Role>| {
+        let membership = role.map(|role| Membership { role, expires_at: None });
+        let save = || member::save(&env, 2, &[(Source::Group(10), membership)].into()).unwrap();
+        change(&env, |changes| changes.member(Source::Group(10), 2), save);
+    };
+    set(Some(Role::Guest));
+    assert_eq!((status(), status()), (200, 200));
+    set(None);
+    assert_eq!(status(), 404);
+    set(Some(Role::Guest));
+    assert_eq!(status(), 200);
+    token::save(&env, &Fingerprint::of(b"guest"), None).unwrap();
+    assert_eq!(status(), 401);
 }

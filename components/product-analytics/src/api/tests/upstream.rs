@@ -110,6 +110,8 @@ fn what_the_engine_says_decides_and_not_its_status() {
         (403, r#"{"error":"Invalid token"}"#, 400, refusal("Invalid token")),
         (400, database, 404, refusal("404 Clickhouse Database Not Found")),
         (404, "<html>", 502, unusable("it is not a JSON object")),
+        (200, "[]", 502, unusable("it is not a JSON object")),
+        (200, "null", 502, unusable("it is not a JSON object")),
         (302, "", 502, unusable("it is not JSON: EOF while parsing a value at line 1 column 0")),
     ] {
         let forge =
