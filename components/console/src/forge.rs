@@ -1,7 +1,7 @@
 //! Requests to the API, with the visitor's own token.
 
 use crate::route;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, StatusCode};
 use kit::Env;
 use kit::outbound::{OutboundError, OutboundRequest, Timeouts};
@@ -68,9 +68,11 @@ impl<'a> Forge<'a> {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        if body.is_some() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
+        match body {
+            Some(_) => headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            // The host answers from its cache only what is known to have no body.
+            None => headers.insert(CONTENT_LENGTH, 0.into()),
+        };
         let body = body.map(Value::to_string).unwrap_or_default().into();
         let request = OutboundRequest { method, url, headers, body, timeouts: TIMEOUTS };
         let response = self.env.outbound.send(request).await.map_err(|error| {
