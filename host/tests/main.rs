@@ -21,6 +21,7 @@ mod loading;
 mod maintenance;
 mod memory;
 mod nested;
+mod nested_cache;
 mod operator;
 mod operator_changes;
 mod outbound;

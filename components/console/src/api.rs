@@ -76,7 +76,10 @@ impl<'a> Exchange<'a> {
     }
 
     fn visitor(&self, user: Option<User>) -> Visitor {
-        Visitor { is_signed_in: self.session.token().is_some(), user, form_token: self.session.form_token() }
+        let is_signed_in = self.session.token().is_some();
+        // Without a token there is one form, to sign in, whose page has a visitor of its own.
+        let form_token = if is_signed_in { self.session.form_token() } else { String::new() };
+        Visitor { is_signed_in, user, form_token }
     }
 
     fn forge(&self) -> Forge<'_> {
@@ -143,7 +146,7 @@ impl<'a> Exchange<'a> {
         let mut response = Response::new(status);
         response.body = layout::render(content, visitor, alert).into_bytes().into();
         response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+        response.headers.insert(CACHE_CONTROL, storage(visitor, alert));
         if let Some(seconds) = content.refresh {
             response.headers.insert(REFRESH, seconds.into());
         }
@@ -214,6 +217,13 @@ impl<'a> Exchange<'a> {
         let response = self.document(StatusCode::UNAUTHORIZED, &content, &visitor, Some(&alert));
         response.with_text(SET_COOKIE, &self.session.sign_out())
     }
+}
+
+/// Who may keep a page. One without a user, a form and a message is the same for all visitors, so the host
+/// keeps it while what it was made of holds; browsers ask again each time.
+fn storage(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
+    let is_anybodys = !visitor.is_signed_in && visitor.form_token.is_empty() && alert.is_none();
+    HeaderValue::from_static(if is_anybodys { "private, no-cache" } else { "private, no-store" })
 }
 
 /// What went wrong, for the visitor.

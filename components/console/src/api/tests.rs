@@ -46,7 +46,24 @@ fn every_response_is_protected() {
         assert_eq!(page.headers["referrer-policy"], "no-referrer");
         assert_eq!(page.headers["x-content-type-options"], "nosniff");
     }
-    assert_eq!(forge.get("/", None).headers["cache-control"], "private, no-store");
+}
+
+#[test]
+fn only_pages_that_are_the_same_for_all_are_kept() {
+    let forge = Forge::new("plain");
+    for (path, token, kept) in [
+        ("/", None, "private, no-cache"),
+        ("/packages/@acme/lib", None, "private, no-cache"),
+        ("/nothing", None, "private, no-cache"),
+        ("/-/sign-in", None, "private, no-store"),
+        ("/", Some("developer-token"), "private, no-store"),
+        ("/", Some("revoked"), "private, no-store"),
+    ] {
+        let page = forge.get(path, token);
+        assert_eq!(page.headers["cache-control"], kept, "{path} {token:?}");
+        // What is kept is not one visitor's.
+        assert_eq!(page.text.contains("form_token"), kept == "private, no-store" && token != Some("revoked"), "{path}");
+    }
 }
 
 #[test]

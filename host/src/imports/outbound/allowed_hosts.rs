@@ -81,6 +81,14 @@ impl AllowedHosts {
         self.0.is_empty()
     }
 
+    /// Whether every entry is the application itself or a component of it.
+    pub fn are_local(&self) -> bool {
+        let is_local = |host: &HostPattern| {
+            matches!(host, HostPattern::Application | HostPattern::Component(_) | HostPattern::AnyComponent)
+        };
+        self.0.iter().all(|allowed| is_local(&allowed.host))
+    }
+
     /// The components that entries name, by their ids.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|allowed| match &allowed.host {
