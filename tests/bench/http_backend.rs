@@ -74,13 +74,14 @@ fn answer(reader: &mut BufReader<TcpStream>, mut stream: &TcpStream, folder: &st
         field(name).map(|value| command.env(variable, value));
     }
     let mut git = command.spawn().expect("git runs");
-    let (mut input, mut output) = (git.stdin.take()?, BufReader::with_capacity(PART, git.stdout.take()?));
-    if field("expect").is_some() {
-        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
-    }
+    let mut input = git.stdin.take().expect("piped");
+    let mut output = BufReader::with_capacity(PART, git.stdout.take().expect("piped"));
     let length = field("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let is_chunked = field("transfer-encoding").is_some();
-    std::thread::scope(|scope| {
+    let passed_on = std::thread::scope(|scope| {
+        if field("expect").is_some() {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+        }
         let body = scope.spawn(move || {
             // git may end before it has read all.
             let _ = if is_chunked { copy_chunks(reader, &mut input) } else { copy(reader, length, &mut input) };
@@ -109,8 +110,8 @@ fn answer(reader: &mut BufReader<TcpStream>, mut stream: &TcpStream, folder: &st
         }
         stream.write_all(b"0\r\n\r\n").ok()?;
         body.join().ok()
-    })?;
-    git.wait().ok().map(drop)
+    });
+    git.wait().ok().and(passed_on)
 }
 
 fn copy(from: &mut impl Read, length: u64, to: &mut impl Write) -> std::io::Result<()> {
