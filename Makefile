@@ -104,7 +104,7 @@ advisories: $(TOOLS)/$(DENY)/installed ## Check dependencies for known vulnerabi
 	@$(TOOLS)/$(DENY)/bin/cargo-deny --locked fetch db || { echo "hexad: the database of advisories cannot be fetched; this check needs the network" >&2; exit 1; }
 	$(TOOLS)/$(DENY)/bin/cargo-deny --locked check advisories
 
-bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures host ## Measure, beside a native hyper server, wasmtime serve and verdaccio; ONLY="tarball swaps" for some rows
+bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures host ## Measure, beside a native hyper server, wasmtime serve, verdaccio and git http-backend; ONLY="tarball swaps" for some rows
 	HEXAD_BROWSER=$(BROWSER) cargo bench --locked $(TESTS) --bench hexad -- $(ONLY)
 
 bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
