@@ -1,6 +1,7 @@
 //! Pages, sessions and forms, with a double of the API.
 
 mod double;
+mod findings;
 mod injections;
 
 use super::*;

@@ -24,7 +24,7 @@ pub async fn load(visit: &Visit<'_>, scope: &Scope, name: &str) -> Result<Metada
 }
 
 pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
-    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+    let scope = visit.scope().await?;
     let (metadata, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
     let (metadata, rights) = (metadata?, rights?);
     let shown = visit.params.text("version").and_then(|version| metadata.versions.get_key_value(version));
