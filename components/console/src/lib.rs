@@ -27,6 +27,7 @@ mod forge;
 mod layout;
 mod markdown;
 mod pages;
+mod plain;
 mod route;
 mod session;
 mod visit;

@@ -175,6 +175,10 @@ fn forms_ask_the_api_for_what_they_say() {
         send("/merge_requests/acme/app/7", "one=1"),
         r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#
     );
+    assert_eq!(
+        send("/merge_requests/acme/app/7", "action=batch&ids=3"),
+        r#"PUT /api/v4/suggestions/3/apply {"commit_message":null}"#
+    );
     assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
     let made = forge.post(
         "/admin",

@@ -2,6 +2,49 @@
 
 use super::double::Forge;
 
+const CONTROL: &str = "<span class=\"control\">U+202E</span>";
+
+#[test]
+fn no_page_has_characters_that_reverse_its_own_words() {
+    let hostile = "a\u{202e}b\u{2069}c";
+    let forge = Forge::new(hostile);
+    let revealed = format!("<bdi>a{CONTROL}b<span class=\"control\">U+2069</span>c</bdi>");
+    let page = forge.get("/merge_requests/acme/app/7", Some("admin-token")).text;
+    assert!(page.contains(&format!("<code>{revealed}</code> → <code>{revealed}</code>")), "{page}");
+    assert!(page.contains(&format!("<span class=\"place\">{revealed}, from line 2</span>")), "{page}");
+    let list = forge.get("/merge_requests?project=acme/app", Some("admin-token")).text;
+    assert!(list.contains(&format!("<code>{revealed}</code> → <code>{revealed}</code>")), "{list}");
+    let project = forge.get("/namespaces/acme/app", Some("admin-token")).text;
+    assert!(project.contains(&format!("Default branch: <code>{revealed}</code>")), "{project}");
+    let admin = forge.get("/admin", Some("admin-token")).text;
+    assert!(admin.contains(&format!("<code>{revealed}</code>")), "{admin}");
+    let home = forge.get("/", None).text;
+    assert!(home.contains(&format!("<span class=\"badge\"><bdi>{hostile}</bdi></span>")), "{home}");
+}
+
+#[test]
+fn hidden_characters_of_a_suggestion_are_named_and_warned_of() {
+    let warning = "invisible characters that change the order";
+    let page = Forge::new("if a\u{202e} {").get("/merge_requests/acme/app/7", None).text;
+    let line = format!("<bdi dir=\"ltr\">if a{CONTROL} {{</bdi>");
+    assert_eq!(page.matches(&line).count(), 6, "{page}");
+    assert_eq!(page.matches(warning).count(), 3, "{page}");
+    assert!(!Forge::new("if a {").get("/merge_requests/acme/app/7", None).text.contains(warning));
+}
+
+#[test]
+fn a_merge_request_shows_its_description() {
+    let page = Forge::new("why it **matters**").get("/merge_requests/acme/app/7", None).text;
+    assert!(page.contains("aria-label=\"Description\"><div class=\"text\"><p>why it <strong>"), "{page}");
+}
+
+#[test]
+fn a_comment_of_html_only_shows_its_source() {
+    let page = Forge::new("<img src=x>").get("/merge_requests/acme/app/7", None).text;
+    assert!(page.contains("<pre><code>&lt;img src=x&gt;</code></pre>"), "{page}");
+    assert!(!page.contains("<div class=\"text\"></div>"), "{page}");
+}
+
 #[test]
 fn a_project_that_is_named_by_its_id_has_its_path_in_headings() {
     let forge = Forge::new("plain");
@@ -16,4 +59,23 @@ fn a_project_that_is_named_by_its_id_has_its_path_in_headings() {
         assert_eq!(page.status, 200, "{path}: {}", page.text);
         assert!(page.text.contains(heading) && !page.text.contains("/namespaces/10"), "{path}: {}", page.text);
     }
+}
+
+#[test]
+fn a_form_applies_only_suggestions_of_its_page() {
+    let forge = Forge::new("plain");
+    let token = forge.get("/", Some("admin-token")).form_token();
+    for fields in ["one=4", "one=1/apply", "action=batch&ids=1&ids=4", "action=batch"] {
+        forge.take_calls();
+        let form = format!("form_token={token}&{fields}");
+        let page = forge.post("/merge_requests/acme/app/7", "hexad-session=admin-token", &form, &[]);
+        assert_eq!(page.status, 400, "{fields}: {}", page.text);
+        assert!(forge.take_calls().iter().all(|call| call.starts_with("GET")), "{fields}");
+    }
+}
+
+#[test]
+fn a_feature_may_have_every_name_that_the_api_allows() {
+    let page = Forge::new("plain").get("/admin", Some("admin-token")).text;
+    assert!(page.contains(r#"pattern="[A-Za-z0-9_.:\/\-]+""#), "{page}");
 }
