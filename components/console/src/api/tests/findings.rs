@@ -62,6 +62,41 @@ fn a_project_that_is_named_by_its_id_has_its_path_in_headings() {
 }
 
 #[test]
+fn a_form_leads_to_its_page_which_says_once_what_was_done() {
+    let forge = Forge::new("plain");
+    let session = "hexad-session=admin-token";
+    let token = forge.get("/", Some("admin-token")).form_token();
+    let form = |fields: &str| format!("form_token={token}&{fields}");
+    let done = forge.post("/admin?q=x", session, &form("action=switch&feature=f&value=true"), &[]);
+    assert_eq!((done.status.as_u16(), &done.headers["location"]), (303, &"/admin?q=x".parse().unwrap()));
+    let kept = done.cookie().unwrap();
+    let shown = forge.get("/admin?q=x", Some(&format!("admin-token; {kept}")));
+    assert!(shown.text.contains("The feature f is on."), "{}", shown.text);
+    let set = shown.headers["set-cookie"].to_str().unwrap();
+    assert!(set.starts_with("hexad-notice=;") && set.contains("Max-Age=0"), "{set}");
+    // Another session's sentence, and one that was made up, are not shown.
+    let foreign = forge.get("/", Some(&format!("developer-token; {kept}")));
+    assert!(foreign.status == 200 && !foreign.text.contains("The feature f is on."));
+    // What the form was about may be gone.
+    let gone = forge.get("/packages/missing", Some(&format!("admin-token; {kept}")));
+    assert!(gone.status == 200 && gone.text.contains("The feature f is on."), "{}", gone.text);
+    // A refusal is a page at once, and a secret is in no cookie.
+    assert_eq!(forge.post("/admin", session, &form("action=nothing"), &[]).status, 400);
+    let made = forge.post("/admin", session, &form("action=create&user=mia&name=ci&scopes=api"), &[]);
+    assert!(made.status == 200 && made.cookie().is_none() && made.text.contains("secret-of-new-token"));
+}
+
+#[test]
+fn signing_in_leads_back_to_the_page_that_asked_for_it() {
+    let forge = Forge::new("plain");
+    let next = "/-/sign-in?next=%2Fpackages%2Fmissing%3Fversions%3Dall";
+    let page = forge.get("/packages/missing?versions=all", None).text;
+    assert_eq!(page.matches(&format!("href=\"{next}\"")).count(), 2, "{page}");
+    let page = forge.get(next, None);
+    assert!(page.text.contains("name=\"next\" value=\"/packages/missing?versions=all\""), "{}", page.text);
+}
+
+#[test]
 fn a_form_applies_only_suggestions_of_its_page() {
     let forge = Forge::new("plain");
     let token = forge.get("/", Some("admin-token")).form_token();
@@ -78,4 +113,17 @@ fn a_form_applies_only_suggestions_of_its_page() {
 fn a_feature_may_have_every_name_that_the_api_allows() {
     let page = Forge::new("plain").get("/admin", Some("admin-token")).text;
     assert!(page.contains(r#"pattern="[A-Za-z0-9_.:\/\-]+""#), "{page}");
+}
+
+#[test]
+fn unknown_addresses_are_a_page_for_people_and_json_for_programs() {
+    let forge = Forge::new("plain");
+    for path in ["/does-not-exist", "/issues/nope", "/favicon.ico", "/-/x"] {
+        let page = forge.accept(path, "text/html,application/xhtml+xml,*/*;q=0.8");
+        assert!(page.status == 404 && page.text.contains("To the packages"), "{path}: {}", page.text);
+        for types in ["application/json", "*/*", "image/avif,image/webp"] {
+            let json = forge.accept(path, types);
+            assert_eq!((json.status.as_u16(), &*json.text), (404, r#"{"error":"404 Not Found"}"#), "{path} {types}");
+        }
+    }
 }
