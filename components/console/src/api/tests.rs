@@ -1,6 +1,7 @@
 //! Pages, sessions and forms, with a double of the API.
 
 mod double;
+mod findings;
 mod injections;
 
 use super::*;
@@ -118,8 +119,8 @@ fn a_form_of_another_site_does_nothing() {
         assert_eq!(forge.take_calls(), Vec::<String>::new());
     }
     let page = forge.post("/admin", cookie, &form(&token), &[("sec-fetch-site", "same-origin")]);
-    assert_eq!(page.status, 200);
-    assert!(page.text.contains("The feature f is on."), "{}", page.text);
+    assert_eq!(page.status, 303, "{}", page.text);
+    assert_eq!(forge.take_calls().len(), 2, "who it is, and the change");
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn forms_ask_the_api_for_what_they_say() {
     let send = |path: &str, fields: &str| {
         forge.take_calls();
         let page = forge.post(path, "hexad-session=admin-token", &format!("form_token={token}&{fields}"), &[]);
-        assert_eq!(page.status, 200, "{fields}: {}", page.text);
+        assert_eq!(page.status, 303, "{fields}: {}", page.text);
         let mut calls = forge.take_calls();
         calls.retain(|call| !call.starts_with("GET"));
         calls.join("\n")
@@ -190,6 +191,10 @@ fn forms_ask_the_api_for_what_they_say() {
     assert_eq!(
         send("/merge_requests/acme/app/7", "one=1"),
         r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#
+    );
+    assert_eq!(
+        send("/merge_requests/acme/app/7", "action=batch&ids=3"),
+        r#"PUT /api/v4/suggestions/3/apply {"commit_message":null}"#
     );
     assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
     let made = forge.post(

@@ -30,7 +30,7 @@ async fn load(visit: &Visit<'_>, scope: &Scope, name: &str) -> Result<Answer, Pa
 }
 
 pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
-    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+    let scope = visit.scope().await?;
     let (answer, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
     let (answer, rights) = (answer?, rights?);
     let metadata = Metadata::parse(&answer.body).map_err(|why| ForgeError::Unanswered(why.to_string()))?;
