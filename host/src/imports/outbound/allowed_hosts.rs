@@ -77,16 +77,10 @@ impl AllowedHosts {
         Ok(())
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether every entry is the application itself or a component of it.
     pub fn are_local(&self) -> bool {
-        let is_local = |host: &HostPattern| {
-            matches!(host, HostPattern::Application | HostPattern::Component(_) | HostPattern::AnyComponent)
-        };
-        self.0.iter().all(|allowed| is_local(&allowed.host))
+        use HostPattern::{AnyComponent, Application, Component};
+        self.0.iter().all(|allowed| matches!(allowed.host, Application | Component(_) | AnyComponent))
     }
 
     /// The components that entries name, by their ids.
@@ -400,6 +394,6 @@ mod tests {
             hosts.add(entry, true).unwrap();
             hosts.add(entry, false).unwrap_err();
         }
-        assert!(hosts.is_empty());
+        assert_eq!(hosts, AllowedHosts::default());
     }
 }
