@@ -141,7 +141,10 @@ mod tests {
     fn a_shard_that_has_ended_keeps_no_other_from_its_answer() {
         let queue = BarrierQueue::default();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let waiting = runtime.block_on(async { queue.join(0) });
+        let waiting = {
+            let _entered = runtime.enter();
+            queue.join(0)
+        };
         drop(runtime);
         queue.take().answer(&Ok(()));
         assert!(waiting.blocking_recv().unwrap().is_ok());
