@@ -15,6 +15,7 @@ use crate::http2::{
 use crate::slow_readers::{listen, wait_for_busy};
 
 const DATA: u8 = 0;
+const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// A window before any setting or update (RFC 9113, section 6.9.2).
@@ -47,7 +48,7 @@ fn read_windows(client: &mut TcpStream, pings: u32, mut windows: Windows) -> Win
                 }
                 (WINDOW_UPDATE, 0, increment) => windows.connection += number(&increment),
                 (WINDOW_UPDATE, _, increment) => windows.stream += number(&increment),
-                _ => {}
+                other => panic!("{other:?}"),
             }
         }
     }
@@ -57,6 +58,8 @@ fn read_windows(client: &mut TcpStream, pings: u32, mut windows: Windows) -> Win
 fn connect_with_windows(address: SocketAddr) -> (TcpStream, Windows) {
     let mut client = connect(address);
     let windows = read_windows(&mut client, 2, Windows { connection: DEFAULT_WINDOW, stream: DEFAULT_WINDOW });
+    // The windows of streams are the host's own from here on.
+    client.write_all(&frame(SETTINGS, ACK, 0, &[])).unwrap();
     (client, windows)
 }
 

@@ -51,7 +51,7 @@ fn a_second_signal_ends_it_at_once() {
 
 /// Puts a pipe in the place of a file. Who reads it waits until the returned end is dropped; it is returned
 /// once somebody reads.
-fn make_pipe(path: &Path) -> impl FnOnce() -> File {
+fn make_pipe(path: &Path) -> impl FnOnce() -> File + use<> {
     let _ = std::fs::remove_file(path);
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
     let path = path.to_owned();
@@ -83,7 +83,8 @@ fn a_signal_ends_a_start_that_takes_long() {
 fn a_second_signal_ends_a_reload_that_takes_long() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut server = start(folder.path(), &[], &[]);
-    let until_read = make_pipe(&write_manifest(folder.path()));
+    let manifest = write_manifest(folder.path());
+    let until_read = make_pipe(&manifest);
     server.signal("HUP");
     let pipe = until_read();
     server.signal("TERM");
