@@ -142,9 +142,9 @@ impl Database {
             return Err(damaged("it has no table `spin_key_value`"));
         }
         let columns = connection.prepare("SELECT store, key, value FROM spin_key_value");
-        columns.map(drop).map_err(|error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::Unknown) => damaged("its table `spin_key_value` is not Spin's"),
-            _ => self.open_error(error),
+        columns.map(drop).map_err(|error| match error {
+            rusqlite::Error::SqlInputError { .. } => damaged("its table `spin_key_value` is not Spin's"),
+            error => self.open_error(error),
         })
     }
 
