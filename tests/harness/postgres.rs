@@ -2,8 +2,10 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where Debian's package `postgresql` has its programs; `POSTGRES_BIN` names another folder.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
@@ -40,6 +42,18 @@ pub struct Postgres {
     clock: Option<PathBuf>,
     port: u16,
     process: Option<Child>,
+}
+
+/// A free port that the kernel gives to no connection by itself, because the server takes it again after a restart.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const PORTS: Range<u32> = 20_000..32_000;
+    let first = std::process::id().wrapping_mul(100);
+    let mut ports = (0..PORTS.len()).map(|_| {
+        let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        u16::try_from(PORTS.start + number % (PORTS.end - PORTS.start)).expect("a port")
+    });
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 impl Postgres {
@@ -89,8 +103,7 @@ impl Postgres {
             let status = Command::new("chown").arg(USER).arg(folder.path()).status();
             assert!(status.is_ok_and(|status| status.success()), "the user `postgres` is missing");
         }
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-        Postgres { folder, settings, own, has_file_system, clock, port, process: None }
+        Postgres { folder, settings, own, has_file_system, clock, port: free_port(), process: None }
     }
 
     /// A synchronous standby of this server, from now on.
