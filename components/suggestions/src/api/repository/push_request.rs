@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use kit::Error;
 
 /// The most refs that one push moves.
-const MAX_COMMANDS: usize = 10_000;
+pub const MAX_COMMANDS: usize = 10_000;
 
 /// A ref as the client wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct RefCommand {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PushCommands {
     pub commands: Vec<RefCommand>,
+    /// There are more than [`MAX_COMMANDS`], of which `commands` has the first ones.
+    pub has_too_many: bool,
     pub reports_status: bool,
     pub side_band: bool,
     /// All refs are to be moved, or none.
@@ -92,9 +94,11 @@ impl PushReader {
             if command.starts_with(b"shallow ") {
                 continue;
             }
-            push.commands.push(parse_command(command).ok_or_else(broken)?);
-            if push.commands.len() > MAX_COMMANDS {
-                return Err(Error::bad_request(&format!("a push moves {MAX_COMMANDS} branches and tags at most")));
+            let command = parse_command(command).ok_or_else(broken)?;
+            // The rest is read all the same: git shows the reason only if it is in the report, which is the response.
+            push.has_too_many = push.commands.len() >= MAX_COMMANDS;
+            if !push.has_too_many {
+                push.commands.push(command);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The branches and tags that a push moves: whether it may, and that it does.
 
-use super::push_request::{PushCommands, RefCommand};
+use super::push_request::{MAX_COMMANDS, PushCommands, RefCommand};
 use crate::api::access::PushableRepository;
 use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, ObjectKind, is_ref_name};
@@ -43,6 +43,10 @@ pub fn check_commands(repository: &PushableRepository, push: &PushCommands) -> O
         *counts.entry(&command.name).or_default() += 1;
     }
     let check = |command: &RefCommand| match counts.get(command.name.as_str()) {
+        _ if push.has_too_many => Err(explain(
+            "too many refs",
+            &format!("A push moves {MAX_COMMANDS} branches and tags at most. Push them in several parts."),
+        )),
         Some(1) => check_command(repository, command),
         _ => Err(refuse("multiple updates for the same ref are not allowed")),
     };
