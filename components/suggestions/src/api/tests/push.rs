@@ -226,6 +226,23 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
 }
 
 #[test]
+fn the_branch_that_will_be_the_default_one_is_not_for_developers_to_make() {
+    for (configured, future) in [(Some("main"), "main"), (Some("trunk"), "trunk"), (None, "main")] {
+        let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
+        forge.project(PUBLIC, |project| project.default_branch = configured.map(str::to_owned));
+        let target = format!("topic:refs/heads/{future}");
+        let why = push(&forge, &repository, "dev", &[&target]).unwrap_err();
+        assert!(why.contains("(protected branch)"), "{configured:?}: {why}");
+        push(&forge, &repository, "dev", &["topic", "topic:refs/heads/master"]).unwrap();
+        assert!(push(&forge, &repository, "dev", &[&target]).is_err(), "beside another one");
+        push(&forge, &repository, "mia", &[&target]).unwrap();
+        let free = Forge::new();
+        free.project(PUBLIC, |project| project.protected_branches = Some(vec![]));
+        push(&free, &repository, "dev", &[&target]).unwrap();
+    }
+}
+
+#[test]
 fn a_shallow_clone_pushes_to_where_its_history_is() {
     let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
     repository.write("a", b"two\n");
