@@ -104,6 +104,10 @@ pub fn move_refs(
     outcomes: &mut Outcomes,
 ) -> Result<(), Error> {
     let mut moves = RefMoves::begin(env, repository, push, outcomes)?;
+    let accepted = push.commands.iter().zip(&*outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
+    let deleted = accepted.filter(|(command, _)| command.new.is_none());
+    let deleted = deleted.filter_map(|(command, _)| name(command).strip_prefix("heads/").zip(command.old));
+    merge_detection::before_deletions(env, repository.id(), deleted)?;
     let moved = if push.is_atomic { moves.move_together(outcomes) } else { moves.move_each(outcomes) };
     let RefMoves { names, moved: updates, .. } = moves;
     // Also after an error: what was moved before it stays. And errors of what follows do not undo it.
