@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::ingress::{Accepted, Ingress};
 use crate::log_throttle::LogThrottle;
@@ -22,6 +23,9 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// The kernel closes a connection whose client acknowledges nothing of what was sent for this long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An idle connection that was told to close has done so within this time, unless a request came just then.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A bound socket and its thread.
 pub struct Acceptor {
@@ -81,7 +85,7 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
     loop {
         let accepted = tokio::select! {
             accepted = async {
-                let permit = ingress.connections.acquire().await;
+                let permit = acquire_permit(ingress).await;
                 (permit, listener.accept().await)
             } => accepted,
             _ = stop.wait_for(Option::is_some) => return,
@@ -130,6 +134,21 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
                     tokio::time::sleep(BACK_OFF).await;
                 }
             }
+        }
+    }
+}
+
+/// Waits until the listener may have one more connection. If it has as many as it may have, those are closed that
+/// have waited for their next request for longest, one for each new connection.
+async fn acquire_permit(ingress: &Ingress) -> Option<OwnedSemaphorePermit> {
+    loop {
+        tokio::select! {
+            biased;
+            permit = ingress.connections.acquire() => return permit,
+            () = ingress.idle.evict_oldest() => {}
+        }
+        if let Ok(permit) = tokio::time::timeout(EVICTION_TIMEOUT, ingress.connections.acquire()).await {
+            return permit;
         }
     }
 }

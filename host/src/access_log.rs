@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,12 +16,16 @@ use http::{HeaderMap, Request, Version};
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 
+use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
 use crate::redaction;
 use crate::request_id::X_REQUEST_ID;
 
 /// Lines that may wait for the file. More are dropped, so that a slow disk does not slow the clients.
 const MAX_WAITING: usize = 8192;
+
+/// Bytes of lines after which a write begins.
+const MAX_BATCH: usize = 64 * 1024;
 
 /// Bytes of a value that a client chose, such as its `User-Agent`.
 const MAX_VALUE: usize = 1024;
@@ -46,7 +50,7 @@ pub struct AccessLog {
     entries: Option<SyncSender<Entry>>,
     thread: Option<JoinHandle<()>>,
     reopen: Arc<AtomicBool>,
-    /// Lines that were not written because too many waited.
+    /// Lines that were not written: too many waited, or the file could not be written.
     dropped: Arc<Counter>,
 }
 
@@ -79,13 +83,22 @@ impl AccessLog {
         let file = open(&path)?;
         let (entries, receiver) = sync_channel(MAX_WAITING);
         let (reopen, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(Counter::default()));
-        let writer = Writer { path, format, file, reopen: reopen.clone(), dropped: dropped.clone(), reported: 0 };
+        let writer = Writer {
+            path,
+            format,
+            file,
+            reopen: reopen.clone(),
+            dropped: dropped.clone(),
+            reported: 0,
+            is_torn: false,
+            log_throttle: LogThrottle::new(1, 3),
+        };
         let thread = std::thread::Builder::new().name("access-log".to_owned());
         let thread = Some(thread.spawn(move || writer.run(&receiver))?);
         Ok(Arc::new(Self { entries: Some(entries), thread, reopen, dropped }))
     }
 
-    /// Lines that were not written because too many waited.
+    /// Lines that were not written: too many waited, or the file could not be written.
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
     }
@@ -163,6 +176,10 @@ struct Writer {
     dropped: Arc<Counter>,
     /// How many dropped lines were reported.
     reported: u64,
+    /// Whether the file may end with a part of a line.
+    is_torn: bool,
+    /// On a full disk no write succeeds.
+    log_throttle: LogThrottle,
 }
 
 impl Writer {
@@ -171,36 +188,54 @@ impl Writer {
         while let Ok(entry) = entries.recv() {
             if self.reopen.swap(false, Ordering::Relaxed) {
                 match open(&self.path) {
-                    Ok(file) => self.file = file,
+                    Ok(file) => (self.file, self.is_torn) = (file, false),
                     Err(error) => tracing::error!(%error, "the access log cannot be opened again"),
                 }
             }
+            let (mut text, mut lines) = (String::new(), 0);
+            if self.is_torn {
+                text.push('\n');
+            }
             let mut next = Some(entry);
-            let mut written = Ok(());
             while let Some(entry) = next {
-                written = written.and_then(|()| self.file.write_all(entry.line(self.format).as_bytes()));
-                next = entries.try_recv().ok();
+                text.push_str(&entry.line(self.format));
+                lines += 1;
+                next = if text.len() < MAX_BATCH { entries.try_recv().ok() } else { None };
             }
-            if let Err(error) = written.and_then(|()| self.file.flush()) {
-                tracing::error!(%error, "the access log cannot be written");
+            self.write(&text, lines);
+        }
+    }
+
+    /// Writes a batch, or counts its lines as dropped.
+    fn write(&mut self, text: &str, lines: u64) {
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
+        self.is_torn = written.is_err();
+        if let Err(error) = written {
+            self.dropped.add(lines);
+            self.reported += lines;
+            if let Some(suppressed) = self.log_throttle.pass() {
+                tracing::error!(%error, lines, suppressed, "the access log cannot be written; lines were dropped");
             }
-            let dropped = self.dropped.get();
-            if dropped > self.reported {
-                tracing::warn!(lines = dropped - self.reported, "the access log is too slow; lines were dropped");
-                self.reported = dropped;
-            }
+        }
+        let dropped = self.dropped.get();
+        if dropped > self.reported
+            && let Some(suppressed) = self.log_throttle.pass()
+        {
+            let lines = dropped - self.reported;
+            tracing::warn!(lines, suppressed, "the access log is too slow; lines were dropped");
+            self.reported = dropped;
         }
     }
 }
 
 fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
+        return Ok(Box::new(io::stdout()));
     }
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(|file: File| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
+    options.open(path).map(|file: File| Box::new(file) as Box<dyn Write + Send>)
 }
 
 fn value(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -334,5 +369,16 @@ mod tests {
         drop(log.begin(&request("/a", "b"), None));
         drop(log);
         assert!(std::fs::read_to_string(&path).unwrap().contains("\"status\":499"));
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        let log = AccessLog::open("/dev/full".into(), AccessLogFormat::Json).unwrap();
+        let dropped = log.dropped.clone();
+        for _ in 0..3 {
+            drop(log.begin(&request("/a", "b"), None));
+        }
+        drop(log);
+        assert_eq!(dropped.get(), 3);
     }
 }

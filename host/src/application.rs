@@ -3,25 +3,27 @@
 //! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
 //! maps failures to statuses.
 
+mod cache_lookup;
 mod error_response;
 mod response_wait;
 mod route_target;
 mod trial;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::header::{CONTENT_LENGTH, EXPECT};
-use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
+use self::cache_lookup::is_nested;
 use self::response_wait::ResponseWait;
 pub use self::route_target::RouteTarget;
 use self::trial::judge;
@@ -55,6 +57,8 @@ const ANY_PATH: &str = "/...";
 /// What the shards of a host share.
 pub struct Application {
     router: ArcSwap<Router<RouteTarget>>,
+    /// How often the routes were replaced.
+    route_changes: AtomicU64,
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
@@ -84,7 +88,8 @@ impl Application {
         let (ids, unrouted) = (RequestIds::new(), Counter::default());
         let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
         let router = ArcSwap::from_pointee(router);
-        Self { router, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks, followed }
+        let route_changes = AtomicU64::default();
+        Self { router, route_changes, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks, followed }
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -94,6 +99,12 @@ impl Application {
     /// Replaces the routes. Requests under way are not routed again.
     pub fn set_router(&self, router: Router<RouteTarget>) {
         self.router.store(Arc::new(router));
+        self.route_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often the routes or a component's deployment have changed.
+    fn changes(&self) -> u64 {
+        self.route_changes.load(Ordering::SeqCst) + self.slots.iter().map(Slot::changes).sum::<u64>()
     }
 
     /// The routes at this moment.
@@ -258,6 +269,7 @@ impl Steps<'_> {
         let limits = component.request_limits(parts.uri.path());
         let origin = parts.extensions.get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
+        let id = parts.headers.get(X_REQUEST_ID).cloned();
         let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // During a trial nothing is cached: the canary would see fewer requests than it should.
@@ -267,7 +279,7 @@ impl Steps<'_> {
             _ => None,
         };
         let miss = match lookup {
-            Some(Lookup::Hit(response)) => return Ok(response),
+            Some(Lookup::Hit(response, _)) => return Ok(response),
             Some(Lookup::Miss(miss)) => {
                 if !miss.last_reads.is_empty() {
                     self.backend.prefetch(&miss.last_reads).await;
@@ -279,7 +291,9 @@ impl Steps<'_> {
         let credential = component.credentials.credential(&parts.headers, &parts.uri);
         let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
         let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned());
-        let parent = self.deployment.settings.outbound.as_ref().map(|_| Arc::new(ParentRequest::of(&parts)));
+        let read_set = miss.as_ref().map(|miss| miss.read_set().clone());
+        let outbound = self.deployment.settings.outbound.as_ref();
+        let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone())));
         let context = Arc::new(context.with_parent(parent));
         let method = parts.method.clone();
         let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
@@ -290,14 +304,14 @@ impl Steps<'_> {
         }
         target?;
         self.caught_up.as_ref().map_err(|error| self.unavailable(error))?;
-        if let Some(miss) = &miss {
-            context.track_reads(miss.read_set.clone());
+        if let Some(read_set) = read_set {
+            context.track_reads(read_set);
         }
         let caller = || {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             component.credentials.caller(&parts.headers, &parts.uri, address)
         };
-        let client = (client, Depth::of(&parts));
+        let (client, is_nested) = ((client, Depth::of(&parts)), is_nested(&parts));
         let lease = self.slot.lease(&self.deployment, self.shard, context.path(), client, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
@@ -309,7 +323,7 @@ impl Steps<'_> {
         let wait =
             ResponseWait { slot: self.slot, limits, shard: self.shard, backend: self.backend, trace: self.trace };
         let response = wait.until_sendable(&mut call, &context, &lease).await;
-        let response = response.inspect_err(|error| match error {
+        let mut response = response.inspect_err(|error| match error {
             // A guest that waits for its client is ended, so that its instance is free.
             RequestError::SlowClient => {}
             _ => call.mark_refused(),
@@ -322,10 +336,8 @@ impl Steps<'_> {
         }
         context.mark_head_sent();
         // While the request waited for its permit, the generation may have been replaced.
-        let recorder = miss.filter(|_| generation_number == Some(generation.number)).and_then(|miss| {
-            let declared = bodiless.then(|| response.body().size_hint());
-            self.application.cache.record(miss, response.status(), response.headers(), declared)
-        });
+        let miss = miss.filter(|_| generation_number == Some(generation.number));
+        let recorder = miss.and_then(|miss| self.record(miss, &mut response, is_nested, bodiless));
         if let Some(trial) = trial.take() {
             let events = &self.application.events;
             lease.when_ended(judge(trial, self.slot.id(), events, response.status(), self.started.elapsed()));
@@ -343,24 +355,6 @@ impl Steps<'_> {
             response.extensions_mut().insert(InProgress(lease.contention()));
         }
         Ok(response)
-    }
-
-    /// Looks the request up in the response cache. `None` if its response may not be cached. After a
-    /// miss, the request has only the headers that its response may depend on.
-    fn look_up(&self, parts: &mut Parts, body: &WasiBody, generation: u64) -> Option<Lookup> {
-        let component = &self.deployment.settings.component;
-        let policy = component.cache_policy.as_ref()?;
-        if !body.is_end_stream() || !policy.applies_to(parts) {
-            return None;
-        }
-        let guest = (self.slot.id(), generation);
-        let lookup = self.application.cache.look_up(guest, policy, parts, self.backend, Instant::now())?;
-        match (&lookup, self.trace) {
-            (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
-            (Lookup::Hit(_), Some(trace)) => trace.mark_cached(),
-            (Lookup::Hit(_), None) => {}
-        }
-        Some(lookup)
     }
 
     fn lease_error(&self, error: &LeaseError) -> RequestError {

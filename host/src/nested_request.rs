@@ -8,6 +8,7 @@
 //! other or themselves.
 
 use std::array;
+use std::sync::Arc;
 
 use http::header::{HOST, HeaderValue};
 use http::request::Parts;
@@ -17,6 +18,7 @@ use http::{HeaderName, Request, Uri, Version};
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::ingress::{CLIENT_ADDRESS, RequestOrigin, is_forwarding, is_reserved};
 use crate::request_id::X_REQUEST_ID;
+use crate::response_cache::ReadSet;
 
 /// The greatest depth. A guest that serves a request of this depth gets 508 for one of its own.
 pub const MAX_DEPTH: usize = 4;
@@ -47,23 +49,31 @@ pub struct ParentRequest {
     id: Option<HeaderValue>,
     scheme: Option<Scheme>,
     authority: Option<Authority>,
+    /// Where the guest's reads are recorded, if its response may be cached.
+    read_set: Option<Arc<ReadSet>>,
 }
 
 impl ParentRequest {
-    /// `parts` has an absolute URI.
-    pub fn of(parts: &Parts) -> Self {
+    /// `parts` has an absolute URI, and only the headers that a response may depend on if its guest's reads
+    /// are recorded, in `read_set`. The request's id is in no response that is cached.
+    pub fn of(parts: &Parts, id: Option<HeaderValue>, read_set: Option<Arc<ReadSet>>) -> Self {
         Self {
             depth: Depth::of(parts),
             origin: parts.extensions.get().cloned(),
             client_address: parts.headers.get(CLIENT_ADDRESS).cloned(),
-            id: parts.headers.get(X_REQUEST_ID).cloned(),
+            id,
             scheme: parts.uri.scheme().cloned(),
             authority: parts.uri.authority().cloned(),
+            read_set,
         }
     }
 
     pub fn depth(&self) -> Depth {
         self.depth
+    }
+
+    pub fn read_set(&self) -> Option<&Arc<ReadSet>> {
+        self.read_set.as_ref()
     }
 
     /// Makes a guest's request one of this request's client, for the component that serves its path or
@@ -162,7 +172,8 @@ mod tests {
 
     #[test]
     fn a_nested_request_is_its_clients_whatever_the_guest_says() {
-        let parent = ParentRequest::of(&served("https://forge.test/page"));
+        let served = served("https://forge.test/page");
+        let parent = ParentRequest::of(&served, served.headers.get(X_REQUEST_ID).cloned(), None);
         let request = Request::get("http://self.alt/api?q=1")
             .header("spin-client-addr", "127.0.0.1:1")
             .header("x-forwarded-for", "127.0.0.1")
@@ -181,10 +192,14 @@ mod tests {
         let mut parts = served("http://forge.test/");
         for depth in 1..=MAX_DEPTH {
             let request = Request::get("http://self.alt/").body(()).unwrap();
-            parts = ParentRequest::of(&parts).adopt(request, None).unwrap().into_parts().0;
+            parts = ParentRequest::of(&parts, None, None).adopt(request, None).unwrap().into_parts().0;
             assert_eq!(Depth::of(&parts), Depth(depth));
         }
-        assert!(ParentRequest::of(&parts).adopt(Request::get("http://self.alt/").body(()).unwrap(), None).is_err());
+        assert!(
+            ParentRequest::of(&parts, None, None)
+                .adopt(Request::get("http://self.alt/").body(()).unwrap(), None)
+                .is_err()
+        );
     }
 
     #[test]

@@ -9,12 +9,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use hexad::imports::outbound;
 use hexad::manifest::{LoadOptions, MaintenanceTokens, ManifestError};
+use hexad::store::postgres::{Options as PostgresOptions, Passwords, StoreUrl};
 use hexad::store::sqlite;
 use hexad::trace::Export;
 use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
+
+#[path = "../../tests/harness/databases.rs"]
+mod databases;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../tests/harness/postgres.rs"]
+mod postgres;
 
 /// One engine for all tests, so that each guest is compiled once.
 static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
@@ -132,7 +139,12 @@ pub fn start(
 }
 
 pub fn options(folder: &TempDir, store: sqlite::Options) -> Options {
-    Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) }
+    let data = folder.path().join("data");
+    let postgres = databases::url_of(&data).map(|url| {
+        let url = StoreUrl::parse(&url, &Passwords::default()).unwrap();
+        PostgresOptions::new(url, 4, Duration::ZERO)
+    });
+    Options { threads: NonZeroUsize::MIN, store, postgres, ..Options::new(data) }
 }
 
 pub fn start_with(

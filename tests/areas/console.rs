@@ -72,11 +72,30 @@ fn every_page_shows_what_its_visitor_may_see() {
 }
 
 #[test]
+fn unknown_addresses_are_a_page_in_a_browser_and_json_elsewhere() {
+    let forge = Forge::empty();
+    let ask = |path: &str, types: &str| forge.send_with("GET", path, "", &[("accept", types)], "");
+    for path in ["/does-not-exist", "/issues/nope", "/favicon.ico", "/packages/%ff"] {
+        let page = ask(path, "text/html,*/*;q=0.8");
+        assert!(page.status == 404 && page.text().contains("To the packages"), "{path}: {}", page.text());
+    }
+    for path in ["/does-not-exist", "/issues/nope", "/api", "/api/v4", "/api/v4/nothing", "/api/v4/nothing/at/all"] {
+        let answer = ask(path, "*/*");
+        assert_eq!((answer.status, &*answer.text()), (404, r#"{"error":"404 Not Found"}"#), "{path}");
+        assert_eq!(answer.header("content-type"), "application/json", "{path}");
+    }
+    // The API is for programs, whatever they accept.
+    assert_eq!(ask("/api/v4/nothing", "text/html").header("content-type"), "application/json");
+    // A repository may be in a group that is called like a page.
+    assert_ne!(ask("/issues/x.git/info/refs?service=git-upload-pack", "*/*").text(), r#"{"error":"404 Not Found"}"#);
+}
+
+#[test]
 fn a_form_changes_what_package_managers_see() {
     let forge = published();
     let path = "/packages/@acme/lib?project=acme/open";
     let answer = submit(&forge, path, DEVELOPER, "action=tag&tag=stable&version=2.0.0");
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.status, 303, "{}", answer.text());
     let tags =
         || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
     assert_eq!(tags()["stable"], "2.0.0");
@@ -84,10 +103,10 @@ fn a_form_changes_what_package_managers_see() {
     let refused = submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old");
     assert_eq!(refused.status, 403, "{}", refused.text());
     let metadata = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib"), "").json();
-    assert_eq!(submit(&forge, path, MAINTAINER, "action=deprecate&version=1.0.0&message=old").status, 200);
+    assert_eq!(submit(&forge, path, MAINTAINER, "action=deprecate&version=1.0.0&message=old").status, 303);
     assert_eq!(metadata()["versions"]["1.0.0"]["deprecated"], "old");
     let unpublish = "action=unpublish&version=2.0.0&confirmation=2.0.0";
-    assert_eq!(submit(&forge, path, MAINTAINER, unpublish).status, 200);
+    assert_eq!(submit(&forge, path, MAINTAINER, unpublish).status, 303);
     assert!(metadata()["versions"].get("2.0.0").is_none() && metadata()["versions"].get("1.0.0").is_some());
 }
 
@@ -101,7 +120,7 @@ fn a_revoked_token_ends_its_session_at_once() {
     assert!(page(&forge, "/", &token).text().contains("Dev Developer"));
     let tokens = forge.get("/api/v4/personal_access_tokens?search=session", ADMIN).json();
     let id = tokens[0]["id"].as_u64().expect("an id");
-    assert_eq!(submit(&forge, "/admin", ADMIN, &format!("action=revoke&id={id}")).status, 200);
+    assert_eq!(submit(&forge, "/admin", ADMIN, &format!("action=revoke&id={id}")).status, 303);
     let ended = page(&forge, "/", &token);
     assert_eq!(ended.status, 401);
     assert!(ended.header("set-cookie").contains("Max-Age=0"), "{}", ended.header("set-cookie"));

@@ -1,10 +1,10 @@
-//! `make bench`: speed and memory of the shipped program, beside a native hyper "hello", verdaccio and
-//! `wasmtime serve`, on the same machine, in the same run, with the same client. On a shared machine
+//! `make bench`: speed and memory of the shipped program, beside a native hyper "hello", verdaccio,
+//! `wasmtime serve` and `git http-backend`, on the same machine, in the same run, with the same client. On a shared machine
 //! the ratios are more stable than the numbers. Only that every request is answered is asserted.
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
 //! Groups: calls, experiments, tail, registry reads, registry mix, registry publishes, registry memory,
-//! analytics, swaps, start, idle connections, slow readers, suggestions, console, postgres.
+//! analytics, swaps, start, idle connections, slow readers, suggestions, repositories, console, postgres.
 
 mod analytics;
 mod calls;
@@ -12,10 +12,12 @@ mod component;
 mod connections;
 mod console;
 mod hello;
+mod http_backend;
 mod load;
 mod many_hosts;
 mod proxy;
 mod registry;
+mod repositories;
 mod selection;
 mod start;
 mod suggestions;
@@ -38,6 +40,7 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [hello::FLAG, ..] => return hello::serve(),
         [proxy::FLAG, server, ..] => return proxy::serve(server),
+        [http_backend::FLAG, folder, ..] => return http_backend::serve(folder),
         _ => {}
     }
     let hello = hello::start();
@@ -58,6 +61,9 @@ fn main() {
     many_hosts::run(&bench);
     if bench.selection.has("suggestions", "") {
         suggestions::run();
+    }
+    if bench.selection.has("repositories", "") {
+        repositories::run();
     }
 }
 

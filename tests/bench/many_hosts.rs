@@ -1,9 +1,13 @@
 //! One host on PostgreSQL beside the same host on SQLite, on the same machine in the same run.
 
+mod imports;
+mod scaling;
+
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::postgres::{self, Postgres};
 use hexad_tests::server::{self, Server};
+use std::path::Path;
 
 use crate::component::uncached_manifest;
 use crate::load::{self, Load, Request};
@@ -11,6 +15,10 @@ use crate::table::Table;
 use crate::{Bench, get};
 
 const GROUP: &str = "postgres";
+
+/// What is measured besides the rows.
+const SCALING: &str = "hosts on one PostgreSQL";
+const IMPORTS: &str = "imports into PostgreSQL";
 
 /// Publishes, and how many of them are under way.
 const PUBLISHES: u64 = 200;
@@ -49,9 +57,7 @@ impl Work {
             Work::Reads { is_cached: false, .. } => uncached_manifest(data.path()),
             _ => server::root().join("spin.toml"),
         };
-        let mut command = server::up(&manifest, data.path());
-        command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN).args(options);
-        let server = Server::spawn(command, data.path());
+        let server = host_of(&manifest, data.path(), options);
         forge::seed(&server);
         match self {
             Work::Reads { connections, .. } => {
@@ -64,21 +70,42 @@ impl Work {
 }
 
 pub fn run(bench: &Bench) {
-    if !bench.selection.has_any(GROUP, &ROWS.map(|row| row.name)) || !postgres::is_enabled() {
+    let names = ROWS.map(|row| row.name);
+    let has = |name: &str| bench.selection.has(GROUP, name);
+    if !postgres::is_enabled() || !names.iter().chain(&[SCALING, IMPORTS]).any(|name| has(name)) {
         return;
     }
     let database = Postgres::start(&[]);
-    let mut table = Table::new("One host on PostgreSQL on this machine; the peer is one on SQLite", &bench.load);
-    for (number, Row { name, work, options }) in ROWS.iter().enumerate() {
-        if bench.selection.has(GROUP, name) {
-            eprintln!("{name}…");
-            let peer = work.measure(&[]);
-            let url = database.new_database(&format!("row{number}"));
-            let options = [&["--store", url.as_str()], *options].concat();
-            table.row(name, &work.measure(&options), Some(&peer));
+    if bench.selection.has_any(GROUP, &names) {
+        let mut table = Table::new("One host on PostgreSQL on this machine; the peer is one on SQLite", &bench.load);
+        for (number, Row { name, work, options }) in ROWS.iter().enumerate() {
+            if has(name) {
+                eprintln!("{name}…");
+                let peer = work.measure(&[]);
+                let url = database.new_database(&format!("row{number}"));
+                let options = [&["--store", url.as_str()], *options].concat();
+                table.row(name, &work.measure(&options), Some(&peer));
+            }
         }
+        table.print();
     }
-    table.print();
+    if has(SCALING) {
+        scaling::run(&database);
+    }
+    if has(IMPORTS) {
+        imports::run(&database);
+    }
+}
+
+/// A host of the project's own manifest with these options.
+fn host(data: &Path, options: &[&str]) -> Server {
+    host_of(Path::new("spin.toml"), data, options)
+}
+
+fn host_of(manifest: &Path, data: &Path, options: &[&str]) -> Server {
+    let mut command = server::up(manifest, data);
+    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN).args(options);
+    Server::spawn(command, data)
 }
 
 fn registry() -> String {

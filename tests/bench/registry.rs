@@ -165,11 +165,14 @@ pub fn run(bench: &Bench) {
         let mut peer_requests = theirs.iter().flat_map(chosen);
         for (position, (name, request)) in chosen(&ours).enumerate() {
             eprintln!("{name}…");
-            let load = Load::run(&ours.url, &request);
-            let peer = peer_requests.next().zip(theirs.as_ref());
-            if let (false, Some(((_, request), peer))) = (is_cached, peer) {
-                peer_reads.push(Load::run(&peer.url, &request));
-            }
+            let load = match peer_requests.next().zip(theirs.as_ref()).filter(|_| !is_cached) {
+                Some(((_, their_request), peer)) => {
+                    let [load, peer] = Load::in_turns([(&ours.url, &request), (&peer.url, &their_request)]);
+                    peer_reads.push(peer);
+                    load
+                }
+                None => Load::run(&ours.url, &request),
+            };
             table.row(name, &load, peer_reads.get(position));
         }
         table.print();

@@ -24,17 +24,18 @@ const LARGE_LINES: u64 = 40_000;
 const COMMENTS: u64 = 20;
 const SUGGESTIONS_EACH: u64 = 50;
 
-fn path(file: u64) -> String {
+pub fn path(file: u64) -> String {
     let folder = file / FILES;
     format!("part-{}/folder-{}/file-{}.txt", folder / 50, folder % 50, file % FILES)
 }
 
-fn contents(file: u64, version: u64) -> String {
+pub fn contents(file: u64, version: u64) -> String {
     (0..40).map(|line| format!("line {line} of file {file}, version {version}\n")).collect()
 }
 
-/// 50,000 files in 5,000 folders, and one of 2 MB; then a commit for each of 10,000 changes of one file.
-fn repository() -> Repository {
+/// 50,000 files in 5,000 folders, and one of 2 MB; then a commit for each of 10,000 changes of one file. Beside `main`,
+/// so many branches are at the last commit.
+pub fn repository(branches: u64) -> Repository {
     let repository = Repository::empty();
     let mut fast_import = Command::new("git")
         .args(["fast-import", "--quiet"])
@@ -67,7 +68,7 @@ fn repository() -> Repository {
     };
     commit(0, &mut (0..FOLDERS * FILES));
     (1..COMMITS).for_each(|number| commit(number, &mut std::iter::once(number * 7919 % (FOLDERS * FILES))));
-    for branch in 0..BRANCHES {
+    for branch in 0..branches {
         let _ = write!(stream, "reset refs/heads/topic-{branch}\nfrom :{COMMITS}\n");
     }
     fast_import.stdin.take().expect("piped").write_all(stream.as_bytes()).expect("git reads");
@@ -77,7 +78,7 @@ fn repository() -> Repository {
 
 pub fn run() {
     eprintln!("a repository of 50,000 files and 10,000 commits…");
-    let repository = repository();
+    let repository = repository(BRANCHES);
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);

@@ -3,11 +3,13 @@
 
 pub mod browser;
 mod compiled_code;
+pub mod databases;
 pub mod forge;
 pub mod http;
 pub mod operator;
 pub mod package;
 pub mod postgres;
+pub mod processor_time;
 pub mod proxy;
 pub mod registry;
 pub mod repository;

@@ -21,6 +21,11 @@ impl Operator {
         Operator { url: field("url"), authorization: format!("Bearer {}", field("token")), agent: http::agent() }
     }
 
+    /// For example `http://127.0.0.1:40123`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     pub fn get(&self, path: &str) -> Answer {
         let request = self.agent.get(format!("{}{path}", self.url)).header("authorization", &self.authorization);
         request.call().and_then(http::read).expect("an answer")
@@ -38,13 +43,19 @@ impl Operator {
         request.send(wasm).and_then(http::read).expect("an answer")
     }
 
-    /// The value of a metric, for example `hexad_connections` or `hexad_requests_total{component="a"}`.
+    /// The value of a metric that counts, for example `hexad_connections` or `hexad_requests_total{component="a"}`.
     #[track_caller]
     pub fn metric(&self, name: &str) -> u64 {
+        self.value(name) as u64
+    }
+
+    /// The value of any metric.
+    #[track_caller]
+    pub fn value(&self, name: &str) -> f64 {
         let text = self.get("/metrics").text();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let value = value.unwrap_or_else(|| panic!("no metric {name} in\n{text}"));
-        value.parse::<f64>().expect("a number") as u64
+        value.parse().expect("a number")
     }
 }
 

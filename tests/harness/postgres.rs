@@ -20,10 +20,24 @@ pub fn is_enabled() -> bool {
     std::env::var("HEXAD_POSTGRES").as_deref() != Ok("no")
 }
 
+/// What a server has of its own, besides its settings, as far as this machine and its user allow it.
+#[derive(Clone, Copy, Default)]
+pub struct Own {
+    /// The size of a file system in memory, in megabytes, so that it can be filled.
+    pub megabytes: Option<u32>,
+    /// A clock that can be set, by Debian's package `faketime`.
+    pub clock: bool,
+}
+
 /// A running server.
 pub struct Postgres {
     folder: tempfile::TempDir,
     settings: Vec<String>,
+    /// What it was to have of its own.
+    own: Own,
+    pub has_file_system: bool,
+    /// The library that is loaded into the server's processes.
+    clock: Option<PathBuf>,
     port: u16,
     process: Option<Child>,
 }
@@ -31,30 +45,57 @@ pub struct Postgres {
 impl Postgres {
     /// A new cluster with these settings (`name=value`). It listens on its socket and on a free port.
     pub fn start(settings: &[&str]) -> Self {
-        let mut postgres = Self::new(settings.iter().map(|setting| (*setting).to_owned()).collect());
+        Self::start_with(settings, Own::default())
+    }
+
+    /// The same with what it is to have of its own. `has_file_system` and [`has_clock`](Self::has_clock)
+    /// tell what it got.
+    pub fn start_with(settings: &[&str], own: Own) -> Self {
+        let mut postgres = Self::new(settings.iter().map(|setting| (*setting).to_owned()).collect(), own);
         let data = postgres.data();
         let options = ["-D", &data, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"];
-        let status = program("initdb").args(options).stdout(Stdio::null()).status().expect("it runs");
+        let mut command = program("initdb");
+        if own.megabytes.is_some() {
+            // So that the log soon needs a file more.
+            command.arg("--wal-segsize=1");
+        }
+        let status = command.args(options).stdout(Stdio::null()).status().expect("it runs");
         assert!(status.success(), "initdb failed");
         postgres.resume();
         postgres
     }
 
+    /// The same until this process ends, however it does: a static is never dropped.
+    pub fn until_exit(settings: &[&str]) -> Self {
+        let postgres = Self::start(settings);
+        let mut stop = program("pg_ctl");
+        stop.args(["-D", &postgres.data(), "-m", "immediate", "stop"]);
+        // It reads until the other end of its input, which is this process's only, is closed.
+        let script = "trap '' INT; folder=$1; shift; cat > /dev/null; \"$@\"; rm -rf \"$folder\"";
+        let mut guard = Command::new("sh");
+        guard.args(["-c", script, "sh"]).arg(postgres.folder()).arg(stop.get_program()).args(stop.get_args());
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/tmp");
+        std::mem::forget(guard.spawn().expect("sh runs").stdin);
+        postgres
+    }
+
     /// A server without data.
-    fn new(settings: Vec<String>) -> Self {
+    fn new(settings: Vec<String>, own: Own) -> Self {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a temporary folder");
+        let has_file_system = own.megabytes.is_some_and(|megabytes| mount(megabytes, folder.path()));
+        let clock = if own.clock { clock_library() } else { None };
         if is_root() {
             // It refuses to run as root.
             let status = Command::new("chown").arg(USER).arg(folder.path()).status();
             assert!(status.is_ok_and(|status| status.success()), "the user `postgres` is missing");
         }
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-        Postgres { folder, settings, port, process: None }
+        Postgres { folder, settings, own, has_file_system, clock, port, process: None }
     }
 
     /// A synchronous standby of this server, from now on.
     pub fn start_standby(&self) -> Self {
-        let mut standby = Self::new(self.settings.clone());
+        let mut standby = Self::new(self.settings.clone(), self.own);
         let (socket, port, data) = (self.socket(), self.port.to_string(), standby.data());
         let options = ["-h", &socket, "-p", &port, "-U", USER, "-D", &data, "-c", "fast", "--no-sync", "-R"];
         let status = program("pg_basebackup").args(options).status().expect("it runs");
@@ -86,7 +127,21 @@ impl Postgres {
     /// Starts the server again, after [`kill`](Self::kill).
     pub fn resume(&mut self) {
         assert!(self.process.is_none(), "it runs");
-        let mut command = program("postgres");
+        let mut command = match &self.clock {
+            Some(library) => {
+                if !self.clock_file().exists() {
+                    self.set_clock(0);
+                }
+                let mut command = as_server(Path::new("env"));
+                command.arg(format!("LD_PRELOAD={}", library.display()));
+                command.arg(format!("FAKETIME_TIMESTAMP_FILE={}", self.clock_file().display()));
+                // The file is read once in a second. What measures durations stays as it is.
+                command.args(["FAKETIME_CACHE_DURATION=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]);
+                command.arg(path_of("postgres"));
+                command
+            }
+            None => program("postgres"),
+        };
         command.args(["-D", &self.data(), "-k", &self.socket(), "-p", &self.port.to_string()]);
         command.args(["-c", "listen_addresses=127.0.0.1"]);
         for setting in &self.settings {
@@ -95,15 +150,59 @@ impl Postgres {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log"));
         self.process = Some(command.spawn().expect("postgres runs"));
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&mut self) {
         let (socket, port) = (self.socket(), self.port.to_string());
         let is_ready = || {
             let mut command = program("pg_isready");
             command.args(["-q", "-h", &socket, "-p", &port]).status().expect("it runs").success()
         };
         while !is_ready() {
-            assert!(self.process.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))), "{}", self.log());
+            assert!(!self.has_ended(), "{}", self.log());
             std::thread::yield_now();
         }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.process.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
+    pub fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Takes what room is left in the file system of its own.
+    pub fn fill_disk(&self) {
+        assert!(self.has_file_system, "it would fill the machine's disk");
+        let mut ballast = std::fs::File::create(self.ballast()).expect("a file");
+        while ballast.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    /// Gives it back, and waits until the server is there, which may have ended.
+    pub fn free_disk(&mut self) {
+        std::fs::remove_file(self.ballast()).expect("a file");
+        // Its processes may be about to end.
+        while self.try_sql_in(USER, "checkpoint;").is_none() {
+            if self.has_ended() {
+                self.process = None;
+                self.resume();
+            }
+        }
+    }
+
+    /// Sets the clock of its own, in seconds from the machine's. The server sees that within a second.
+    pub fn set_clock(&self, seconds: i64) {
+        std::fs::write(self.clock_file(), format!("{seconds:+}s")).expect("a file");
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.folder.path().join("ballast")
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.folder.path().join("clock")
     }
 
     /// Ends all processes of the server at once, as a power cut would.
@@ -116,22 +215,32 @@ impl Postgres {
 
     /// Sends a signal to the server and to all its processes, for example `STOP`.
     pub fn signal_all(&self, name: &str) {
-        let text = std::fs::read_to_string(self.folder.path().join("data/postmaster.pid")).expect("its process id");
-        let id = text.lines().next().expect("a line");
+        let id = &self.first_process();
         if name != "CONT" {
             // So that it makes no process after they are listed.
             let _ = Command::new("kill").args(["-s", "STOP", id]).stderr(Stdio::null()).status();
         }
-        let children = Command::new("pgrep").args(["-P", id]).output().expect("pgrep runs");
-        let children = String::from_utf8(children.stdout).expect("text");
         let mut command = Command::new("kill");
-        command.args(["-s", name, id]).args(children.split_whitespace());
+        command.args(["-s", name, id]).args(children_of(id).split_whitespace());
         // A child may have ended meanwhile.
         let _ = command.stderr(Stdio::null()).status();
         // A program that changes the user stops when the server is stopped, and does not go on with it.
         if let Some(process) = self.process.as_ref().filter(|_| name != "STOP") {
             let _ = Command::new("kill").args(["-s", "CONT", &process.id().to_string()]).status();
         }
+    }
+
+    /// The ids of the server's processes, the first of which is the parent of the others.
+    pub fn processes(&self) -> Vec<u32> {
+        let first = self.first_process();
+        let children = children_of(&first);
+        let ids = std::iter::once(first.as_str()).chain(children.split_whitespace());
+        ids.map(|id| id.parse().expect("a process id")).collect()
+    }
+
+    fn first_process(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("data/postmaster.pid")).expect("its process id");
+        text.lines().next().expect("a line").to_owned()
     }
 
     /// The URL of a database over TCP.
@@ -174,7 +283,8 @@ impl Postgres {
         command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, "-d", database]);
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql runs");
-        psql.stdin.take().expect("piped").write_all(text.as_bytes()).expect("psql reads");
+        // It reads nothing if it cannot connect.
+        let _ = psql.stdin.take().expect("piped").write_all(text.as_bytes());
         let output = psql.wait_with_output().expect("psql ends");
         output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
     }
@@ -223,11 +333,32 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        if self.process.is_some() {
+        if !self.has_ended() {
             self.signal_all("CONT");
             self.kill();
         }
+        if self.has_file_system {
+            let _ = Command::new("umount").arg("-l").arg(self.folder.path()).status();
+        }
     }
+}
+
+/// Mounts a file system in memory on a folder. False where this user may not.
+fn mount(megabytes: u32, folder: &Path) -> bool {
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m,mode=700"), "tmpfs"]).arg(folder);
+    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// The library of Debian's package `faketime`.
+fn clock_library() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    folders.map(|folder| folder.path().join("faketime/libfaketime.so.1")).find(|path| path.is_file())
+}
+
+fn children_of(process: &str) -> String {
+    let children = Command::new("pgrep").args(["-P", process]).output().expect("pgrep runs");
+    String::from_utf8(children.stdout).expect("text")
 }
 
 fn is_root() -> bool {
@@ -237,6 +368,10 @@ fn is_root() -> bool {
 
 /// A program of the package, run as the user `postgres` if this process is root's.
 fn program(name: &str) -> Command {
+    as_server(&path_of(name))
+}
+
+fn path_of(name: &str) -> PathBuf {
     let folder = std::env::var_os("POSTGRES_BIN").map_or(PathBuf::from(PROGRAMS), PathBuf::from);
     let path = folder.join(name);
     assert!(
@@ -245,7 +380,7 @@ fn program(name: &str) -> Command {
          `make test POSTGRES=no` tests without it",
         path.display()
     );
-    as_server(&path)
+    path
 }
 
 /// A program, run as the user of the server.

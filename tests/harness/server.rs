@@ -1,11 +1,13 @@
 //! The shipped program, run as a process over loopback.
 
-use crate::compiled_code;
+use crate::processor_time::processor_time_of;
+use crate::{compiled_code, databases};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
@@ -59,6 +61,9 @@ fn up_arguments(command: &mut Command, manifest: &Path, data: &Path) {
     // Less than the program's default, which logs each component of each start.
     if std::env::var_os("RUST_LOG").is_none() {
         command.env("RUST_LOG", "warn");
+    }
+    if let Some(url) = databases::url_of(data) {
+        command.env("HEXAD_STORE", url);
     }
     let arguments = ["up", "--listen", "127.0.0.1:0", "--manifest"].map(OsStr::new);
     command.current_dir(root()).args(arguments).arg(manifest).arg("--data").arg(data).stdin(Stdio::null());
@@ -193,6 +198,11 @@ impl Server {
     /// Resident memory of the process in bytes: now, and its peak since [`Server::reset_peak_memory`].
     pub fn memory(&self) -> (u64, u64) {
         memory_of(self.child.id())
+    }
+
+    /// Processor time of the process since its start.
+    pub fn processor_time(&self) -> Duration {
+        processor_time_of(self.child.id())
     }
 
     /// How many descriptors the process has open.

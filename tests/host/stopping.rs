@@ -3,12 +3,13 @@
 use super::probe::{get, write_manifest};
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{Server, up, up_in_shell};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A server of the probe with these arguments, and its log.
@@ -46,6 +47,51 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(server.wait().code(), Some(128 + 15));
     let server = start(folder.path(), &[], &[]);
     assert_eq!(get(server.address(), "kv/get?key=k").as_deref(), Some("some v"), "what was acknowledged is there");
+}
+
+/// Puts a pipe in the place of a file. Who reads it waits until the returned end is dropped; it is returned
+/// once somebody reads.
+fn make_pipe(path: &Path) -> impl FnOnce() -> File + use<> {
+    let _ = std::fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+    let path = path.to_owned();
+    move || OpenOptions::new().write(true).open(path).expect("a pipe")
+}
+
+#[test]
+fn a_signal_ends_a_start_that_takes_long() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let manifest = write_manifest(folder.path());
+    let component = folder.path().join("slow.wasm");
+    let until_read = make_pipe(&component);
+    let text = std::fs::read_to_string(&manifest).expect("a file");
+    let lines = text.lines().map(|line| match line.trim_start().starts_with("source = ") {
+        true => format!("source = {component:?}\n"),
+        false => format!("{line}\n"),
+    });
+    std::fs::write(&manifest, lines.collect::<String>()).expect("a file");
+    let mut host = up(&manifest, &folder.path().join("data")).spawn().expect("it starts");
+    let pipe = until_read();
+    for _ in 0..2 {
+        let _ = Command::new("kill").args(["-TERM", &host.id().to_string()]).status();
+    }
+    assert_eq!(host.wait().expect("it ends").code(), Some(0), "nothing was served");
+    drop(pipe);
+}
+
+#[test]
+fn a_second_signal_ends_a_reload_that_takes_long() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut server = start(folder.path(), &[], &[]);
+    let manifest = write_manifest(folder.path());
+    let until_read = make_pipe(&manifest);
+    server.signal("HUP");
+    let pipe = until_read();
+    server.signal("TERM");
+    wait_for_log(&mut server, "stopping once the manifest was read");
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(128 + 2));
+    drop(pipe);
 }
 
 #[test]

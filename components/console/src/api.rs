@@ -4,15 +4,16 @@ mod headers;
 
 use crate::forge::{Forge, ForgeError};
 use crate::layout::{self, Content, Section};
+use crate::notice;
 use crate::pages;
 use crate::route::{self, Asset, Page, Route, RouteError};
 use crate::session::Session;
 use crate::visit::{Alert, PageError, User, Visit, Visitor};
 use http::StatusCode;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
 use kit::env::EXTERNAL_URL;
 use kit::params::Params;
-use kit::{Env, Request, Response};
+use kit::{Env, Error, Request, Response};
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[EXTERNAL_URL];
@@ -26,6 +27,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
         Ok(Route::Asset(asset)) => file(asset),
         Ok(Route::Show(page)) => Exchange::begin(&env, &request).show(page, &request.params()).await,
         Ok(Route::Submit(page)) => submit(&env, request, page).await,
+        Err(RouteError::NotFound) if !is_for_people(&request) => Error::unrouted().into(),
         Err(RouteError::NotFound) => {
             let exchange = Exchange::begin(&env, &request);
             let visitor = exchange.visitor(None);
@@ -39,6 +41,15 @@ pub async fn handle(env: Env, request: Request) -> Response {
     };
     headers::protect(&mut response.headers);
     response
+}
+
+fn is_secure(base: &str) -> bool {
+    base.starts_with("https:")
+}
+
+/// Whether the sender can show a page. Unknown addresses come from other programs, too.
+fn is_for_people(request: &Request) -> bool {
+    request.header(ACCEPT.as_str()).is_some_and(|types| types.contains("text/html"))
 }
 
 async fn submit(env: &Env, mut request: Request, page: Page) -> Response {
@@ -68,15 +79,28 @@ struct Exchange<'a> {
     env: &'a Env,
     session: Session,
     base: String,
+    /// The page's address, without the host.
+    here: String,
+    /// The cookie of a form's result.
+    notice: Option<String>,
 }
 
 impl<'a> Exchange<'a> {
     fn begin(env: &'a Env, request: &Request) -> Self {
-        Exchange { env, session: Session::of(env, request), base: env.external_url(request) }
+        let base = env.external_url(request);
+        let here = match request.query.as_str() {
+            "" => request.path.clone(),
+            query => format!("{}?{query}", request.path),
+        };
+        let notice = notice::sent(request, is_secure(&base));
+        Exchange { env, session: Session::of(env, request), base, here, notice }
     }
 
     fn visitor(&self, user: Option<User>) -> Visitor {
-        Visitor { is_signed_in: self.session.token().is_some(), user, form_token: self.session.form_token() }
+        let is_signed_in = self.session.token().is_some();
+        // Without a token there is one form, to sign in, whose page has a visitor of its own.
+        let form_token = if is_signed_in { self.session.form_token() } else { String::new() };
+        Visitor { is_signed_in, user, form_token }
     }
 
     fn forge(&self) -> Forge<'_> {
@@ -105,14 +129,33 @@ impl<'a> Exchange<'a> {
         match page {
             Page::SignIn => self.sign_in_page(StatusCode::OK, params.text("next"), None),
             Page::SignOut => self.redirect(route::HOME),
-            page => match pages::show(&page, &self.visit(&visitor, params)).await {
-                Ok(content) => self.document(StatusCode::OK, &content, &visitor, None),
-                Err(error) => self.failure(&error, &visitor),
+            page => match &self.notice {
+                Some(kept) => self.show_with(kept, &page, params, &visitor).await,
+                None => match pages::show(&page, &self.visit(&visitor, params)).await {
+                    Ok(content) => self.document(StatusCode::OK, &content, &visitor, None),
+                    Err(error) => self.failure(&error, &visitor),
+                },
             },
         }
     }
 
-    /// Does what a form asks for, and shows its page again if the API refuses.
+    /// Shows a page after a form, with what that did.
+    async fn show_with(&self, kept: &str, page: &Page, params: &Params, visitor: &Visitor) -> Response {
+        let alert = notice::read(kept, &self.session.form_token()).map(Alert::success);
+        let response = match pages::show(page, &self.visit(visitor, params)).await {
+            Ok(content) => self.document(StatusCode::OK, &content, visitor, alert.as_ref()),
+            // What the page was about may be gone now.
+            Err(error) if error.status() == StatusCode::NOT_FOUND && alert.is_some() => {
+                let content = Content::new("Done", Section::Other, pages::done());
+                self.document(StatusCode::OK, &content, visitor, alert.as_ref())
+            }
+            Err(error) => self.failure(&error, visitor),
+        };
+        response.with_text(SET_COOKIE, &notice::forget(is_secure(&self.base)))
+    }
+
+    /// Does what a form asks for, and sends the browser to its page: to load that again repeats nothing. If
+    /// the API refuses, the answer is the page.
     async fn submit(&self, page: Page, params: &Params, form: &Params) -> Response {
         let visitor = match self.identify().await {
             Ok(visitor) => visitor,
@@ -120,13 +163,17 @@ impl<'a> Exchange<'a> {
         };
         let submitted = pages::submit(&page, form, &self.visit(&visitor, params)).await;
         let (status, alert) = match submitted {
+            Ok(Alert { is_error: false, text, secret: None }) => {
+                let kept = notice::keep(&text, &self.session.form_token(), is_secure(&self.base));
+                return self.redirect(&self.here).with_text(SET_COOKIE, &kept);
+            }
+            // A secret is in this one answer and nowhere else.
             Ok(alert) => (StatusCode::OK, alert),
             Err(PageError::Forge(error @ ForgeError::Unanswered(_))) => return self.failure(&error.into(), &visitor),
             Err(error) => (error.status(), Alert::error(explanation(&error))),
         };
         match pages::show(&page, &self.visit(&visitor, params)).await {
             Ok(content) => self.document(status, &content, &visitor, Some(&alert)),
-            // What the page was about may be gone now.
             Err(_) if !alert.is_error => {
                 let content = Content::new("Done", Section::Other, pages::done());
                 self.document(status, &content, &visitor, Some(&alert))
@@ -141,9 +188,9 @@ impl<'a> Exchange<'a> {
 
     fn document(&self, status: StatusCode, content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> Response {
         let mut response = Response::new(status);
-        response.body = layout::render(content, visitor, alert).into_bytes().into();
+        response.body = layout::render(content, visitor, &self.here, alert).into_bytes().into();
         response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+        response.headers.insert(CACHE_CONTROL, storage(visitor, alert));
         if let Some(seconds) = content.refresh {
             response.headers.insert(REFRESH, seconds.into());
         }
@@ -172,7 +219,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn refusal(&self, status: StatusCode, text: &str, visitor: &Visitor) -> Response {
-        let content = pages::failure(status, text, visitor);
+        let content = pages::failure(status, text, visitor, &self.here);
         self.document(status, &content, visitor, None)
     }
 
@@ -210,10 +257,17 @@ impl<'a> Exchange<'a> {
         let alert =
             Alert::error("Your session has ended, because its token is revoked or expired. Sign in with another one.");
         let visitor = Visitor::default();
-        let content = pages::failure(StatusCode::UNAUTHORIZED, "Sign in to go on.", &visitor);
+        let content = pages::failure(StatusCode::UNAUTHORIZED, "Sign in to go on.", &visitor, &self.here);
         let response = self.document(StatusCode::UNAUTHORIZED, &content, &visitor, Some(&alert));
         response.with_text(SET_COOKIE, &self.session.sign_out())
     }
+}
+
+/// Who may keep a page. One without a user, a form and a message is the same for all visitors, so the host
+/// keeps it while what it was made of holds; browsers ask again each time.
+fn storage(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
+    let is_anybodys = !visitor.is_signed_in && visitor.form_token.is_empty() && alert.is_none();
+    HeaderValue::from_static(if is_anybodys { "private, no-cache" } else { "private, no-store" })
 }
 
 /// What went wrong, for the visitor.

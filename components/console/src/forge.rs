@@ -1,7 +1,7 @@
 //! Requests to the API, with the visitor's own token.
 
 use crate::route;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, StatusCode};
 use kit::Env;
 use kit::outbound::{OutboundError, OutboundRequest, Timeouts};
@@ -25,7 +25,8 @@ pub struct Forge<'a> {
 /// A response of the API with a status of success.
 pub struct Answer {
     pub headers: HeaderMap,
-    pub body: Vec<u8>,
+    /// JSON, in all answers of the API.
+    pub body: String,
 }
 
 /// Why a request to the API has no useful answer.
@@ -67,9 +68,11 @@ impl<'a> Forge<'a> {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        if body.is_some() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
+        match body {
+            Some(_) => headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            // The host answers from its cache only what is known to have no body.
+            None => headers.insert(CONTENT_LENGTH, 0.into()),
+        };
         let body = body.map(Value::to_string).unwrap_or_default().into();
         let request = OutboundRequest { method, url, headers, body, timeouts: TIMEOUTS };
         let response = self.env.outbound.send(request).await.map_err(|error| {
@@ -80,16 +83,18 @@ impl<'a> Forge<'a> {
         })?;
         let unreadable = |why| ForgeError::Unanswered(format!("{path}: {why:?}"));
         let body = response.body.collect(MAX_RESPONSE).await.map_err(unreadable)?;
-        match response.status.is_success() {
-            true => Ok(Answer { headers: response.headers, body: body.to_vec() }),
-            false => Err(ForgeError::Refused { status: response.status, reason: reason(response.status, &body) }),
+        if !response.status.is_success() {
+            return Err(ForgeError::Refused { status: response.status, reason: reason(response.status, &body) });
         }
+        // Checked as a whole, which costs less than text by text.
+        let body = String::from_utf8(body).map_err(|why| ForgeError::Unanswered(format!("{path}: {why}")))?;
+        Ok(Answer { headers: response.headers, body })
     }
 }
 
 impl Answer {
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
-        serde_json::from_slice(&self.body).map_err(|why| ForgeError::Unanswered(why.to_string()))
+        serde_json::from_str(&self.body).map_err(|why| ForgeError::Unanswered(why.to_string()))
     }
 
     /// A header with a number, such as those of a list's pages.

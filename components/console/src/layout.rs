@@ -1,5 +1,6 @@
 //! The frame of every page, and the parts that several pages use.
 
+use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{Alert, Visitor};
 use maud::{DOCTYPE, Markup, html};
@@ -32,8 +33,8 @@ impl Content {
     }
 }
 
-/// The whole document.
-pub fn render(content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> String {
+/// The whole document. `here` is the address of its page.
+pub fn render(content: &Content, visitor: &Visitor, here: &str, alert: Option<&Alert>) -> String {
     let links = [
         (Section::Packages, route::HOME, "Packages"),
         (Section::Issues, route::ISSUES, "Issues"),
@@ -88,7 +89,7 @@ pub fn render(content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> St
                                     button.quiet { "Sign out" }
                                 }
                             } @else {
-                                a.button href=(route::SIGN_IN) { "Sign in" }
+                                a.button href=(route::sign_in(here)) { "Sign in" }
                             }
                         }
                     }
@@ -96,7 +97,7 @@ pub fn render(content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> St
                 main #main tabindex="-1" {
                     @if let Some(alert) = alert {
                         div.alert.error[alert.is_error] role=(if alert.is_error { "alert" } else { "status" }) {
-                            p { (alert.text) }
+                            p { (plain::revealed(&alert.text)) }
                             @if let Some(secret) = &alert.secret { (code_line(secret)) }
                         }
                     }

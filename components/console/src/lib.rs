@@ -15,6 +15,7 @@
 //! | `/experiments` | experiments and their gates |
 //! | `/admin` | tokens, features, settings, for administrators |
 //! | `/-/sign-in`, `/-/sign-out` | the session: a cookie with the visitor's token |
+//! | any other address of one or two parts | that there is no such page; programs get JSON |
 //! | `/-/console.css`, `/-/console.js`, `/-/icon.svg` | static files |
 //!
 //! A page costs its requests to the API ([`forge`]), 1 more for a visitor with a session (who that is), and
@@ -26,7 +27,9 @@ mod entry;
 mod forge;
 mod layout;
 mod markdown;
+mod notice;
 mod pages;
+mod plain;
 mod route;
 mod session;
 mod visit;

@@ -14,6 +14,7 @@ mod package_list;
 mod package_metadata;
 
 use crate::layout::{Content, Section, form_token};
+use crate::plain;
 use crate::route::{self, Page};
 use crate::visit::{Alert, PageError, Visit, Visitor};
 use http::StatusCode;
@@ -44,7 +45,7 @@ pub async fn show(page: &Page, visit: &Visit<'_>) -> Result<Content, PageError> 
 pub async fn submit(page: &Page, form: &Params, visit: &Visit<'_>) -> Result<Alert, PageError> {
     match page {
         Page::Package(name) => package_actions::submit(visit, name, form).await,
-        Page::MergeRequest { .. } => merge_request::submit(visit, form).await,
+        Page::MergeRequest { project, iid } => merge_request::submit(visit, project, iid, form).await,
         Page::Admin => admin::submit(visit, form).await,
         _ => Err(PageError::NotFound),
     }
@@ -55,8 +56,8 @@ pub fn done() -> Markup {
     html! { p { a href=(route::HOME) { "To the packages" } } }
 }
 
-/// The page that says why there is no other, and what to do.
-pub fn failure(status: StatusCode, text: &str, visitor: &Visitor) -> Content {
+/// The page that says why there is no other, and what to do. `here` is its address.
+pub fn failure(status: StatusCode, text: &str, visitor: &Visitor, here: &str) -> Content {
     let title = match status {
         StatusCode::UNAUTHORIZED => "Sign in",
         StatusCode::FORBIDDEN => "Not allowed",
@@ -67,9 +68,9 @@ pub fn failure(status: StatusCode, text: &str, visitor: &Visitor) -> Content {
     let body = html! {
         div.empty {
             h1 { (title) }
-            p { (text) }
+            p { (plain::revealed(text)) }
             p {
-                @if !visitor.is_signed_in { a.button href=(route::SIGN_IN) { "Sign in" } " " }
+                @if !visitor.is_signed_in { a.button href=(route::sign_in(here)) { "Sign in" } " " }
                 a.button.quiet href=(route::HOME) { "To the packages" }
             }
         }

@@ -206,6 +206,14 @@ pub fn issues_statistics(scope: &Scope) -> String {
     format!("{}issues_statistics", scope.api(""))
 }
 
+/// The page to sign in, which leads back to `here` if that is a page of this console.
+pub fn sign_in(here: &str) -> String {
+    match is_own(here) && here != HOME && !here.starts_with("/-/") {
+        true => format!("{SIGN_IN}?next={}", encode(here)),
+        false => SIGN_IN.to_owned(),
+    }
+}
+
 /// Whether `path` leads to a page of this console, so that a redirect to it stays here.
 pub fn is_own(target: &str) -> bool {
     let path = target.split(['?', '#']).next().unwrap_or_default();
@@ -248,6 +256,14 @@ mod tests {
             assert_eq!(parse(&Method::GET, &link), Ok(Route::Show(Page::Package(name.into()))), "{link}");
         }
         assert_eq!(package("@a/b", &Scope::Project("x/y".into())), "/packages/@a/b?project=x%2Fy");
+    }
+
+    #[test]
+    fn signing_in_leads_back_to_pages_only() {
+        assert_eq!(sign_in("/issues?project=a%2Fb&q=x"), "/-/sign-in?next=%2Fissues%3Fproject%3Da%252Fb%26q%3Dx");
+        for here in ["/", "/-/sign-in?next=/issues", "/-/sign-out", "//evil.test", "/nothing"] {
+            assert_eq!(sign_in(here), SIGN_IN, "{here}");
+        }
     }
 
     #[test]

@@ -7,7 +7,10 @@
 
 use hmac_sha256::HMAC;
 use http::header::ORIGIN;
+use kit::id::Entropy;
 use kit::{Env, Request};
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 const NAME: &str = "hexad-session";
 const SECURE_NAME: &str = "__Host-hexad-session";
@@ -26,8 +29,10 @@ const MAX_COOKIE: usize = 1024;
 
 /// A visitor's session.
 pub struct Session {
-    /// The cookie's value.
-    value: String,
+    /// The cookie's value. A new one is drawn when it is needed: most pages of visitors without a session
+    /// have no form, and the host caches no page that used randomness.
+    value: OnceCell<String>,
+    entropy: Rc<dyn Entropy>,
     is_secure: bool,
     /// The browser does not have the cookie yet.
     is_new: bool,
@@ -37,24 +42,27 @@ impl Session {
     /// The session of a request's cookie, or a new one without a token.
     pub fn of(env: &Env, request: &Request) -> Self {
         let is_secure = env.external_url(request).starts_with("https:");
-        match cookie(request, name(is_secure)) {
-            Some(value) => Session { value: value.to_owned(), is_secure, is_new: false },
-            None => {
-                let mut random = [0; RANDOM_BYTES];
-                env.entropy.fill(&mut random);
-                Session { value: format!("{ANONYMOUS}{}", hex::encode(random)), is_secure, is_new: true }
-            }
-        }
+        let value = cookie(request, name(is_secure)).map(str::to_owned);
+        let (is_new, value) = (value.is_none(), value.map_or_else(OnceCell::new, OnceCell::from));
+        Session { value, entropy: env.entropy.clone(), is_secure, is_new }
+    }
+
+    fn value(&self) -> &str {
+        self.value.get_or_init(|| {
+            let mut random = [0; RANDOM_BYTES];
+            self.entropy.fill(&mut random);
+            format!("{ANONYMOUS}{}", hex::encode(random))
+        })
     }
 
     /// The visitor's token.
     pub fn token(&self) -> Option<&str> {
-        (!self.value.starts_with(ANONYMOUS)).then_some(&*self.value)
+        self.value.get().filter(|value| !value.starts_with(ANONYMOUS)).map(String::as_str)
     }
 
     /// The token of this session's forms.
     pub fn form_token(&self) -> String {
-        hex::encode(HMAC::mac(FORM, self.value.as_bytes()))
+        hex::encode(HMAC::mac(FORM, self.value().as_bytes()))
     }
 
     /// Whether a form was sent by a page of this session.
@@ -64,14 +72,14 @@ impl Session {
             // Without a referrer policy of its own, a form of an older browser has the origin `null`.
             None => request.header(ORIGIN.as_str()).is_none_or(|origin| origin == "null" || is_host(origin, request)),
         };
-        let own = HMAC::mac(FORM, self.value.as_bytes());
+        let own = HMAC::mac(FORM, self.value().as_bytes());
         let is_own = form_token.and_then(|token| hex::decode(token).ok()).is_some_and(|token| is_equal(&token, &own));
         is_same_site && !self.is_new && is_own
     }
 
     /// The header that stores this session in the browser, unless it has it.
     pub fn set_cookie(&self) -> Option<String> {
-        self.is_new.then(|| self.header(&self.value, ""))
+        self.is_new.then(|| self.header(self.value(), ""))
     }
 
     /// The header that begins a session with a token; `None` if the token has a character that no token

@@ -1,9 +1,11 @@
 //! One visit of a page: who visits, with which parameters, and what came of it.
 
 use crate::forge::{Forge, ForgeError};
+use crate::route::Scope;
 use http::StatusCode;
 use kit::Timestamp;
 use kit::params::Params;
+use kit::path::encode;
 use serde::Deserialize;
 
 /// The visitor's user, as the API tells.
@@ -36,6 +38,13 @@ pub struct Visit<'a> {
     pub now: Timestamp,
 }
 
+/// How the API names a group or a project.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(alias = "path_with_namespace")]
+    full_path: String,
+}
+
 /// A message at the top of a page.
 #[derive(Debug, Clone)]
 pub struct Alert {
@@ -60,6 +69,27 @@ pub enum PageError {
 impl Visit<'_> {
     pub fn is_admin(&self) -> bool {
         self.visitor.user.as_ref().is_some_and(|user| user.is_admin)
+    }
+
+    /// The scope that the page's `project` or `group` names.
+    pub async fn scope(&self) -> Result<Scope, PageError> {
+        self.named(Scope::of(self.params.text("project"), self.params.text("group"))).await
+    }
+
+    /// The scope by its full path, which headings and links show, if it was given by its id.
+    pub async fn named(&self, scope: Scope) -> Result<Scope, PageError> {
+        let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+        let path = match &scope {
+            Scope::Project(id) if is_id(id) => format!("projects/{}", encode(id)),
+            Scope::Group(id) if is_id(id) => format!("groups/{}", encode(id)),
+            _ => return Ok(scope),
+        };
+        Ok(match (self.forge.find::<Named>(&path).await?, scope) {
+            (Some(found), Scope::Project(_)) => Scope::Project(found.full_path),
+            (Some(found), _) => Scope::Group(found.full_path),
+            // The page itself says that there is none.
+            (None, scope) => scope,
+        })
     }
 
     /// The number of the page of a list, from 1.

@@ -5,9 +5,10 @@ use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::{self, IntentLog};
 use crate::catalog::manifest::{Manifest, Part, Root, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
+use crate::model::incarnation::Incarnation;
 use crate::path::{self, PathOwner};
 use crate::save_error::SaveError;
-use crate::store::{self, Key, NamespaceRecord, PathRecord, ProjectRecord};
+use crate::store::{self, Incarnated as _, Key, NamespaceRecord, ProjectRecord};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::reachability::StepError;
@@ -72,16 +73,34 @@ impl Subject {
         Ok(())
     }
 
-    /// The parent, the segment and the owner of its path, if the record is there.
-    fn path(self, env: &Env) -> Result<Option<(Option<u64>, String, PathOwner)>, StoreError> {
+    /// Its path, if the record is there.
+    fn path(self, env: &Env) -> Result<Option<PresentPath>, StoreError> {
         Ok(match self {
-            Subject::Namespace(id) => store::read::<NamespaceRecord>(env, &Key::Namespace(id))?
-                .map(|record| (record.parent_id, record.path, PathOwner::Namespace(id))),
-            Subject::Project(id) => store::read::<ProjectRecord>(env, &Key::Project(id))?
-                .map(|record| (Some(record.namespace_id), record.path, PathOwner::Project(id))),
+            Subject::Namespace(id) => {
+                store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.map(|record| PresentPath {
+                    parent_id: record.parent_id,
+                    owner: PathOwner::Namespace(id),
+                    incarnation: record.incarnation().clone(),
+                    segment: record.path,
+                })
+            }
+            Subject::Project(id) => store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| PresentPath {
+                parent_id: Some(record.namespace_id),
+                owner: PathOwner::Project(id),
+                incarnation: record.incarnation().clone(),
+                segment: record.path,
+            }),
             Subject::Memberships(_) | Subject::User(_) => None,
         })
     }
+}
+
+/// The path in a record.
+struct PresentPath {
+    parent_id: Option<u64>,
+    segment: String,
+    owner: PathOwner,
+    incarnation: Incarnation,
 }
 
 /// The rows of the catalog, read once for all comparisons of a step.
@@ -100,9 +119,10 @@ impl Comparison {
     /// the catalog follows, agrees.
     pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
-        if let Some((parent_id, segment, owner)) = subject.path(env)? {
-            let entry = store::read::<PathRecord>(env, &Key::path(parent_id, &segment))?;
-            if entry != Some(PathRecord::from(owner)) && !subject.is_pending(env)? {
+        if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
+            // A challenge in the entry is no damage: its writer was interrupted.
+            let leads_to = path::owner(env, parent_id, &segment)?.map(|(owner, _)| owner);
+            if leads_to != Some(owner) && !subject.is_pending(env)? {
                 problems.push(format!("its path `{segment}` does not lead to it; `hexad fsck --repair` can mend that"));
             }
         }
@@ -188,9 +208,9 @@ pub fn repair(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError>
     }
     let intent_log = IntentLog::begin(env, changes)?;
     for (key, subject) in subjects {
-        if let Some((parent_id, segment, owner)) = subject.path(env)? {
+        if let Some(PresentPath { parent_id, segment, owner, incarnation }) = subject.path(env)? {
             let claimed = path::claim(env, parent_id, &segment, owner, None);
-            match claimed.and_then(|()| path::confirm(env, parent_id, &segment, owner)) {
+            match claimed.and_then(|()| path::confirm(env, parent_id, &segment, owner, &incarnation)) {
                 Ok(()) => {}
                 Err(SaveError::Invalid(why)) => report.found(key, why.to_string()),
                 Err(SaveError::Store(error)) => return Err(error.into()),

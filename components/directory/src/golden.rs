@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 26] = [
+const KEYS: [(&str, &str); 27] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -56,6 +56,7 @@ const KEYS: [(&str, &str); 26] = [
     ("project-in-place-of-a-deleted-one", "directory/v1/project/110"),
     ("project-with-a-repository-of-its-own", "directory/v1/project/111"),
     ("challenged-path", "directory/v1/path/0/guild"),
+    ("path-of-a-used-id", "directory/v1/path/11/former"),
 ];
 
 fn forge() -> Env {
@@ -94,7 +95,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
     check::<store::ProjectRecord>(&["project", "project-levels", "project-with-a-used-id"]);
     check::<store::ProjectRecord>(&["project-in-place-of-a-deleted-one", "project-with-a-repository-of-its-own"]);
-    check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path"]);
+    check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path", "path-of-a-used-id"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<store::FeatureRecords>(&["features"]);
     check::<serde_json::Map<String, serde_json::Value>>(&["settings"]);

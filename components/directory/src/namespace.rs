@@ -5,7 +5,7 @@ pub use crate::model::namespace::{Details, MAX_DEPTH, Namespace, NamespaceKind, 
 
 use crate::path::{self, Identifier, PathOwner};
 use crate::save_error::{InvalidRecord, SaveError};
-use crate::store::{self, Key, NamespaceRecord};
+use crate::store::{self, Incarnated as _, Key, NamespaceRecord};
 use kit::Env;
 use kit::store::StoreError;
 
@@ -81,7 +81,7 @@ impl Resolution {
     /// path.
     fn enter(&mut self, env: &Env, segment: &str) -> Result<bool, StoreError> {
         let parent_id = self.namespace.as_ref().map(|namespace| namespace.id);
-        let Some(PathOwner::Namespace(id)) = path::owner(env, parent_id, segment)? else {
+        let Some((PathOwner::Namespace(id), incarnation)) = path::owner(env, parent_id, segment)? else {
             return Ok(false);
         };
         let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
@@ -89,6 +89,8 @@ impl Resolution {
         };
         if record.parent_id == parent_id && record.path.eq_ignore_ascii_case(segment) {
             self.namespace = Some(record.into_namespace(id, self.namespace.take()));
+        } else if *record.incarnation() != incarnation {
+            return Ok(false);
         } else {
             self.moved = true;
             self.namespace = by_id(env, id)?;
@@ -104,7 +106,7 @@ pub fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<
         return Ok(None);
     }
     match path::owner(env, parent_id, segment)? {
-        Some(owner @ PathOwner::Namespace(id)) if path::is_present_path(env, owner, parent_id, segment)? => {
+        Some((owner @ PathOwner::Namespace(id), _)) if path::is_present_path(env, owner, parent_id, segment)? => {
             Ok(Some(id))
         }
         _ => Ok(None),
@@ -150,7 +152,7 @@ pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>
         true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
         false => Ok(new.clone().of(incarnation)),
     })?;
-    path::confirm(env, new.parent_id, &new.path, owner).map_err(|error| put.refuse(env, &key, error))
+    path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()).map_err(|error| put.refuse(env, &key, error))
 }
 
 /// Deletes the record of a group. What is below it is deleted by [`crate::dependents`].

@@ -3,10 +3,12 @@
 //! A path is resolved one segment at a time: the entry of a segment below a namespace names its
 //! owner by id. No full path is stored, so renaming a group is one write however much is below it.
 //! An entry is a present path only if the owner's record says so too; else it is a former one, which
-//! leads to the owner until another record claims it. Resolving costs two reads a segment.
+//! leads to the owner until another record claims it, but not to the next record with a deleted owner's id:
+//! the entry names the owner's incarnation. Resolving costs two reads a segment.
 
 pub use crate::model::address::{Identifier, PathOwner, is_segment};
 
+use crate::model::incarnation::Incarnation;
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::store::{self, Key, NamespaceRecord, PathRecord, ProjectRecord};
 use kit::Env;
@@ -15,9 +17,15 @@ use kit::store::StoreError;
 /// How often a writer challenges the owner of a path; more than once only if others do so too.
 const CHALLENGES: u32 = 20;
 
-/// The present or former owner of `segment` below the namespace `parent_id`. 1 read.
-pub(crate) fn owner(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<PathOwner>, StoreError> {
-    Ok(store::read::<PathRecord>(env, &Key::path(parent_id, segment))?.map(|entry| entry.owner()))
+/// The present or former owner of `segment` below the namespace `parent_id`, and the incarnation to which a
+/// former path leads. 1 read.
+pub(crate) fn owner(
+    env: &Env,
+    parent_id: Option<u64>,
+    segment: &str,
+) -> Result<Option<(PathOwner, Incarnation)>, StoreError> {
+    let entry = store::read::<PathRecord>(env, &Key::path(parent_id, segment))?;
+    Ok(entry.map(|entry| (entry.owner(), entry.incarnation)))
 }
 
 /// Makes `owner` the owner of `segment` below the namespace `parent_id`. Refused while it is the
@@ -26,7 +34,7 @@ pub(crate) fn owner(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<
 /// The owner claims the path, then writes the record that says so, and then confirms the claim. Between
 /// the first two the entry looks like a former path, which another writer may take. That writer first
 /// leaves a challenge in the entry and looks at the owner's record once more before it replaces the
-/// entry; confirming removes the challenge. So of two writers that claim a path at the same time, either
+/// entry; confirming removes the challenge, as does a writer that is refused. So of two writers that claim a path at the same time, either
 /// the second one sees the first one's record, or the first one cannot confirm.
 pub(crate) fn claim(
     env: &Env,
@@ -39,11 +47,15 @@ pub(crate) fn claim(
         return Err(InvalidRecord::InvalidPath(segment.to_owned()).into());
     }
     let (key, challenge, claimed) = (Key::path(parent_id, segment), env.id(), PathRecord::from(owner));
+    let mut has_challenged = false;
     for _ in 0..CHALLENGES {
         let entry = store::try_update(env, &key, |current: Option<PathRecord>| {
             let Some(entry) = current else { return Ok(claimed.clone()) };
             let other = entry.owner();
-            if other == owner || Some(other) == former {
+            if other == owner {
+                return Ok(entry.unchallenged());
+            }
+            if Some(other) == former {
                 return Ok(claimed.clone());
             }
             if is_present_path(env, other, parent_id, segment)? {
@@ -53,23 +65,44 @@ pub(crate) fn claim(
                 Some(own) if *own == challenge => claimed.clone(),
                 _ => entry.challenged(&challenge),
             })
-        })?;
-        if entry == claimed {
+        });
+        let entry = match entry {
+            Err(refused @ SaveError::Invalid(_)) if has_challenged => {
+                withdraw(env, &key, &challenge)?;
+                return Err(refused);
+            }
+            entry => entry?,
+        };
+        if entry.owner() == owner {
             return Ok(());
         }
+        has_challenged = true;
     }
     Err(StoreError::Contended(key.to_string()).into())
 }
 
-/// Ends what [`claim`] began, once the owner's record is written. Refused if another writer has taken the
-/// path. 1 read, if nothing happened in between.
-pub(crate) fn confirm(env: &Env, parent_id: Option<u64>, segment: &str, owner: PathOwner) -> Result<(), SaveError> {
+/// Removes a writer's own challenge.
+fn withdraw(env: &Env, key: &Key, challenge: &str) -> Result<(), StoreError> {
+    store::change(env, key, |entry: &mut PathRecord| {
+        entry.challenge.take_if(|own| own == challenge);
+    })
+}
+
+/// Ends what [`claim`] began, once the owner's record is written: of `incarnation`. Refused if another writer
+/// has taken the path. 1 read, if nothing happened in between.
+pub(crate) fn confirm(
+    env: &Env,
+    parent_id: Option<u64>,
+    segment: &str,
+    owner: PathOwner,
+    incarnation: &Incarnation,
+) -> Result<(), SaveError> {
     store::try_update(env, &Key::path(parent_id, segment), |current: Option<PathRecord>| {
         match current.map(|entry| entry.owner()) {
             Some(other) if other != owner => {
                 Err(InvalidRecord::PathTaken { path: segment.to_owned(), by: other }.into())
             }
-            _ => Ok(PathRecord::from(owner)),
+            _ => Ok(PathRecord::from(owner).of(incarnation)),
         }
     })
     .map(drop)

@@ -10,7 +10,7 @@ use crate::namespace;
 use crate::path::{self, Identifier, PathOwner};
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::seal;
-use crate::store::{self, Key, ProjectRecord};
+use crate::store::{self, Incarnated as _, Key, ProjectRecord};
 use kit::Env;
 use kit::store::StoreError;
 
@@ -54,7 +54,7 @@ fn by_path(env: &Env, path: &str) -> Result<ProjectLookup, StoreError> {
     let Some((namespace, moved)) = namespace::by_present_or_former_path(env, above)? else {
         return Ok(ProjectLookup::Missing);
     };
-    let Some(PathOwner::Project(id)) = path::owner(env, Some(namespace.id), name)? else {
+    let Some((PathOwner::Project(id), incarnation)) = path::owner(env, Some(namespace.id), name)? else {
         return Ok(ProjectLookup::Missing);
     };
     let Some(record) = store::read::<ProjectRecord>(env, &Key::Project(id))? else {
@@ -64,7 +64,8 @@ fn by_path(env: &Env, path: &str) -> Result<ProjectLookup, StoreError> {
         let project = record.into_project(id, namespace);
         return Ok(if moved { ProjectLookup::Moved(project) } else { ProjectLookup::Found(project) });
     }
-    Ok(by_id(env, id)?.map_or(ProjectLookup::Missing, ProjectLookup::Moved))
+    let owner = by_id(env, id)?.filter(|project| project.incarnation == incarnation);
+    Ok(owner.map_or(ProjectLookup::Missing, ProjectLookup::Moved))
 }
 
 /// Creates or replaces a project. After a change of its path the former one leads to it, until
@@ -79,7 +80,7 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
     let (key, record) = (Key::Project(id), ProjectRecord::from(new));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
-    path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id))
+    path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation())
         .map_err(|error| put.refuse(env, &key, error))
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn relocate(env: &Env, id: u64, from: u64, to: u64) -> Result<(), Sav
             record.namespace_id = to;
         }
     })?;
-    path::confirm(env, Some(to), &record.path, PathOwner::Project(id))
+    path::confirm(env, Some(to), &record.path, PathOwner::Project(id), record.incarnation())
 }
 
 /// The id of the namespace that a project lives in. 1 read.

@@ -86,6 +86,12 @@ pub(crate) struct Put<R> {
     after: R,
 }
 
+impl<R: Incarnated> Put<R> {
+    pub fn incarnation(&self) -> &Incarnation {
+        self.after.incarnation()
+    }
+}
+
 impl<R> Put<R>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,

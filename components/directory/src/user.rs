@@ -4,6 +4,7 @@ pub use crate::model::user::{NewUser, User, UserState};
 
 use crate::namespace::{self, NamespaceKind};
 use crate::path::Identifier;
+use crate::record_cache::Derived;
 use crate::save_error::SaveError;
 use crate::store::{self, Key, MembershipsRecord, NamespaceRecord, UserRecord};
 use kit::Env;
@@ -21,7 +22,15 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
 
 /// The same, which an instance decodes once.
 pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, StoreError> {
-    store::read_cached(env, &Key::User(id), |record: UserRecord| record.into_user(id))
+    let known = Derived::<u64, User>::of(env);
+    if let Some(user) = known.as_ref().and_then(|known| known.get(&id)) {
+        return Ok(Some(user));
+    }
+    let user = store::read_cached(env, &Key::User(id), |record: UserRecord| record.into_user(id))?;
+    if let (Some(known), Some(user)) = (known, &user) {
+        known.put(id, user.clone());
+    }
+    Ok(user)
 }
 
 /// The user with this name, in any letter case. 3 reads.

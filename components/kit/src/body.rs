@@ -76,7 +76,11 @@ impl Body {
             if whole.len() as u64 + chunk.len() as u64 > limit {
                 return Err(BodyError::TooLarge(limit));
             }
-            whole.extend_from_slice(&chunk);
+            match whole.is_empty() {
+                // Without a copy, if nobody else has it.
+                true => whole = chunk.into(),
+                false => whole.extend_from_slice(&chunk),
+            }
         }
         Ok(whole)
     }

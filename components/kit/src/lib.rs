@@ -20,6 +20,8 @@
 pub mod blob;
 pub mod body;
 pub mod clock;
+#[cfg(any(test, target_family = "wasm"))]
+mod compare;
 pub mod env;
 pub mod error;
 pub mod fsck;

@@ -7,6 +7,7 @@
 pub mod bindings;
 mod http;
 mod key_value;
+mod memcmp;
 mod outbound;
 
 use crate::blob::BlobCache;
@@ -23,6 +24,7 @@ use ::http::Method;
 use key_value::KeyValue;
 use spin_sdk::wasip3::clocks::system_clock;
 use spin_sdk::wasip3::random::random;
+use std::alloc::System;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,6 +42,10 @@ pub use spin_sdk::wasip3::http::types::Request as Incoming;
 /// The size of the blob cache, in bytes. The largest blobs that are read repeatedly are documents with
 /// some thousand records of 2 to 3 KiB each, which must fit in half of it ([`BlobCache::put`]).
 const BLOB_CACHE_SIZE: usize = 16 << 20;
+
+/// The default, by name: of an allocator that is named, the compiler can inline the calls.
+#[global_allocator]
+static ALLOCATOR: System = System;
 
 thread_local! {
     /// The state that outlives a request. A component has one thread.

@@ -188,6 +188,7 @@ pub fn to_json(
 ) -> Value {
     let (namespace, full_path) = (project.namespace(), project.full_path());
     let web_url = web_url::page(base, &full_path);
+    let repository = format!("{web_url}.git");
     let api = format!("{base}{}", route::project(project.id()));
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -198,7 +199,7 @@ pub fn to_json(
     add("path_with_namespace", full_path.into());
     add("default_branch", json!(record.default_branch));
     // Where git reads the repository.
-    add("http_url_to_repo", format!("{api}/repository.git").into());
+    add("http_url_to_repo", repository.into());
     add("web_url", web_url.into());
     add("visibility", project.visibility().as_str().into());
     add("namespace", namespace_to_json(namespace, base));

@@ -125,7 +125,9 @@ impl InstallFields {
                     (its.is_none() || its == value, true)
                 }
                 SCRIPTS => self.compare_scripts(document, has_gyp_file),
-                "dependencies" => (self.required(document) == document.required(self), true),
+                "dependencies" => self.compare_dependencies(document),
+                // No installer acts on them in a package that it installs.
+                "devDependencies" => (meanings(document.normal(field)) == meanings(value.clone()), false),
                 field if DEPENDENCIES.contains(&field) => {
                     (meanings(document.normal(field)) == meanings(value.clone()), true)
                 }
@@ -165,6 +167,17 @@ impl InstallFields {
         };
         dependencies.retain(|name, spec| !is_repeated(name, spec));
         dependencies
+    }
+
+    /// yarn 1 leaves out a name that is among the optional dependencies, which win for an installer.
+    fn compare_dependencies(&self, document: &InstallFields) -> (bool, bool) {
+        let (mut ours, theirs) = (self.required(document), document.required(self));
+        if ours == theirs {
+            return (true, false);
+        }
+        let optional = self.fields.get("optionalDependencies").map(dependency::map).unwrap_or_default();
+        ours.retain(|name, _| theirs.contains_key(name) || !optional.contains_key(name));
+        (false, ours != theirs)
     }
 
     /// What each dependency means, without bundled ones of any version, which some clients add.
@@ -247,9 +260,13 @@ impl InstallFields {
             let is_equal = theirs.iter().all(is_of_folder);
             return (is_equal, !is_equal);
         }
-        // yarn leaves out names that npm changes.
-        let written = self.fields.get("bin").and_then(Value::as_object);
-        let is_plain = |name: &String| written.is_none_or(|bin| bin.contains_key(name));
+        // yarn leaves out names that npm changes, and absolute paths.
+        let written = self.fields.get("bin");
+        let is_plain = |name: &String| match written {
+            Some(Value::Object(bin)) => bin.get(name).is_some_and(|path| !path.as_str().is_some_and(bin::is_absolute)),
+            Some(Value::String(path)) => !bin::is_absolute(path),
+            _ => true,
+        };
         let has_all = ours.keys().all(|name| theirs.contains_key(name) || !is_plain(name));
         let has_no_other = theirs.iter().all(|(name, path)| ours.get(name) == Some(path));
         (false, !(has_all && has_no_other))

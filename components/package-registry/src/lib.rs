@@ -74,7 +74,7 @@
 //! | metadata known to the client (304) | get package |
 //! | metadata | get package, *k* forms, and for the full form the latest fields |
 //! | one version | get package, up to *k* indexes, one form |
-//! | file | get package, up to *k* indexes, upload, each chunk |
+//! | file | get package, up to *k* indexes, upload, each chunk; of files up to 8 MiB, an instance keeps 8 MiB of chunks that it has read twice |
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |

@@ -1,6 +1,7 @@
 //! The stored data. Only the files of this module know keys and stored bytes.
 
 mod blob;
+mod chunk;
 mod key;
 mod listing;
 mod packages;
@@ -10,6 +11,7 @@ mod segments;
 mod staging;
 mod upload;
 
+pub use chunk::{CHUNK, chunk, chunk_uncached};
 pub use key::{ADDRESS_RATES, CALLER_RATES, INVALID_TOKEN_RATES, LOOKUP_RATES, SEARCH_RATES};
 pub use listing::{
     Holders, add_project_with_name, add_project_with_version, holders, is_listed, names, projects,
@@ -23,6 +25,6 @@ pub use segments::{
 };
 pub use staging::Staging;
 pub use upload::{
-    CHUNK, Upload, attestations, check_latest_fields, chunk, latest_fields, remove_chunks, save_attestations,
-    save_latest_fields, upload, upload_uncached,
+    Upload, attestations, check_latest_fields, latest_fields, remove_chunks, save_attestations, save_latest_fields,
+    shared_upload, upload, upload_uncached,
 };

@@ -31,6 +31,15 @@ impl Version {
         !self.parsed.pre.is_empty()
     }
 
+    /// Whether a file may be called by this version: with or without its build metadata, which some clients
+    /// drop from the document and keep in the name, and others drop from both.
+    pub fn matches_file(&self, text: &str) -> bool {
+        Version::parse(text).is_some_and(|other| {
+            let has_no_other = other.parsed.build.is_empty() || self.parsed.build.is_empty();
+            self.parsed.cmp_precedence(&other.parsed).is_eq() && (has_no_other || self == &other)
+        })
+    }
+
     /// Whether the version in a `package.json` is this one. Clients drop a leading `v` or `=` and build
     /// metadata when they write the document.
     pub fn matches_manifest(&self, text: &str) -> bool {
@@ -195,6 +204,19 @@ mod tests {
             ">",
         ] {
             assert!(!is_range(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_called_with_or_without_build_metadata() {
+        let matches = |version: &str, file: &str| Version::parse(version).unwrap().matches_file(file);
+        for (version, file) in
+            [("1.0.0", "1.0.0"), ("1.0.0", "1.0.0+b.5"), ("1.0.0+b", "1.0.0"), ("1.0.0+b", "1.0.0+b")]
+        {
+            assert!(matches(version, file), "{version} {file}");
+        }
+        for (version, file) in [("1.0.0", "1.0.1"), ("1.0.0+b", "1.0.0+c"), ("1.0.0", "1.0.0-b"), ("1.0.0", "v1.0.0")] {
+            assert!(!matches(version, file), "{version} {file}");
         }
     }
 

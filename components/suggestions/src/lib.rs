@@ -34,7 +34,7 @@
 //! |---|---|---|
 //! | `packs/<repository>` | root | the repository's packs ([`store::packs`]) |
 //! | `pack/<id>/<n>` | blob | 256 KiB of a pack |
-//! | `pack_index/<id>/<n>`, `…/directory` | blob | a page of a pack's index; the first id of each page |
+//! | `pack_index/<id>/<n>`, `…/directory`, `…/tips` | blob | a page of a pack's index; the first id of each page; its tips, if they are many |
 //! | `replaced_packs/<id>` | blob | packs that were joined, and are kept for six hours |
 //! | `object/<repository>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of a large object |

@@ -84,7 +84,8 @@ const TOKEN_BYTES: usize = 32;
 /// The listener and its thread.
 pub struct Admin {
     access: Access,
-    _access_file: AccessFile,
+    /// `None` if it cannot be written.
+    _access_file: Option<AccessFile>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -141,8 +142,14 @@ impl Admin {
             // Waits for deployments under way.
             drop(runtime);
         })?;
-        let access_file = access.publish(data)?;
-        Ok(Self { access, _access_file: access_file, stop, thread })
+        let access_file = access.publish(data).inspect_err(|error| {
+            tracing::warn!(
+                data = %data.display(), %error,
+                "admin.json cannot be written: `hexad status` and `hexad swap` do not find this host; make room in \
+                 its folder, and start it again"
+            );
+        });
+        Ok(Self { access, _access_file: access_file.ok(), stop, thread })
     }
 
     /// Its address and token.

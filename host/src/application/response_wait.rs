@@ -67,7 +67,7 @@ impl ResponseWait<'_> {
                     DrainMonitor::new(DrainPolicy::default())
                 });
                 // A client has all of the request's time, unless others wait for the instance.
-                while let Poll::Ready(slow) = monitor.poll(&context.upload, || 0, cx) {
+                while let Poll::Ready(slow) = monitor.poll(&context.upload, &context.upload, cx) {
                     if slow == TooSlow::Contended {
                         return Poll::Ready(Err(RequestError::SlowClient));
                     }

@@ -48,21 +48,61 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for a signal that stops the host. SIGHUP calls `reload`, which may block.
+    /// Waits for a signal that stops the host. SIGHUP calls `reload`, which may block: the first signal waits
+    /// for its end, and a second one ends the process.
     pub fn wait(&mut self, mut reload: impl FnMut()) -> StopRequest {
-        let Self { runtime, terminate, interrupt, hangup } = self;
         loop {
-            let request = runtime.block_on(async {
-                tokio::select! {
-                    request = stop_request(terminate, interrupt) => Some(request),
-                    _ = hangup.recv() => None,
+            if let Some(request) = self.stop_or_reload() {
+                return request;
+            }
+            let mut first = None;
+            let on_stop = |request: StopRequest| match first {
+                None => {
+                    tracing::info!(
+                        signal = request.name(),
+                        "stopping once the manifest was read; a second signal ends at once"
+                    );
+                    first = Some(request);
                 }
-            });
-            match request {
-                Some(request) => return request,
-                None => reload(),
+                Some(_) => std::process::exit(request.exit_status()),
+            };
+            self.watch_during(on_stop, &mut reload);
+            if let Some(request) = first {
+                return request;
             }
         }
+    }
+
+    /// Waits for a signal that stops the host, or for SIGHUP: `None`.
+    fn stop_or_reload(&mut self) -> Option<StopRequest> {
+        let Self { runtime, terminate, interrupt, hangup } = self;
+        runtime.block_on(async {
+            tokio::select! {
+                request = stop_request(terminate, interrupt) => Some(request),
+                _ = hangup.recv() => None,
+            }
+        })
+    }
+
+    /// Does `work`, which may block. Another thread passes each signal that stops the host to `on_stop`.
+    pub fn watch_during<T>(&mut self, mut on_stop: impl FnMut(StopRequest) + Send, work: impl FnOnce() -> T) -> T {
+        let Self { runtime, terminate, interrupt, .. } = self;
+        let (done, mut ended) = tokio::sync::oneshot::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                runtime.block_on(async {
+                    loop {
+                        tokio::select! {
+                            _ = &mut ended => return,
+                            request = stop_request(terminate, interrupt) => on_stop(request),
+                        }
+                    }
+                });
+            });
+            let result = work();
+            drop(done);
+            result
+        })
     }
 
     /// Waits for `work`, or for another signal that stops the host.

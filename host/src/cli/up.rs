@@ -146,7 +146,8 @@ impl Up {
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
-        let mut host = Host::start(&runtime, manifest, &options)?;
+        // Components that are not in the cache of compiled code take their time.
+        let mut host = signals.watch_during(leave_before_serving, || Host::start(&runtime, manifest, &options))?;
         let mut addresses = Vec::with_capacity(listeners.len());
         for listener in listeners {
             addresses.push(host.serve(listener, ingress.clone())?);
@@ -229,6 +230,12 @@ impl Up {
         options.policy = self.policy.policy();
         Ok(options)
     }
+}
+
+/// Ends the process: it has served nothing, and its store survives an end at any time.
+fn leave_before_serving(request: StopRequest) {
+    tracing::info!(signal = request.name(), "stopped before the application was served");
+    std::process::exit(0);
 }
 
 fn parse_period(text: &str) -> Result<Duration, String> {

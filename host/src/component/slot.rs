@@ -27,6 +27,8 @@ pub struct Slot {
     deployment: ArcSwap<Deployment>,
     /// The number of the latest generation.
     last_number: AtomicU64,
+    /// How often the deployment has changed.
+    changes: AtomicU64,
     metrics: Metrics,
     /// Bounds the log lines about failed requests.
     log_throttle: LogThrottle,
@@ -109,7 +111,14 @@ impl Slot {
         let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
         let (settings, current) = (Arc::new(settings), Arc::new(generation));
         let deployment = ArcSwap::from_pointee(Deployment { settings, current, previous: None, canary: None });
-        Self { id, deployment, last_number, metrics, log_throttle: LogThrottle::new(1, 10) }
+        Self {
+            id,
+            deployment,
+            last_number,
+            changes: AtomicU64::default(),
+            metrics,
+            log_throttle: LogThrottle::new(1, 10),
+        }
     }
 
     /// The component's name in the manifest.
@@ -148,6 +157,11 @@ impl Slot {
     /// A number for the next generation.
     pub fn next_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How often the deployment has changed.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// Requests that are being served, and requests that wait for a permit.
@@ -211,6 +225,8 @@ impl Slot {
             if !Arc::ptr_eq(&seen, &before) {
                 continue;
             }
+            // Afterwards, so that whoever sees this number is served by what it counts.
+            self.changes.fetch_add(1, Ordering::SeqCst);
             let canary = |deployment: &Deployment| deployment.canary.as_ref().map(|canary| canary.generation.clone());
             let serving: Vec<_> = [Some(after.current.clone()), canary(&after)].into_iter().flatten().collect();
             for replaced in [Some(before.current.clone()), canary(&before)].into_iter().flatten() {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 use super::service::Connection;
 use super::socket::ReadAhead;
 use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
-use crate::send_buffer::{DrainMonitor, TooSlow};
+use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
 use crate::stop::StopSignal;
 
 /// The most headers of a request.
@@ -26,9 +26,15 @@ const MAX_HEADERS: usize = 100;
 /// reads of the store; ten thousand clients that connect at once must not have them all at the same time.
 const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 
+/// How often the host looks whether the client of a request that is under way has gone. hyper does not see it
+/// while bytes that the client has sent wait for that request's end.
+const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Why the connection is not served any longer.
 enum End {
     Closed(hyper::Result<()>),
+    /// The client has gone while a request was under way.
+    Gone,
     /// The client did not send the rest of a request's head.
     SlowHead,
     SlowReader(TooSlow),
@@ -70,7 +76,7 @@ where
         if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
             return Poll::Ready(End::Closed(result));
         }
-        if let Poll::Ready(slow) = monitor.poll(&connection.flow, || connection.socket.unacknowledged(), cx) {
+        if let Poll::Ready(slow) = monitor.poll(&connection.flow, &ClientProgress(connection), cx) {
             return Poll::Ready(End::SlowReader(slow));
         }
         clock.poll(connection, cx)
@@ -80,6 +86,10 @@ where
         End::Closed(Err(error)) => {
             // As a rule the client closed the connection or did not send HTTP.
             tracing::debug!(%error, "a connection ended early");
+            None
+        }
+        End::Gone => {
+            tracing::debug!("a client closed its connection during a request");
             None
         }
         End::SlowHead => {
@@ -99,6 +109,24 @@ where
     }
 }
 
+/// The progress of a connection's client is what it has acknowledged.
+struct ClientProgress<'a>(&'a Connection);
+
+impl Progress for ClientProgress<'_> {
+    /// A small response is in no flow, and waits as the others do once the kernel takes no more.
+    fn is_waiting(&self) -> bool {
+        self.0.flow.is_waiting() || self.0.socket.is_blocked()
+    }
+
+    fn handed(&self) -> u64 {
+        self.0.socket.written()
+    }
+
+    fn taken(&self) -> u64 {
+        self.0.socket.acknowledged()
+    }
+}
+
 /// The bytes of both parts, in a buffer of their own: an empty part of hyper's buffer would keep all of it,
 /// 16 KiB for each idle connection.
 fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
@@ -108,15 +136,16 @@ fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
 
 /// What the client is waited for, and since when.
 enum Waiting {
-    /// A request is under way.
-    No,
+    /// A request is under way; when the host looks whether the client has gone.
+    No(Instant),
     /// The rest of a head.
     Head(Instant),
     /// A request.
     Request(Instant),
 }
 
-/// Bounds the time of a head, and the time that an idle connection keeps its buffers.
+/// Bounds the time of a head, the time that an idle connection keeps its buffers, and the time that a request goes
+/// on without its client.
 struct Clock {
     waiting: Waiting,
     /// Requests so far.
@@ -131,22 +160,23 @@ impl Clock {
         Self { waiting: Waiting::Head(Instant::now()), requests: connection.requests(), timer: None }
     }
 
-    /// Ready if the client is too slow or has nothing to ask for.
+    /// Ready if the client is too slow, has nothing to ask for or has gone.
     fn poll(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<End> {
         let has_read = connection.socket.take_has_read();
         let requests = connection.requests();
         let is_same = std::mem::replace(&mut self.requests, requests) == requests;
         self.waiting = match self.waiting {
-            _ if !connection.is_idle() => Waiting::No,
+            Waiting::No(at) if !connection.is_idle() => Waiting::No(at),
+            _ if !connection.is_idle() => Waiting::No(Instant::now() + PRESENCE_INTERVAL),
             Waiting::Head(since) if is_same => Waiting::Head(since),
             Waiting::Request(since) if is_same && !has_read => Waiting::Request(since),
             _ if has_read => Waiting::Head(Instant::now()),
             _ => Waiting::Request(Instant::now()),
         };
-        let deadline = match self.waiting {
-            Waiting::No => return Poll::Pending,
+        let mut deadline = match self.waiting {
+            Waiting::No(at) => at,
             Waiting::Head(since) => since + HEAD_TIMEOUT,
-            // The client has not taken its last response.
+            // The client has not taken its last response, and there is no minimum rate.
             Waiting::Request(since) if connection.socket.is_blocked() => since + connection.ingress.keep_alive.timeout,
             Waiting::Request(since) => since + BUFFERS_KEPT,
         };
@@ -155,12 +185,20 @@ impl Clock {
             timer.as_mut().reset(deadline);
         }
         while timer.as_mut().poll(cx).is_ready() {
-            if deadline <= Instant::now() {
-                return Poll::Ready(match self.waiting {
-                    Waiting::Request(since) if !connection.socket.is_blocked() => End::Idle(since),
-                    Waiting::Request(_) => End::SlowReader(TooSlow::Period),
-                    _ => End::SlowHead,
-                });
+            let now = Instant::now();
+            if deadline <= now {
+                match self.waiting {
+                    Waiting::No(_) if connection.socket.has_hung_up() => return Poll::Ready(End::Gone),
+                    Waiting::No(_) => {
+                        deadline = now + PRESENCE_INTERVAL;
+                        self.waiting = Waiting::No(deadline);
+                    }
+                    Waiting::Head(_) => return Poll::Ready(End::SlowHead),
+                    Waiting::Request(_) if connection.socket.is_blocked() => {
+                        return Poll::Ready(End::SlowReader(TooSlow::Period));
+                    }
+                    Waiting::Request(since) => return Poll::Ready(End::Idle(since)),
+                }
             }
             timer.as_mut().reset(deadline);
         }

@@ -30,9 +30,6 @@ const MAX_ERROR_RESET_STREAMS: usize = 128;
 /// Bytes that hyper takes of one stream ahead of what the client takes.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
-/// Bytes that the kernel takes ahead of what it can send.
-const MAX_UNSENT: u32 = 128 * 1024;
-
 /// How often a client is pinged, and how long it may take to answer before it counts as gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -47,7 +44,6 @@ pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, star
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    connection.socket.limit_unsent(MAX_UNSENT);
     let service = service_fn(|request| connection.handle(request));
     let is_flooded = Arc::new(AtomicBool::new(false));
     // What was read is the preface; frames follow.
@@ -59,6 +55,9 @@ where
         .max_local_error_reset_streams(MAX_ERROR_RESET_STREAMS)
         .max_header_list_size(MAX_HEAD_BYTES as u32)
         .max_send_buf_size(MAX_SEND_BUFFER)
+        .initial_connection_window_size(connection.upload_window)
+        // A body that its guest does not read leaves room for another.
+        .initial_stream_window_size(connection.upload_window / 2)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
@@ -132,7 +131,7 @@ where
             let mut stream = pin!(STREAM_FLOW.scope(flow.clone(), stream));
             let slow = poll_fn(|cx| match stream.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => monitor.poll(&flow, || 0, cx).map(Some),
+                Poll::Pending => monitor.poll(&flow, &*flow, cx).map(Some),
             });
             // hyper resets a stream whose future is dropped.
             if let Some(reason) = slow.await {

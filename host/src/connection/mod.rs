@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
-use crate::ingress::{Accepted, Peer};
+use crate::ingress::{Accepted, IdleConnection, Peer};
 use crate::stop::StopSignal;
 use service::Connection;
 use socket::ClientSocket;
@@ -48,7 +48,7 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves a connection until it ends, or until the host stops and has answered its requests.
 pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: StopSignal) {
-    let Accepted { stream, peer, ingress, permits: _permits } = accepted;
+    let Accepted { stream, peer, ingress, permits } = accepted;
     let (stream, socket) = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => ClientSocket::new(stream),
         Err(error) => {
@@ -56,9 +56,11 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
             return;
         }
     };
+    socket.limit_unsent();
+    let upload_window = ingress.connections.upload_window(permits.1.as_ref());
     let started = Instant::now();
     let peer = Peer::new(peer, &ingress);
-    let connection = Arc::new(Connection::new(application.clone(), shard, peer, ingress, socket));
+    let connection = Arc::new(Connection::new(application.clone(), shard, peer, ingress, socket, upload_window));
     let Some(certificates) = &connection.ingress.certificates else {
         return serve_http(&connection, stream, started, stop).await;
     };
@@ -79,7 +81,7 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
 enum Start {
     Http1(Bytes),
     Http2(Bytes),
-    /// It closed the connection, or took too long; or the host stops.
+    /// It closed the connection, or took too long; or the host stops, or makes room for another client.
     Ended,
 }
 
@@ -110,8 +112,8 @@ where
                     Some(read) => Start::Http1(read),
                     None => {
                         let deadline = idle.since + connection.ingress.keep_alive.timeout;
-                        let _counted = connection.ingress.idle.enter();
-                        wait_for_next(&mut stream, deadline, &mut stop).await
+                        let mut idle = connection.ingress.idle.enter();
+                        wait_for_next(&mut stream, deadline, &mut idle, &mut stop).await
                     }
                 };
             }
@@ -140,13 +142,19 @@ async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> Start {
 }
 
 /// Waits for the first byte of another request, with no more memory than that needs.
-async fn wait_for_next(stream: &mut (impl AsyncRead + Unpin), deadline: Instant, stop: &mut StopSignal) -> Start {
+async fn wait_for_next(
+    stream: &mut (impl AsyncRead + Unpin),
+    deadline: Instant,
+    idle: &mut IdleConnection<'_>,
+    stop: &mut StopSignal,
+) -> Start {
     let mut first = [0; 1];
     tokio::select! {
         read = tokio::time::timeout_at(deadline, stream.read(&mut first)) => match read {
             Ok(Ok(1)) => Start::Http1(Bytes::copy_from_slice(&first)),
             _ => Start::Ended,
         },
+        () = idle.evicted() => Start::Ended,
         _ = stop.wait_for(Option::is_some) => Start::Ended,
     }
 }

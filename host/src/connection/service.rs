@@ -36,6 +36,8 @@ pub struct Connection {
     pub socket: Arc<SocketState>,
     /// The bytes that wait for the client of an HTTP/1 connection.
     pub flow: Arc<Flow>,
+    /// Bytes of request bodies that an HTTP/2 client may send before a guest has read them.
+    pub upload_window: u32,
     application: Arc<Application>,
     shard: usize,
     peer: Peer,
@@ -53,12 +55,14 @@ impl Connection {
         peer: Peer,
         ingress: Arc<Ingress>,
         socket: Arc<SocketState>,
+        upload_window: u32,
     ) -> Self {
         let budget = ingress.send_budgets.connection();
         Self {
             ingress,
             socket,
             flow: Arc::default(),
+            upload_window,
             application,
             shard,
             peer,
@@ -125,8 +129,8 @@ impl Connection {
 
         let (mut head, body) = response.into_parts();
         remove_set_operator_cookies(&mut head.headers);
-        if stays_open {
-            head.headers.insert(KEEP_ALIVE, self.ingress.keep_alive.header.clone());
+        if stays_open && let Some(announced) = &self.ingress.keep_alive.header {
+            head.headers.insert(KEEP_ALIVE, announced.clone());
         }
         if let Some(access) = &mut access {
             access.record_head(head.status.as_u16(), &head.headers);

@@ -4,12 +4,17 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+
+/// Bytes that the kernel takes ahead of what it can send: a client that reads nothing would have it take
+/// megabytes, which are in no budget.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT: u32 = 128 * 1024;
 
 /// A connected socket, below TLS.
 pub struct ClientSocket {
@@ -23,6 +28,8 @@ pub struct SocketState {
     descriptor: RawFd,
     has_read: AtomicBool,
     is_blocked: AtomicBool,
+    /// Bytes that the kernel has taken.
+    written: AtomicU64,
     reset_on_close: AtomicBool,
 }
 
@@ -32,13 +39,17 @@ impl ClientSocket {
             descriptor: stream.as_raw_fd(),
             has_read: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
+            written: AtomicU64::new(0),
             reset_on_close: AtomicBool::new(false),
         });
         (Self { stream, state: state.clone() }, state)
     }
 
-    fn written<T>(&self, written: Poll<T>) -> Poll<T> {
+    fn written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.state.is_blocked.store(written.is_pending(), Ordering::Relaxed);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.state.written.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
         written
     }
 }
@@ -54,6 +65,34 @@ impl SocketState {
         self.is_blocked.load(Ordering::Relaxed)
     }
 
+    /// Bytes that the kernel has taken so far.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// How many of them the client has acknowledged: the kernel takes bytes in large steps, and passes them
+    /// on in small ones.
+    pub fn acknowledged(&self) -> u64 {
+        self.written().saturating_sub(self.unacknowledged())
+    }
+
+    /// Whether the client has closed the connection, or its sending half, also if there are bytes before
+    /// the end that nobody has read.
+    #[cfg(target_os = "linux")]
+    pub fn has_hung_up(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        // SAFETY: the HTTP implementation, which calls this, has the socket, so that it is open.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
+        // Errors and the end of both halves are reported without being asked for.
+        let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|events| events > 0)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn has_hung_up(&self) -> bool {
+        false
+    }
+
     /// Has the kernel forget what it has not sent when the socket is closed.
     pub fn reset_on_close(&self) {
         self.reset_on_close.store(true, Ordering::Relaxed);
@@ -61,7 +100,7 @@ impl SocketState {
 
     /// Bytes that the kernel holds until the client has acknowledged them.
     #[cfg(target_os = "linux")]
-    pub fn unacknowledged(&self) -> u64 {
+    fn unacknowledged(&self) -> u64 {
         /// `SIOCOUTQ` of tcp(7).
         const OPCODE: rustix::ioctl::Opcode = 0x5411;
         // SAFETY: the HTTP implementation, which calls this, has the socket, so that it is open; the
@@ -74,23 +113,23 @@ impl SocketState {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub fn unacknowledged(&self) -> u64 {
+    fn unacknowledged(&self) -> u64 {
         0
     }
 
     /// Has the kernel take little more than it can send at once, so that streams of one connection get
     /// on side by side, and so that their progress is seen.
     #[cfg(target_os = "linux")]
-    pub fn limit_unsent(&self, bytes: u32) {
+    pub fn limit_unsent(&self) {
         // SAFETY: as above.
         let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
-        if let Err(error) = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(bytes) {
+        if let Err(error) = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(MAX_UNSENT) {
             tracing::debug!(%error, "the kernel's buffer of a connection has no limit");
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub fn limit_unsent(&self, _: u32) {}
+    pub fn limit_unsent(&self) {}
 }
 
 impl Drop for ClientSocket {

@@ -378,6 +378,12 @@ impl Deployer {
         self.fleet.as_ref().map(|fleet| fleet.known_hosts()).unwrap_or_default()
     }
 
+    /// Those of them that are there now, without this one.
+    pub fn other_live_hosts(&self) -> Vec<FleetHost> {
+        let Some(fleet) = &self.fleet else { return Vec::new() };
+        fleet.known_hosts().into_iter().filter(|host| host.is_live() && host.instance != fleet.instance).collect()
+    }
+
     /// Whether this host cannot serve what the other hosts serve.
     pub fn is_behind_fleet(&self) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.report().problem.is_some())

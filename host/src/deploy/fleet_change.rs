@@ -72,7 +72,7 @@ impl Deployer {
         });
         match moved {
             Ok(revision) => {
-                finish(fleet, revision)?;
+                finish(fleet, revision, change.without)?;
                 prune(fleet);
                 Ok(())
             }
@@ -133,7 +133,7 @@ impl Deployer {
         let started = Instant::now();
         let slot = self.slot(component)?;
         let revision = self.end_fleet_trial(fleet, slot, by, expected, (Action::Promote, None))?;
-        finish(fleet, revision)?;
+        finish(fleet, revision, &[])?;
         Ok(self.fleet_report(slot, started))
     }
 
@@ -171,7 +171,7 @@ impl Deployer {
         if seen.canary.is_some() {
             let ended = (Action::Rollback, Some("the canary"));
             let revision = self.end_fleet_trial(fleet, slot, by, Some(&seen), ended)?;
-            finish(fleet, revision)?;
+            finish(fleet, revision, &[])?;
             return Ok(self.report(slot, &slot.current(), started));
         }
         let previous = entry.previous.ok_or_else(none)?;
@@ -237,9 +237,10 @@ fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<()
     }
 }
 
-/// Waits until this host serves what was recorded, and the others say so too. Those that do not are asked
-/// by the store before they answer a request. What was recorded is done, whatever becomes of the wait.
-fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
+/// Waits until this host serves what was recorded, and the others say so too, except those that are left out. Those
+/// that do not are asked by the store before they answer a request. What was recorded is done, whatever becomes of
+/// the wait.
+fn finish(fleet: &Fleet, revision: i64, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + FLIP_TIMEOUT;
     fleet.wait_until_applied(revision, end)?;
     loop {
@@ -253,6 +254,7 @@ fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
         let late: Vec<&str> = hosts
             .iter()
             .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)
+            .filter(|host| !fleet.leaves_out(without, host))
             // It is known that these do not.
             .filter(|host| host.report.problem.is_none())
             .map(|host| &*host.name)

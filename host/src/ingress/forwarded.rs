@@ -110,7 +110,7 @@ impl ForwardedHeaders {
         let mut forwarded = Self::default();
         let forwarding = ingress.forwarding;
         if forwarding.family == ForwardedFamily::Forwarded {
-            let hops = list(headers, &FORWARDED).map(Hop::parse).collect::<Vec<_>>();
+            let hops = elements(headers, &FORWARDED).map(Hop::parse).collect::<Vec<_>>();
             let addresses = hops.iter().rev().map(|hop| hop.address);
             forwarded.client = first_untrusted(addresses, ingress);
             if let Some(last) = hops.last() {
@@ -119,11 +119,11 @@ impl ForwardedHeaders {
             }
             return forwarded;
         }
-        let addresses: Vec<_> = list(headers, &FORWARDED_FOR).map(address).collect();
+        let addresses: Vec<_> = texts(headers, &FORWARDED_FOR).map(address).collect();
         forwarded.client = first_untrusted(addresses.into_iter().rev(), ingress);
-        forwarded.scheme = list(headers, &FORWARDED_PROTO).last().and_then(scheme);
+        forwarded.scheme = texts(headers, &FORWARDED_PROTO).last().and_then(scheme);
         // Removed before unless the operator has asked for it.
-        forwarded.authority = list(headers, &FORWARDED_HOST).last().and_then(authority);
+        forwarded.authority = texts(headers, &FORWARDED_HOST).last().and_then(authority);
         forwarded
     }
 }
@@ -142,10 +142,21 @@ fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress:
     found
 }
 
-/// The elements of a header that is a list, over all of its lines.
-fn list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|element| !element.is_empty())
+/// The elements of a header that is a list, over all of its lines. In bytes: what a client has put before a
+/// proxy's element does not make that unreadable.
+fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
+    elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
+}
+
+fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    elements(headers, name).map(text)
+}
+
+/// The text of an element. An unreadable one is empty, and so neither an address nor a scheme nor a host.
+fn text(element: &[u8]) -> &str {
+    std::str::from_utf8(element).unwrap_or_default()
 }
 
 /// One element of `Forwarded`.
@@ -157,9 +168,10 @@ struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    fn parse(element: &'a str) -> Self {
+    fn parse(element: &'a [u8]) -> Self {
         let mut hop = Self::default();
-        for (name, value) in element.split(';').filter_map(|pair| pair.split_once('=')) {
+        let pairs = element.split(|byte| *byte == b';').map(text);
+        for (name, value) in pairs.filter_map(|pair| pair.split_once('=')) {
             let value = value.trim().trim_matches('"');
             match name.trim() {
                 name if name.eq_ignore_ascii_case("for") => hop.address = address(value),
@@ -210,7 +222,9 @@ mod tests {
         let ingress = Ingress::new(IngressOptions { proxies, forwarding, ..IngressOptions::default() }).unwrap();
         let mut request = Request::new(());
         for (name, value) in headers {
-            request.headers_mut().append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+            request
+                .headers_mut()
+                .append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         Peer::new(peer.parse().unwrap(), &ingress).apply_to(&mut request, &ingress);
         let origin = request.extensions().get::<RequestOrigin>().unwrap().clone();
@@ -307,6 +321,10 @@ mod tests {
         check(proxy, &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);
         check(proxy, &[("x-forwarded-for", "10.0.0.3, 10.0.0.2")], "10.0.0.3:0", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7, unknown")], "10.0.0.1:80", "http", None);
+        // Nothing that a client has put before hides the address that the proxy saw.
+        check(proxy, &[("x-forwarded-for", "\u{ff}, 192.0.2.7")], "192.0.2.7:0", "http", None);
+        check(proxy, &[("x-forwarded-for", "192.0.2.7, \u{ff}")], "10.0.0.1:80", "http", None);
+        check(proxy, &[("x-forwarded-proto", "https, \u{ff}")], "10.0.0.1:80", "http", None);
         check(proxy, &[("x-forwarded-for", "2001:db8::7")], "[2001:db8::7]:0", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7:99")], "192.0.2.7:99", "http", None);
         let headers =
@@ -322,6 +340,8 @@ mod tests {
             [("forwarded", "for=1.1.1.1;proto=http, For=\"[2001:db8::7]:99\";Proto=https;host=\"app.example:81\"")];
         check_with(RFC_7239, proxy, &full, "[2001:db8::7]:99", "https", Some("app.example:81"));
         check_with(RFC_7239, proxy, &[("forwarded", "for=\"[2001:db8::7]\"")], "[2001:db8::7]:0", "http", None);
+        let unreadable = [("forwarded", "for=\u{ff}, host=\"\u{ff}\";for=192.0.2.7")];
+        check_with(RFC_7239, proxy, &unreadable, "192.0.2.7:0", "http", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
     }

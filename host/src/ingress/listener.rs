@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -13,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::certificates::{CertificateError, Certificates};
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::forwarding::Forwarding;
+use super::idle_connections::IdleConnections;
 use crate::access_log::AccessLog;
 use crate::log_throttle::LogThrottle;
 use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits, TooSlow};
@@ -44,8 +44,8 @@ pub struct Ingress {
 #[derive(Clone, Debug)]
 pub struct KeepAlive {
     pub timeout: Duration,
-    /// Announces it to clients.
-    pub header: HeaderValue,
+    /// Announces it to clients, in seconds. `None` below one: zero would say that no request may follow.
+    pub header: Option<HeaderValue>,
 }
 
 /// The host waits this much longer than it has announced, because a client may send a request until then.
@@ -53,9 +53,9 @@ const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(2);
 
 impl KeepAlive {
     pub fn new(timeout: Duration) -> Self {
-        let header = HeaderValue::try_from(format!("timeout={}", timeout.as_secs()));
-        let timeout = timeout.saturating_add(KEEP_ALIVE_MARGIN);
-        Self { timeout, header: header.unwrap_or(HeaderValue::from_static("timeout=0")) }
+        let seconds = Some(timeout.as_secs()).filter(|seconds| *seconds > 0);
+        let header = seconds.and_then(|seconds| HeaderValue::try_from(format!("timeout={seconds}")).ok());
+        Self { timeout: timeout.saturating_add(KEEP_ALIVE_MARGIN), header }
     }
 }
 
@@ -150,30 +150,6 @@ impl Ingress {
     pub fn trusts(&self, peer: SocketAddr) -> bool {
         let peer = peer.ip().to_canonical();
         self.proxies.iter().any(|network| network.contains(&peer))
-    }
-}
-
-/// The connections that wait for another request and have given the buffers of the last one back.
-#[derive(Debug, Default)]
-pub struct IdleConnections(AtomicUsize);
-
-impl IdleConnections {
-    /// Counts a connection until the returned value is dropped.
-    pub fn enter(&self) -> impl Drop + '_ {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        IdleConnection(self)
-    }
-
-    pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-struct IdleConnection<'a>(&'a IdleConnections);
-
-impl Drop for IdleConnection<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -4,11 +4,13 @@ mod certificates;
 mod connection_limit;
 mod forwarded;
 mod forwarding;
+mod idle_connections;
 mod listener;
 mod operator_cookie;
 
 pub use certificates::{CertificateError, Certificates};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
+pub use idle_connections::IdleConnection;
 pub use listener::{Accepted, Ingress, IngressOptions, KeepAlive};
 pub use operator_cookie::{OPERATOR_COOKIE, remove_set_operator_cookies};

@@ -7,14 +7,16 @@ use http::HeaderName;
 use super::limits::duration;
 use super::schema::HexadTool;
 use crate::imports::outbound::AllowedHosts;
+use crate::ingress::CLIENT_ADDRESS;
+use crate::request_id::X_REQUEST_ID;
 use crate::response_cache::CachePolicy;
 
 /// The longest time that a response is cached. A guest can read the clock, which invalidates no cached
 /// response, so a response can be out of date by this much.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// `hosts` are the component's `allowed_outbound_hosts`. They must be empty, because the host does not
-/// learn of changes in other services.
+/// `hosts` are the component's `allowed_outbound_hosts`. They may be the application itself only, because the
+/// host does not learn of changes in other services.
 pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CachePolicy>, String> {
     let (text, names) = match (&tool.cache_max_age, &tool.cache_headers) {
         (None, None) => return Ok(None),
@@ -24,8 +26,10 @@ pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CacheP
         }
         (None, Some(_)) => return Err("`headers` belongs to `memoize`; add that or remove both".into()),
     };
-    if !hosts.is_empty() {
-        return Err("`memoize` is not for a component with `allowed_outbound_hosts`; remove one of them".into());
+    if !hosts.are_local() {
+        return Err("`memoize` is not for a component with `allowed_outbound_hosts` other than \"http://self\"; \
+                    remove one of them"
+            .into());
     }
     let max_age = duration("memoize", text)?;
     if max_age > MAX_AGE {
@@ -34,5 +38,13 @@ pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CacheP
     let headers = names.iter().map(|name| {
         name.parse::<HeaderName>().map_err(|_| format!("headers: {name:?} is not the name of a header; correct it"))
     });
-    Ok(Some(CachePolicy { max_age, headers: headers.collect::<Result<_, _>>()? }))
+    let headers: Vec<HeaderName> = headers.collect::<Result<_, _>>()?;
+    if headers.contains(&X_REQUEST_ID) {
+        return Err(format!("headers: \"{X_REQUEST_ID}\" differs for each request, so nothing is cached; remove it"));
+    }
+    // What the component asks the application for, it asks with the client's address.
+    if *hosts != AllowedHosts::default() && !headers.contains(&CLIENT_ADDRESS) {
+        return Err(format!("`memoize` with \"http://self\" needs \"{CLIENT_ADDRESS}\" in `headers`; add it"));
+    }
+    Ok(Some(CachePolicy { max_age, headers }))
 }

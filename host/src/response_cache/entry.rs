@@ -20,11 +20,14 @@ pub const CHUNK_OVERHEAD: usize = 128;
 pub struct Entry {
     /// The number of the last commit before the guest read anything.
     pub commit: u64,
-    /// The slots of the keys that the guest had read when the response was complete.
+    /// The slots of the keys that were read until the response was complete, by its guest and for the
+    /// responses that its guest got from the application itself.
     pub reads: Box<[Slot]>,
     /// The same keys by name, if they can be fetched at once when the entry is not fresh any more.
     pub keys: Box<[Key]>,
     pub read_set: Arc<ReadSet>,
+    /// Those of these responses.
+    pub nested: Box<[Arc<ReadSet>]>,
     pub expires_at: Instant,
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -49,11 +52,16 @@ impl Entry {
         };
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let keys: usize = self.keys.iter().map(|key| size_of_val(key) + key.key.len()).sum();
-        OVERHEAD + body + 2 * headers + size_of_val(&*self.reads) + keys
+        // Each read set has its own list of what it read.
+        let reads = 2 * size_of_val(&*self.reads) + size_of_val(&*self.nested);
+        OVERHEAD + body + 2 * headers + reads + keys
     }
 
     pub fn is_fresh(&self, clock: &ChangeClock, now: Instant) -> bool {
-        now < self.expires_at && self.read_set.is_cacheable() && clock.are_unchanged_since(self.commit, &self.reads)
+        now < self.expires_at
+            && self.read_set.is_cacheable()
+            && self.nested.iter().all(|read_set| read_set.is_cacheable())
+            && clock.are_unchanged_since(self.commit, &self.reads)
     }
 
     pub fn to_response(&self) -> Response<ResponseBody> {

@@ -6,14 +6,25 @@ use sha2::{Digest as _, Sha256};
 use super::policy::{CachePolicy, without_port};
 use crate::ingress::CLIENT_ADDRESS;
 
+/// Whose response it is.
+#[derive(Clone, Copy)]
+pub struct CachedGuest<'a> {
+    pub id: &'a str,
+    /// With the component's id, this identifies its code and its settings.
+    pub generation: u64,
+    /// How often the application has changed, for a component that asks it: its response can depend on the
+    /// code of every other component, and on the routes.
+    pub application: Option<u64>,
+}
+
 /// A keyed hash of everything in a request that a response can depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheKey(pub [u8; 32]);
 
 impl CacheKey {
-    /// `secret` is the cache's; the component's id and the number of its generation identify its code and its
-    /// settings.
-    pub fn new(secret: &[u8; 32], (id, generation): (&str, u64), policy: &CachePolicy, parts: &Parts) -> Self {
+    /// `secret` is the cache's.
+    pub fn new(secret: &[u8; 32], guest: CachedGuest<'_>, policy: &CachePolicy, parts: &Parts) -> Self {
+        let CachedGuest { id, generation, application } = guest;
         let mut hash = Sha256::new_with_prefix(secret);
         // Each part with its length, so that two different requests never hash the same bytes.
         let mut add = |part: &[u8]| {
@@ -22,6 +33,7 @@ impl CacheKey {
         };
         add(id.as_bytes());
         add(&generation.to_le_bytes());
+        add(&application.unwrap_or_default().to_le_bytes());
         add(parts.method.as_str().as_bytes());
         add(parts.uri.scheme_str().unwrap_or_default().as_bytes());
         add(parts.uri.authority().map_or("", |authority| authority.as_str()).as_bytes());

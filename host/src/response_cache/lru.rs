@@ -65,6 +65,7 @@ mod tests {
             reads: Box::default(),
             keys: Box::default(),
             read_set: Arc::default(),
+            nested: Box::default(),
             expires_at: Instant::now(),
             status: StatusCode::OK,
             headers: HeaderMap::new(),

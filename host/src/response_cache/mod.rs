@@ -10,6 +10,10 @@
 //! - **The same state.** The guest only read keys of committed values, and none of them has changed
 //!   since (`store/change_clock.rs`). If the guest wrote, listed, printed or drew randomness, even
 //!   after its response, the response is not sent again.
+//! - **The same answers of the application itself.** A guest can ask other components. The response is
+//!   made of what theirs are made of, so it has their read sets too, and expires with the first of them.
+//!   If one of them may not be cached, or is not there when the response is complete, the response is
+//!   not sent again. It is not found any more once another component, or the routes, are replaced.
 //! - **The same time, nearly.** A guest can read the clock, so an entry expires after the time that
 //!   the manifest allows.
 //!
@@ -35,19 +39,20 @@ use http_body::SizeHint;
 
 use self::entry::CachedBody;
 use self::key::CacheKey;
-use self::policy::is_storable;
 use self::storage::Storage;
 use crate::body::ResponseBody;
 use crate::store::Backend;
 
+pub use self::key::CachedGuest;
 pub use self::policy::CachePolicy;
-pub use self::read_set::ReadSet;
+pub use self::read_set::{MadeOf, ReadSet};
 pub use self::recorder::{Miss, Recorder};
 pub use self::storage::{CacheCounters, MAX_BYTES};
 
 /// The result of a look-up.
 pub enum Lookup {
-    Hit(Response<ResponseBody>),
+    /// The response, and what it was made of.
+    Hit(Response<ResponseBody>, MadeOf),
     Miss(Miss),
 }
 
@@ -75,11 +80,10 @@ impl ResponseCache {
         self.storage.size()
     }
 
-    /// Looks for a fresh response of `guest`, a component's id and the number of its generation. `None` if the
-    /// store does not know of every change.
+    /// Looks for a fresh response of `guest`. `None` if the store does not know of every change.
     pub fn look_up(
         &self,
-        guest: (&str, u64),
+        guest: CachedGuest<'_>,
         policy: &CachePolicy,
         parts: &Parts,
         backend: &dyn Backend,
@@ -92,9 +96,11 @@ impl ResponseCache {
         let Some(entry) = self.storage.find(&key, |entry| entry.is_fresh(clock, now)) else {
             let last_reads = if backend.prefetches() { self.storage.reads(&key) } else { Box::default() };
             let expires_at = now + policy.max_age;
-            return Some(Lookup::Miss(Miss { key, commit, expires_at, read_set: Arc::default(), last_reads }));
+            let made_of = MadeOf { read_set: Arc::default(), expires_at };
+            return Some(Lookup::Miss(Miss { key, commit, made_of, last_reads }));
         };
-        Some(Lookup::Hit(entry.to_response()))
+        let made_of = MadeOf { read_set: entry.read_set.clone(), expires_at: entry.expires_at };
+        Some(Lookup::Hit(entry.to_response(), made_of))
     }
 
     /// Begins to record the response to a request. `None` if it may not be stored. A response without
@@ -106,9 +112,7 @@ impl ResponseCache {
         headers: &HeaderMap,
         declared: Option<SizeHint>,
     ) -> Option<Recorder> {
-        if !miss.read_set.is_cacheable() || !is_storable(status, headers) {
-            return None;
-        }
+        miss.made_of(status, headers)?;
         let recorder = Recorder::new(self.storage.clone(), miss, status, headers.clone());
         match declared {
             None => Some(recorder),

@@ -1,7 +1,6 @@
 //! Records a response on its way to the client, and stores it once it is complete.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -9,7 +8,8 @@ use http::{HeaderMap, StatusCode};
 use super::entry::{CHUNK_OVERHEAD, CachedBody, Entry};
 use super::key::CacheKey;
 use super::pending_body::PendingBody;
-use super::read_set::ReadSet;
+use super::policy::is_storable;
+use super::read_set::{MadeOf, ReadSet, Sources};
 use super::storage::{SMALL_BODY, Storage};
 use crate::store::Key;
 
@@ -21,10 +21,21 @@ pub struct Miss {
     pub(super) key: CacheKey,
     /// The number of the last commit before the guest reads anything.
     pub(super) commit: u64,
-    pub(super) expires_at: Instant,
-    pub read_set: Arc<ReadSet>,
+    pub(super) made_of: MadeOf,
     /// What the last response to this request was made of.
     pub last_reads: Box<[Key]>,
+}
+
+impl Miss {
+    /// Where the guest's reads are recorded.
+    pub fn read_set(&self) -> &Arc<ReadSet> {
+        &self.made_of.read_set
+    }
+
+    /// What the response with this head is made of. `None` if it may not be cached.
+    pub fn made_of(&self, status: StatusCode, headers: &HeaderMap) -> Option<MadeOf> {
+        (self.read_set().is_cacheable() && is_storable(status, headers)).then(|| self.made_of.clone())
+    }
 }
 
 /// A response on its way to the client. Dropped before [`complete`](Self::complete), it stores
@@ -60,7 +71,7 @@ impl Recorder {
                 self.chunks.push(chunk.clone());
                 if self.length > SMALL_BODY {
                     let chunks = std::mem::take(&mut self.chunks);
-                    self.pending = self.storage.pending.begin(self.miss.key, self.miss.expires_at, chunks);
+                    self.pending = self.storage.pending.begin(self.miss.key, self.miss.made_of.expires_at, chunks);
                     return self.pending.is_some();
                 }
             }
@@ -90,12 +101,14 @@ impl Recorder {
     }
 
     pub(super) fn store(self, body: CachedBody) {
-        let Miss { key, commit, expires_at, ref read_set, .. } = self.miss;
+        let Miss { key, commit, ref made_of, .. } = self.miss;
+        let Some(Sources { slots, keys, nested, expires_at }) = Sources::of(made_of) else { return };
         let entry = Arc::new(Entry {
             commit,
-            reads: read_set.slots(),
-            keys: read_set.keys(),
-            read_set: read_set.clone(),
+            reads: slots.into(),
+            keys: keys.into(),
+            read_set: made_of.read_set.clone(),
+            nested: nested.into(),
             expires_at,
             status: self.status,
             headers: self.headers.clone(),

@@ -85,9 +85,32 @@ impl Flow {
     fn is_drained(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0
     }
+}
+
+/// How far a client is with what waits for it.
+pub trait Progress {
+    /// Whether bytes wait for the client.
+    fn is_waiting(&self) -> bool;
+
+    /// Bytes that were handed on towards the client so far.
+    fn handed(&self) -> u64;
+
+    /// How many of them it has taken.
+    fn taken(&self) -> u64;
+}
+
+/// What was handed on counts as taken.
+impl Progress for Flow {
+    fn is_waiting(&self) -> bool {
+        !self.is_drained()
+    }
+
+    fn handed(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
 
     fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+        self.handed()
     }
 }
 
@@ -109,7 +132,8 @@ impl fmt::Display for TooSlow {
     }
 }
 
-/// Watches one flow. Time passes only while bytes wait for the client.
+/// Watches one flow. Time passes while bytes wait for the client, and until it has taken those that were before
+/// them: a buffer of the kernel that takes bytes again does not begin a new period.
 pub struct DrainMonitor {
     policy: DrainPolicy,
     /// `None` while nothing waits.
@@ -123,6 +147,8 @@ pub struct DrainMonitor {
 struct Period {
     next_check: Instant,
     checks: u32,
+    /// Bytes that were handed on when bytes last waited.
+    handed: u64,
     taken_at_start: u64,
     taken_at_check: u64,
 }
@@ -133,30 +159,29 @@ impl DrainMonitor {
     }
 
     /// Ready if the client is too slow. It must be polled again when bytes begin to wait.
-    ///
-    /// `unacknowledged` are the bytes in the kernel that the client has not acknowledged: the kernel takes
-    /// bytes in large steps, and passes them on in small ones.
-    pub fn poll(&mut self, flow: &Flow, unacknowledged: impl Fn() -> u64, cx: &mut Context<'_>) -> Poll<TooSlow> {
-        if flow.is_drained() || self.policy.min_rate == 0 {
+    pub fn poll(&mut self, flow: &Flow, progress: &impl Progress, cx: &mut Context<'_>) -> Poll<TooSlow> {
+        let is_waiting = progress.is_waiting();
+        let is_behind = || self.period.as_ref().is_some_and(|period| progress.taken() < period.handed);
+        if self.policy.min_rate == 0 || !(is_waiting || is_behind()) {
             self.period = None;
             self.contended = None;
             return Poll::Pending;
         }
         let interval = self.policy.period / CHECKS;
-        // Wraps below zero, because bytes of heads are not counted as taken; only differences are used.
-        let taken = || flow.taken().wrapping_sub(unacknowledged());
         let period = self.period.get_or_insert_with(|| {
-            let taken = taken();
+            let taken = progress.taken();
             let next_check = Instant::now() + interval;
-            Period { next_check, checks: 0, taken_at_start: taken, taken_at_check: taken }
+            Period { next_check, checks: 0, handed: 0, taken_at_start: taken, taken_at_check: taken }
         });
+        if is_waiting {
+            period.handed = progress.handed();
+        }
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(period.next_check)));
         while timer.as_mut().poll(cx).is_ready() {
             if period.next_check <= Instant::now() {
                 period.checks += 1;
-                let taken = taken();
-                // A response that has begun since may have added to what is not acknowledged.
-                let since = |before: u64| taken.wrapping_sub(before).cast_signed().max(0).cast_unsigned();
+                let taken = progress.taken();
+                let since = |before: u64| taken.saturating_sub(before);
                 let is_slow = is_below(self.policy.min_rate, since(period.taken_at_check), interval);
                 let mut was_slow = false;
                 if period.checks == CHECKS {

@@ -23,7 +23,7 @@ use futures::task::AtomicWaker;
 use http_body::{Body, Frame};
 
 pub use budget::{Budget, Budgets, SendBudgets, SendLimits};
-pub use drain::{DrainMonitor, DrainPolicy, Flow, TooSlow};
+pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
 
 use crate::body::{BodyError, InProgress, ResponseBody};
 

@@ -1,7 +1,8 @@
 //! Whether the store can do its work: what its threads and readers have found out, for `/readyz`, the
 //! metrics and `hexad status`.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -11,6 +12,8 @@ use std::time::Instant;
 pub enum StoreProblem {
     /// A page of the database is damaged. This lasts until a backup is restored.
     Damaged,
+    /// The database's file was removed, or replaced by another one. This lasts until the host is started again.
+    Removed,
     /// The thread that writes has ended. This lasts until the host is started again.
     WriterStopped,
     /// The disk, or the database by its own limit, is full.
@@ -23,8 +26,9 @@ pub enum StoreProblem {
 
 impl StoreProblem {
     /// The names are an interface: metrics and `/readyz` have them.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Damaged, "damaged"),
+        (Self::Removed, "removed"),
         (Self::WriterStopped, "writer_stopped"),
         (Self::Full, "full"),
         (Self::Busy, "busy"),
@@ -47,18 +51,28 @@ pub struct StoreFailure {
 
 /// The state of a store's health.
 ///
-/// Damage and the end of the writer are for good. Another problem is an *outage*: it lasts until the
+/// Damage, a file that was removed, and the end of the writer are for good. Another problem is an *outage*: it lasts until the
 /// writer commits a transaction at least as large as the one that failed. The writer tries that by
 /// itself, because a host that is not ready gets no requests.
 pub struct StoreHealth {
-    /// The database, for the log.
+    /// The database.
     path: PathBuf,
+    /// Its file when it was opened; `None` if the store is no file.
+    file: Option<FileId>,
     damage: OnceLock<StoreFailure>,
+    removed: OnceLock<StoreFailure>,
     writer_stopped: OnceLock<StoreFailure>,
     outage: Mutex<Option<Outage>>,
     /// Whether there is an outage, for the writer's look at it after every transaction.
     has_outage: AtomicBool,
     failed_transactions: AtomicU64,
+}
+
+/// The device and the number of a file there.
+type FileId = (u64, u64);
+
+fn file_id(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 struct Outage {
@@ -70,8 +84,10 @@ struct Outage {
 impl StoreHealth {
     pub fn new(path: PathBuf) -> Self {
         Self {
+            file: file_id(&path),
             path,
             damage: OnceLock::new(),
+            removed: OnceLock::new(),
             writer_stopped: OnceLock::new(),
             outage: Mutex::default(),
             has_outage: AtomicBool::new(false),
@@ -81,13 +97,29 @@ impl StoreHealth {
 
     /// The gravest problem, `None` if the store does its work.
     pub fn failure(&self) -> Option<StoreFailure> {
-        let lasting = self.damage.get().or_else(|| self.writer_stopped.get());
+        let lasting = self.damage.get().or_else(|| self.removed()).or_else(|| self.writer_stopped.get());
         lasting.cloned().or_else(|| self.outage().as_ref().map(|outage| outage.failure.clone()))
     }
 
     /// What is damaged, in the engine's words.
     pub fn damage(&self) -> Option<&Arc<str>> {
         self.damage.get().map(|failure| &failure.reason)
+    }
+
+    /// Looks whether the database's file is still in its place: what is written after it was removed is lost
+    /// when the host ends.
+    pub fn removed(&self) -> Option<&StoreFailure> {
+        if self.removed.get().is_none() && self.file.is_some() && file_id(&self.path) != self.file {
+            let finding = format!(
+                "its file was removed or replaced; the host still has it open: copy it from /proc/{}/fd, and its \
+                 `-wal` file, before you stop the host",
+                std::process::id()
+            );
+            if self.removed.set(failure(StoreProblem::Removed, &finding)).is_ok() {
+                tracing::error!(store = %self.path.display(), finding, "the store takes no more writes");
+            }
+        }
+        self.removed.get()
     }
 
     /// Records that the database is damaged. From then on the writer refuses every operation.

@@ -1,4 +1,4 @@
-//! `hexad swap --without`.
+//! `hexad swap --without`, and the same on the operator's pages.
 
 use super::*;
 
@@ -35,5 +35,74 @@ fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_i
     assert_eq!(strict.serves(), 1);
     while strict.operator().get("/readyz").status != 200 {
         assert!(Instant::now() < end, "{}", strict.operator().get("/status").text());
+    }
+}
+
+#[test]
+fn on_the_operators_page_a_host_is_left_out_by_its_name() {
+    let Some(fleet) = Fleet::start() else { return };
+    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    list.set(&[0]);
+    let free = fleet.host(&[]);
+    let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
+    let mut visitor = Visitor::signed_in(&free);
+    let end = Instant::now() + Duration::from_secs(60);
+    let (page, name) = loop {
+        let page = visitor.get("/operator/components/hello").text();
+        if let Some((_, rest)) = page.split_once("name=\"without\" value=\"") {
+            let name = rest.split('"').next().expect("a value").to_owned();
+            break (page, name);
+        }
+        assert!(Instant::now() < end, "{page}");
+    };
+    let folder = strict.server.data.canonicalize().expect("a folder").display().to_string();
+    assert!(name.ends_with(&folder) && page.matches("name=\"without\"").count() == 1, "{page}");
+    let refused = visitor.swap("hello", &page, &[], &version(1));
+    assert!(refused.status == 409 && refused.text().contains(&folder), "{}", refused.text());
+    let swapped = visitor.swap("hello", &page, &[("without", &name)], &version(1));
+    assert!(swapped.status == 200 && swapped.text().contains("is serving"), "{}", swapped.text());
+    assert_eq!(free.serves(), 1);
+    assert!(is_try_again(&strict.answer(&http::agent())));
+}
+
+/// A browser without scripts on the pages of a host.
+struct Visitor {
+    url: String,
+    cookie: String,
+    agent: ureq::Agent,
+}
+
+impl Visitor {
+    fn signed_in(host: &Member) -> Self {
+        let code = host.operator().post("/sign-in-codes").json()["code"].as_str().expect("a code").to_owned();
+        let mut visitor = Self { url: host.operator().url().to_owned(), cookie: String::new(), agent: http::agent() };
+        let signed_in = visitor.get(&format!("/operator/sign-in?code={code}"));
+        visitor.cookie = signed_in.header("set-cookie").split(';').next().expect("a cookie").to_owned();
+        visitor
+    }
+
+    fn get(&mut self, path: &str) -> http::Answer {
+        let request = self.agent.get(format!("{}{path}", self.url)).header("cookie", &self.cookie);
+        request.call().and_then(http::read).expect("an answer")
+    }
+
+    /// Sends the form of a page, with a file.
+    fn swap(&mut self, component: &str, page: &str, fields: &[(&str, &str)], file: &[u8]) -> http::Answer {
+        let hidden = page.split("<input type=\"hidden\" name=\"").skip(1).map(|rest| {
+            let (name, rest) = rest.split_once("\" value=\"").expect("a value");
+            (name, rest.split('"').next().expect("a value"))
+        });
+        let mut body = Vec::new();
+        for (name, value) in hidden.chain([("confirmed", "yes")]).chain(fields.iter().copied()) {
+            let part = format!("--limit\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+            body.extend(part.bytes());
+        }
+        body.extend(b"--limit\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.wasm\"\r\n\r\n");
+        body.extend(file);
+        body.extend(b"\r\n--limit--\r\n");
+        let request = self.agent.post(format!("{}/operator/components/{component}", self.url));
+        let request = request.header("cookie", &self.cookie).header("sec-fetch-site", "same-origin");
+        let request = request.header("content-type", "multipart/form-data; boundary=limit");
+        request.send(body).and_then(http::read).expect("an answer")
     }
 }

@@ -1,6 +1,7 @@
 //! Pages, sessions and forms, with a double of the API.
 
 mod double;
+mod findings;
 mod injections;
 
 use super::*;
@@ -46,7 +47,24 @@ fn every_response_is_protected() {
         assert_eq!(page.headers["referrer-policy"], "no-referrer");
         assert_eq!(page.headers["x-content-type-options"], "nosniff");
     }
-    assert_eq!(forge.get("/", None).headers["cache-control"], "private, no-store");
+}
+
+#[test]
+fn only_pages_that_are_the_same_for_all_are_kept() {
+    let forge = Forge::new("plain");
+    for (path, token, kept) in [
+        ("/", None, "private, no-cache"),
+        ("/packages/@acme/lib", None, "private, no-cache"),
+        ("/nothing", None, "private, no-cache"),
+        ("/-/sign-in", None, "private, no-store"),
+        ("/", Some("developer-token"), "private, no-store"),
+        ("/", Some("revoked"), "private, no-store"),
+    ] {
+        let page = forge.get(path, token);
+        assert_eq!(page.headers["cache-control"], kept, "{path} {token:?}");
+        // What is kept is not one visitor's.
+        assert_eq!(page.text.contains("form_token"), kept == "private, no-store" && token != Some("revoked"), "{path}");
+    }
 }
 
 #[test]
@@ -101,8 +119,8 @@ fn a_form_of_another_site_does_nothing() {
         assert_eq!(forge.take_calls(), Vec::<String>::new());
     }
     let page = forge.post("/admin", cookie, &form(&token), &[("sec-fetch-site", "same-origin")]);
-    assert_eq!(page.status, 200);
-    assert!(page.text.contains("The feature f is on."), "{}", page.text);
+    assert_eq!(page.status, 303, "{}", page.text);
+    assert_eq!(forge.take_calls().len(), 2, "who it is, and the change");
 }
 
 #[test]
@@ -153,7 +171,7 @@ fn forms_ask_the_api_for_what_they_say() {
     let send = |path: &str, fields: &str| {
         forge.take_calls();
         let page = forge.post(path, "hexad-session=admin-token", &format!("form_token={token}&{fields}"), &[]);
-        assert_eq!(page.status, 200, "{fields}: {}", page.text);
+        assert_eq!(page.status, 303, "{fields}: {}", page.text);
         let mut calls = forge.take_calls();
         calls.retain(|call| !call.starts_with("GET"));
         calls.join("\n")
@@ -173,6 +191,10 @@ fn forms_ask_the_api_for_what_they_say() {
     assert_eq!(
         send("/merge_requests/acme/app/7", "one=1"),
         r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#
+    );
+    assert_eq!(
+        send("/merge_requests/acme/app/7", "action=batch&ids=3"),
+        r#"PUT /api/v4/suggestions/3/apply {"commit_message":null}"#
     );
     assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
     let made = forge.post(

@@ -1,6 +1,7 @@
 //! Tokens, features and settings, for administrators.
 
 use crate::layout::{self, Column, Content, Section, form_token, pages};
+use crate::plain;
 use crate::route;
 use crate::visit::{Alert, PageError, User, Visit};
 use futures::future::try_join_all;
@@ -148,7 +149,7 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
                         td {
                             @for gate in &feature.gates {
                                 div {
-                                    (gate.get("key").and_then(Value::as_str).unwrap_or_default()) ": " (gate.get("value").map(Value::to_string).unwrap_or_default())
+                                    bdi { (gate.get("key").and_then(Value::as_str).unwrap_or_default()) } ": " bdi { (gate.get("value").map(Value::to_string).unwrap_or_default()) }
                                 }
                             }
                         }
@@ -170,7 +171,7 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
             form method="post" action=(route::ADMIN) {
                 (form_token(visit.visitor))
                 div.actions {
-                    label { "Another feature" input name="feature" required pattern="[A-Za-z0-9_\\-]+"; }
+                    label { "Another feature" input name="feature" required pattern="[A-Za-z0-9_.:\\/\\-]+"; }
                     input type="hidden" name="value" value="true";
                     button.quiet name="action" value="switch" { "Turn on" }
                 }
@@ -187,7 +188,7 @@ fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
                 summary { (settings.len()) " settings" }
                 (layout::table("Table of settings", &[Column::text("Setting"), Column::text("Value")], html! {
                     @for (name, value) in settings {
-                        tr { th scope="row" { bdi { (name) } } td { code { (shown(value)) } } }
+                        tr { th scope="row" { bdi { (name) } } td { (plain::code(&shown(value))) } }
                     }
                 }))
             }

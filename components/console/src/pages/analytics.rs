@@ -55,7 +55,8 @@ impl Member {
 }
 
 pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError> {
-    let scope = Scope::Project(project.to_owned());
+    let scope = visit.named(Scope::Project(project.to_owned())).await?;
+    let (_, project) = scope.parameter().ok_or(PageError::NotFound)?;
     let endpoint = |name: &str| format!("projects/{}/product_analytics/request/{name}", encode(project));
     let meta: Result<Meta, _> = visit.forge.get(&endpoint("meta")).await;
     let frame = |body: Markup| {

@@ -78,15 +78,15 @@ fn row(experiment: &Experiment) -> Markup {
                     @match &gate.value {
                         Value::Number(share) => {
                             div {
-                                (gate.key.replace('_', " ")) ": " (share) " %" (chart::bar(share.as_f64().unwrap_or_default(), 100.0))
+                                bdi { (gate.key.replace('_', " ")) } ": " (share) " %" (chart::bar(share.as_f64().unwrap_or_default(), 100.0))
                             }
                         }
                         Value::Bool(is_open) => div {
-                            (gate.key.replace('_', " ")) ": " (if *is_open { "on" } else { "off" })
+                            bdi { (gate.key.replace('_', " ")) } ": " (if *is_open { "on" } else { "off" })
                         },
                         Value::Array(members) => {
                             div {
-                                (gate.key.replace('_', " ")) ": " @for member in members.iter().take(10) {
+                                bdi { (gate.key.replace('_', " ")) } ": " @for member in members.iter().take(10) {
                                     span.badge { bdi { (member.as_str().unwrap_or_default()) } } " "
                                 }
                             }

@@ -87,7 +87,7 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                     @for Hit { package } in &found.objects {
                         li {
                             h2 { a href=(route::package(&package.name, scope)) { bdi { (package.name) } } }
-                            " " span.badge { (package.version) }
+                            " " span.badge { bdi { (package.version) } }
                             @if let Some(description) = &package.description { p { bdi { (description) } } }
                             div.meta {
                                 @if let Some(publisher) = &package.publisher { span { bdi { (publisher.username) } } }

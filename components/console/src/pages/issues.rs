@@ -72,7 +72,7 @@ fn with(filters: &[(&'static str, String)], more: &[(&'static str, String)]) -> 
 }
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+    let scope = visit.scope().await?;
     let filters = filters(visit);
     let (counts, months, compared) = futures::try_join!(
         count(visit, &scope, &filters),

@@ -1,7 +1,9 @@
 //! The discussions of a merge request, with suggestions as diffs; applying one, or several as one commit.
 
+use crate::forge::Answer;
 use crate::layout::{self, Content, Section, empty, form_token};
 use crate::markdown;
+use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{Alert, PageError, Visit};
 use http::Method;
@@ -10,6 +12,7 @@ use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
@@ -59,6 +62,7 @@ struct Position {
 #[derive(Deserialize)]
 struct MergeRequest {
     title: Option<String>,
+    description: Option<String>,
     state: Option<String>,
     source_branch: Option<String>,
     target_branch: Option<String>,
@@ -66,14 +70,18 @@ struct MergeRequest {
 
 pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content, PageError> {
     let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
-    let path = format!("{base}/discussions?per_page=100&page={}", visit.page());
-    let (discussions, merge_request) =
-        futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.find::<MergeRequest>(&base),)?;
+    let scope = visit.named(Scope::Project(project.to_owned())).await?;
+    let (discussions, merge_request) = futures::try_join!(discussions(visit, project, iid), async {
+        Ok(visit.forge.find::<MergeRequest>(&base).await?)
+    })?;
     let has_next = discussions.number("x-next-page").is_some();
     let discussions: Vec<Discussion> = discussions.json()?;
     let title = merge_request.as_ref().and_then(|merge_request| merge_request.title.clone());
     let title = title.unwrap_or_else(|| format!("Merge request !{iid}"));
-    let action = route::merge_request(project, iid);
+    let description = merge_request.as_ref().and_then(|merge_request| merge_request.description.as_deref());
+    let link = route::merge_request(project, iid);
+    // A form is about the discussions of its page.
+    let action = if visit.page() > 1 { format!("{link}?page={}", visit.page()) } else { link.clone() };
     let can_apply = visit.visitor.is_signed_in
         && discussions
             .iter()
@@ -81,17 +89,20 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             .flat_map(|note| &note.suggestions)
             .any(|s| s.appliable);
     let body = html! {
-        (layout::scope_links(&Scope::Project(project.to_owned()), Section::MergeRequests))
+        (layout::scope_links(&scope, Section::MergeRequests))
         div.head {
             h1 { bdi { (title) } " " span.soft { "!" (iid) } }
             @if let Some(MergeRequest { state, source_branch, target_branch, .. }) = &merge_request {
                 p.lead {
                     @if let Some(state) = state { (layout::merge_request_state(state)) " " }
                     @if let (Some(source), Some(target)) = (source_branch, target_branch) {
-                        code { (source) } " → " code { (target) }
+                        (plain::code(source)) " → " (plain::code(target))
                     }
                 }
             }
+        }
+        @if let Some(description) = description.filter(|description| !description.trim().is_empty()) {
+            section.card aria-label="Description" { (show_text(description)) }
         }
         @if discussions.is_empty() { (empty("No discussions", "Comments with suggestions show up here.")) }
         form method="post" action=(action) {
@@ -113,7 +124,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
                 }
             }
         }
-        (layout::pages(visit.page(), has_next, |page| format!("{action}?page={page}")))
+        (layout::pages(visit.page(), has_next, |page| format!("{link}?page={page}")))
     };
     Ok(Content::new(title, Section::MergeRequests, body))
 }
@@ -125,7 +136,8 @@ fn show_note(note: &Note, can_apply: bool) -> Markup {
             @if let Some(author) = &note.author { strong title=(author.username) { bdi { (author.name) } } }
             (layout::time(&note.created_at))
         }
-        div.text { (markdown::render(&without_suggestions(&note.body), None)) }
+        @let text = without_suggestions(&note.body);
+        @if note.suggestions.is_empty() || !text.trim().is_empty() { (show_text(&text)) }
         @for suggestion in &note.suggestions {
             (diff(file.map(String::as_str), suggestion))
             p.actions {
@@ -149,20 +161,46 @@ fn show_note(note: &Note, can_apply: bool) -> Markup {
     }
 }
 
+/// A text of a person, or its source if nothing of it can be shown.
+fn show_text(text: &str) -> Markup {
+    let rendered = markdown::render(text, None);
+    html! {
+        @if !plain::is_blank(&rendered) {
+            div.text { (rendered) }
+        } @else if !text.trim().is_empty() {
+            p.soft { "This is HTML that pages do not show. Its source:" }
+            pre { code { (plain::revealed(text.trim())) } }
+        }
+    }
+}
+
+/// One page of discussions: the page of the visit.
+async fn discussions(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Answer, PageError> {
+    let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
+    let path = format!("{base}/discussions?per_page=100&page={}", visit.page());
+    Ok(visit.forge.send(Method::GET, &path, None).await?)
+}
+
 /// A suggestion as a diff: the lines as they are, and as they would be.
 fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
-    let place = format!("{}, from line {}", file.unwrap_or("the file"), suggestion.from_line);
+    let Suggestion { from_line, from_content, to_content, .. } = suggestion;
+    let file = file.unwrap_or("the file");
     html! {
-        div.diff role="region" tabindex="0" aria-label={ "Suggestion for " (place) } {
-            span.place { bdi { (place) } }
-            @for (index, line) in suggestion.from_content.lines().enumerate() {
+        @if plain::has_controls(from_content) || plain::has_controls(to_content) {
+            p.alert.warn role="note" {
+                "These lines have invisible characters that change the order in which text is shown. They are named below; look at them before you apply the suggestion."
+            }
+        }
+        div.diff role="region" tabindex="0" aria-label=(format!("Suggestion for {file}, from line {from_line}")) {
+            span.place { bdi { (plain::revealed(file)) } ", from line " (from_line) }
+            @for (index, line) in from_content.lines().enumerate() {
                 div.old {
-                    span.nr { (suggestion.from_line + index as u64) } span aria-label="removed" { "-" } span { (line) }
+                    span.nr { (from_line + index as u64) } span aria-label="removed" { "-" } span { bdi dir="ltr" { (plain::revealed(line)) } }
                 }
             }
-            @for (index, line) in suggestion.to_content.lines().enumerate() {
+            @for (index, line) in to_content.lines().enumerate() {
                 div.new {
-                    span.nr { (suggestion.from_line + index as u64) } span aria-label="added" { "+" } span { (line) }
+                    span.nr { (from_line + index as u64) } span aria-label="added" { "+" } span { bdi dir="ltr" { (plain::revealed(line)) } }
                 }
             }
         }
@@ -193,24 +231,48 @@ fn without_suggestions(body: &str) -> String {
     kept
 }
 
-pub async fn submit(visit: &Visit<'_>, form: &Params) -> Result<Alert, PageError> {
+pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) -> Result<Alert, PageError> {
     let message = form.text("commit_message").map(str::trim).filter(|message| !message.is_empty());
-    if let Some(id) = form.text("one") {
-        let path = format!("suggestions/{}/apply", encode(id));
-        visit.forge.send(Method::PUT, &path, Some(&json!({ "commit_message": message }))).await?;
-        return Ok(Alert::success(format!("Suggestion {id} is applied: its branch has a new commit.")));
+    let given = match form.text("one") {
+        Some(id) => vec![id],
+        None => form.list("ids").unwrap_or_default(),
+    };
+    let unknown = || PageError::Invalid("There is no such suggestion.".to_owned());
+    let ids: Vec<u64> = given.iter().map(|id| id.parse().map_err(|_| unknown())).collect::<Result<_, _>>()?;
+    if ids.is_empty() {
+        return Err(PageError::Invalid("Choose at least one suggestion.".to_owned()));
     }
-    let ids: Vec<u64> = form.list("ids").unwrap_or_default().iter().filter_map(|id| id.parse().ok()).collect();
-    match ids.len() {
-        0 => Err(PageError::Invalid("Choose at least one suggestion.".to_owned())),
-        count if count > MAX_SUGGESTIONS => {
-            Err(PageError::Invalid(format!("At most {MAX_SUGGESTIONS} suggestions are applied at once.")))
+    if ids.len() > MAX_SUGGESTIONS {
+        return Err(PageError::Invalid(format!("At most {MAX_SUGGESTIONS} suggestions are applied at once.")));
+    }
+    check_shown(visit, project, iid, &ids).await?;
+    match ids.as_slice() {
+        [id] => {
+            let path = format!("suggestions/{id}/apply");
+            visit.forge.send(Method::PUT, &path, Some(&json!({ "commit_message": message }))).await?;
+            Ok(Alert::success(format!("Suggestion {id} is applied, as one commit on its branch.")))
         }
-        count => {
+        _ => {
             let body = json!({ "ids": ids, "commit_message": message });
             visit.forge.send(Method::PUT, "suggestions/batch_apply", Some(&body)).await?;
-            Ok(Alert::success(format!("{count} suggestions are applied, as one commit.")))
+            Ok(Alert::success(format!("{} suggestions are applied, as one commit.", ids.len())))
         }
+    }
+}
+
+/// Refuses suggestions that the page of the form does not show, such as those of another merge request:
+/// nobody has looked at them.
+async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
+    let shown: Vec<Discussion> = discussions(visit, project, iid).await?.json()?;
+    let shown: BTreeSet<u64> = shown
+        .iter()
+        .flat_map(|discussion| &discussion.notes)
+        .flat_map(|note| &note.suggestions)
+        .map(|suggestion| suggestion.id)
+        .collect();
+    match ids.iter().find(|id| !shown.contains(id)) {
+        Some(id) => Err(PageError::Invalid(format!("Suggestion {id} is not on this page of this merge request."))),
+        None => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The merge requests of a project.
 
 use crate::layout::{self, Content, Section, empty, number, pages, scope_links};
+use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use http::Method;
@@ -33,7 +34,9 @@ struct Author {
 }
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let project = visit.params.text("project").ok_or(PageError::NotFound)?;
+    let given = visit.params.text("project").ok_or(PageError::NotFound)?;
+    let scope = visit.named(Scope::Project(given.to_owned())).await?;
+    let (_, project) = scope.parameter().ok_or(PageError::NotFound)?;
     let search = visit.params.text("q").unwrap_or_default();
     let [default, ..] = STATES.map(|(state, _)| state);
     let state = visit.params.text("state").filter(|given| STATES.iter().any(|(state, _)| state == given));
@@ -47,7 +50,6 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let answer = visit.forge.send(Method::GET, &path, None).await?;
     let merge_requests: Vec<MergeRequest> = answer.json()?;
     let has_next = answer.number("x-next-page").is_some();
-    let scope = Scope::Project(project.to_owned());
     let link = |state: &str, page: u64| {
         format!("{}&state={state}&q={}&page={page}", route::merge_request_list(&scope), encode(search))
     };
@@ -90,7 +92,7 @@ fn entry(project: &str, merge_request: &MergeRequest) -> Markup {
                 span { "!" (iid) }
                 @if let Some(author) = author { span { bdi { (author.name) } } }
                 @if let Some(created_at) = created_at { span { "opened " (layout::time(created_at)) } }
-                span { code { (source_branch) } " → " code { (target_branch) } }
+                span { (plain::code(source_branch)) " → " (plain::code(target_branch)) }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::forge::ForgeError;
 use crate::layout::{self, Column, Content, Section, breadcrumb, empty, number, pages, table};
+use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use http::Method;
@@ -243,7 +244,7 @@ fn show_project(visit: &Visit<'_>, project: &Project, published: Option<&Publish
         div.card {
             h2 { "Clone" }
             @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {url}"))) }
-            @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " code { (branch) } } }
+            @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " (plain::code(branch)) } }
             h2 { "Publish a package" }
             (layout::code_line(&format!("npm config set --location project @scope:registry={}", route::registry_url(visit.base, &scope))))
             (layout::code_line("npm publish"))

@@ -1,11 +1,13 @@
 //! One package: its readme, how to install it, its versions and their dependencies.
 
 use super::package_actions::{self, PackageRights};
-use super::package_metadata::{Metadata, Version};
+use super::package_metadata::{Metadata, Release};
+use crate::forge::{Answer, ForgeError};
 use crate::layout::{self, Column, Content, Section, bytes, code_line, number, scope_links};
 use crate::markdown;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
+use http::Method;
 use kit::path::encode;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -18,20 +20,25 @@ const SHOWN_VERSIONS: usize = 50;
 /// Versions that the charts show.
 const CHARTED_VERSIONS: usize = 40;
 
+/// Months that the charts show.
+const CHARTED_MONTHS: usize = 24;
+
 /// The metadata of a package in a scope.
-pub async fn load(visit: &Visit<'_>, scope: &Scope, name: &str) -> Result<Metadata, PageError> {
-    Ok(visit.forge.get(&format!("{}/{}", route::registry(scope), encode(name))).await?)
+async fn load(visit: &Visit<'_>, scope: &Scope, name: &str) -> Result<Answer, PageError> {
+    let path = format!("{}/{}", route::registry(scope), encode(name));
+    Ok(visit.forge.send(Method::GET, &path, None).await?)
 }
 
 pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
-    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
-    let (metadata, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
-    let (metadata, rights) = (metadata?, rights?);
-    let shown = visit.params.text("version").and_then(|version| metadata.versions.get_key_value(version));
-    let latest = metadata.tags.get("latest").and_then(|latest| metadata.versions.get_key_value(latest));
-    let newest = || metadata.versions.iter().max_by_key(|(version, _)| metadata.time.get(*version));
-    let Some((number, version)) = shown.or(latest).or_else(newest) else { return Err(PageError::NotFound) };
-    let base = version.repository().and_then(|url| markdown::repository_base(url, version.directory()));
+    let scope = visit.scope().await?;
+    let (answer, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
+    let (answer, rights) = (answer?, rights?);
+    let metadata = Metadata::parse(&answer.body).map_err(|why| ForgeError::Unanswered(why.to_string()))?;
+    let asked = visit.params.text("version").and_then(|number| metadata.release(number));
+    let latest = || metadata.tagged("latest").and_then(|number| metadata.release(number));
+    let Some(release) = asked.or_else(latest).or(metadata.releases.first()) else { return Err(PageError::NotFound) };
+    let Release { number, version, .. } = release;
+    let base = version.repository().and_then(|url| markdown::repository_base(&url, version.directory().as_deref()));
     let body = html! {
         (scope_links(&scope, Section::Packages))
         div.head {
@@ -53,13 +60,13 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
             }
             aside {
                 (install(visit, &scope, &metadata.name))
-                (facts(&metadata, number, version))
-                (dependencies("Dependencies", version.dependencies.as_ref(), &scope))
-                (dependencies("Peer dependencies", version.peer_dependencies.as_ref(), &scope))
+                (facts(&metadata, release))
+                (dependencies("Dependencies", &version.dependencies(), &scope))
+                (dependencies("Peer dependencies", &version.peer_dependencies(), &scope))
             }
         }
     };
-    Ok(Content::new(metadata.name.clone(), Section::Packages, body))
+    Ok(Content::new(&*metadata.name, Section::Packages, body))
 }
 
 fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
@@ -104,29 +111,24 @@ fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
     }
 }
 
-fn facts(metadata: &Metadata, number_text: &str, version: &Version) -> Markup {
-    let text = |value: &Option<Value>| match value {
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Object(fields)) => fields.get("type").and_then(Value::as_str).map(str::to_owned),
-        _ => None,
-    };
-    let engines = version.engines.as_ref().and_then(Value::as_object);
-    let repository = version.repository().and_then(markdown::web_url);
-    let homepage = text(&version.homepage).and_then(|url| markdown::web_url(&url));
+fn facts(metadata: &Metadata, release: &Release) -> Markup {
+    let Release { time, version, .. } = release;
+    let repository = version.repository().and_then(|url| markdown::web_url(&url));
+    let homepage = version.homepage().and_then(|url| markdown::web_url(&url));
     html! {
         section.card aria-label="About" {
             h2 { "About" }
             dl {
-                @if let Some(moment) = metadata.time.get(number_text) {
+                @if let Some(moment) = time {
                     dt { "Published" } dd { (layout::time(moment)) }
                 }
                 @if let Some(publisher) = &version.publisher { dt { "By" } dd { bdi { (publisher.name) } } }
-                @if let Some(license) = text(&version.license) { dt { "Licence" } dd { bdi { (license) } } }
+                @if let Some(license) = version.license() { dt { "Licence" } dd { bdi { (license) } } }
                 @if let Some(size) = version.dist.unpacked_size {
                     dt { "Size" }
                     dd { (bytes(size)) @if let Some(files) = version.dist.files { ", " (number(files)) " files" } }
                 }
-                @for (engine, range) in engines.into_iter().flatten() {
+                @for (engine, range) in version.engines() {
                     dt { bdi { (engine) } } dd { bdi { (range.as_str().unwrap_or_default()) } }
                 }
                 @if let Some(url) = homepage {
@@ -136,7 +138,7 @@ fn facts(metadata: &Metadata, number_text: &str, version: &Version) -> Markup {
                     dt { "Repository" } dd { a href=(url) rel="nofollow noopener noreferrer" { (url) } }
                 }
                 @if version.has_install_script { dt { "Scripts" } dd { span.badge.warn { "runs on installation" } } }
-                @if version.dist.attestations.is_some() { dt { "Provenance" } dd { span.badge.good { "attested" } } }
+                @if version.is_attested() { dt { "Provenance" } dd { span.badge.good { "attested" } } }
                 @if let Some(integrity) = &version.dist.integrity { dt { "Integrity" } dd { code { (integrity) } } }
                 @if !metadata.maintainers.is_empty() {
                     dt { "Owners" }
@@ -151,9 +153,9 @@ fn facts(metadata: &Metadata, number_text: &str, version: &Version) -> Markup {
     }
 }
 
-fn dependencies(title: &str, dependencies: Option<&BTreeMap<String, Value>>, scope: &Scope) -> Markup {
+fn dependencies(title: &str, dependencies: &BTreeMap<String, Value>, scope: &Scope) -> Markup {
     html! {
-        @if let Some(dependencies) = dependencies.filter(|dependencies| !dependencies.is_empty()) {
+        @if !dependencies.is_empty() {
             section.card aria-label=(title) {
                 h2 { (title) " " span.badge { (dependencies.len()) } }
                 dl {
@@ -167,66 +169,54 @@ fn dependencies(title: &str, dependencies: Option<&BTreeMap<String, Value>>, sco
     }
 }
 
-/// The versions by time, the newest first.
-fn by_time(metadata: &Metadata) -> Vec<(&String, &Version)> {
-    let mut versions: Vec<_> = metadata.versions.iter().collect();
-    versions.sort_by(|(one, _), (other, _)| metadata.time.get(*other).cmp(&metadata.time.get(*one)));
-    versions
-}
-
 fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata) -> Markup {
-    let shows_all = visit.params.text("versions") == Some("all");
-    let link = |extra: &str| {
-        let page = route::package(&metadata.name, scope);
-        let join = if page.contains('?') { '&' } else { '?' };
-        format!("{page}{join}{extra}")
-    };
-    let versions = by_time(metadata);
-    let shown = if shows_all { versions.len() } else { SHOWN_VERSIONS };
+    let page = route::package(&metadata.name, scope);
+    let join = if page.contains('?') { '&' } else { '?' };
+    let releases = &metadata.releases;
+    let shown = if visit.params.text("versions") == Some("all") { releases.len() } else { SHOWN_VERSIONS };
     html! {
         section.card #versions aria-label="Versions" {
-            h2 { "Versions " span.badge { (versions.len()) } }
+            h2 { "Versions " span.badge { (releases.len()) } }
             (layout::table("Table of versions", &[Column::text("Version"), Column::text("Published"), Column::numbers("Size"), Column::text("By")], html! {
-                @for (number, version) in versions.iter().take(shown) {
+                @for Release { number, time, version } in releases.iter().take(shown) {
                     tr {
                         td {
-                            a href=(link(&format!("version={}", encode(number)))) { (number) } " "
+                            a href={ (page) (join) "version=" (encode(number)) } { (number) } " "
                             @for (tag, _) in metadata.tags.iter().filter(|(_, tagged)| tagged == number) {
                                 span.badge.accent { bdi { (tag) } }
                             }
-                            @if version.dist.attestations.is_some() { span.badge.good { "attested" } }
+                            @if version.is_attested() { span.badge.good { "attested" } }
                             @if let Some(reason) = version.deprecation() {
                                 span.badge.bad title=(reason) { "deprecated" }
                             }
                         }
-                        td { @if let Some(moment) = metadata.time.get(*number) { (layout::time(moment)) } }
+                        td { @if let Some(moment) = time { (layout::time(moment)) } }
                         td.number { @if let Some(size) = version.dist.unpacked_size { (bytes(size)) } }
                         td { @if let Some(publisher) = &version.publisher { bdi { (publisher.name) } } }
                     }
                 }
             }))
-            @if versions.len() > shown {
-                p { a href=(format!("{}#versions", link("versions=all"))) { "Show all " (versions.len()) " versions" } }
+            @if releases.len() > shown {
+                p { a href={ (page) (join) "versions=all#versions" } { "Show all " (releases.len()) " versions" } }
             }
         }
     }
 }
 
 fn charts(metadata: &Metadata) -> Markup {
-    let mut versions: Vec<_> = by_time(metadata).into_iter().take(CHARTED_VERSIONS).collect();
-    versions.reverse();
-    let labels: Vec<String> = versions.iter().map(|(number, _)| (*number).clone()).collect();
-    let sizes = versions.iter().map(|(_, version)| version.dist.unpacked_size.unwrap_or_default() as f64).collect();
-    let mut months: BTreeMap<String, f64> = BTreeMap::new();
-    for moment in metadata.versions.keys().filter_map(|version| metadata.time.get(version)) {
-        *months.entry(moment.get(..7).unwrap_or_default().to_owned()).or_default() += 1.0;
+    let charted = || metadata.releases.iter().take(CHARTED_VERSIONS).rev();
+    let labels: Vec<String> = charted().map(|release| release.number.to_string()).collect();
+    let sizes = charted().map(|release| release.version.dist.unpacked_size.unwrap_or_default() as f64).collect();
+    let mut months: BTreeMap<&str, f64> = BTreeMap::new();
+    for moment in metadata.releases.iter().filter_map(|release| release.time.as_ref()) {
+        *months.entry(moment.get(..7).unwrap_or_default()).or_default() += 1.0;
     }
-    let (months, publishes): (Vec<String>, Vec<f64>) = months.into_iter().rev().take(24).unzip();
-    let (months, publishes): (Vec<_>, Vec<_>) =
-        (months.into_iter().rev().collect(), publishes.into_iter().rev().collect());
+    let recent = || months.iter().skip(months.len().saturating_sub(CHARTED_MONTHS));
+    let publishes = recent().map(|(_, publishes)| *publishes).collect();
+    let months: Vec<String> = recent().map(|(month, _)| (*month).to_owned()).collect();
     let of = |name: &str, values| [Series { name: name.to_owned(), values }];
     html! {
-        @if versions.len() > 1 {
+        @if labels.len() > 1 {
             section.card aria-label="History" {
                 h2 { "History" }
                 (Chart { title: "Unpacked size", label: "version", unit: "bytes", labels: &labels, series: &of("size", sizes), form: Form::Lines, quantity: Quantity::Bytes }.render())

@@ -66,7 +66,8 @@ impl PackageRights {
 /// The forms that the visitor may use.
 pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, project: &str) -> Markup {
     let action = route::package(&metadata.name, &Scope::Project(project.to_owned()));
-    let versions = || html! { @for version in metadata.versions.keys().rev() { option value=(version) { (version) } } };
+    let versions =
+        || html! { @for release in &metadata.releases { option value=(release.number) { (release.number) } } };
     let token = form_token(visit.visitor);
     html! {
         @if rights.can_tag {
@@ -89,7 +90,7 @@ pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, pro
                             div.actions {
                                 label {
                                     "Tag" select name="tag" {
-                                        @for tag in metadata.tags.keys().filter(|tag| *tag != "latest") {
+                                        @for (tag, _) in metadata.tags.iter().filter(|(tag, _)| **tag != *"latest") {
                                             option value=(tag) { (tag) }
                                         }
                                     }

@@ -7,7 +7,7 @@ use crate::visit::{PageError, Visit};
 use maud::html;
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+    let scope = visit.scope().await?;
     let found = home::search(visit, &scope).await?;
     let link = route::package_list(&scope);
     let title = scope.parameter().map_or_else(|| "Packages".to_owned(), |(_, path)| format!("Packages of {path}"));

@@ -29,7 +29,8 @@ impl Fingerprint {
     pub(crate) fn to_hex(self) -> String {
         let mut digits = [0; 64];
         let _ = hex::encode_to_slice(self.0, &mut digits);
-        String::from_utf8_lossy(&digits).into_owned()
+        // Not lossily: that looks at each digit by itself.
+        String::from_utf8(digits.to_vec()).unwrap_or_default()
     }
 
     /// A name of the token that tells neither its text nor its fingerprint: the SHA-256 of the

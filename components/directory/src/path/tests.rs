@@ -6,8 +6,8 @@ use crate::store::{self, Key};
 use crate::testing::{forge, new_group, new_project, new_user};
 use crate::user;
 use kit::Env;
-use kit::store::StoreError;
-use kit::testing::{LostReplyStore, MemoryStore};
+use kit::store::{Store as _, StoreError};
+use kit::testing::{Behaviour, LostReplyStore, MemoryStore, Simulation};
 
 fn namespace_id(env: &Env, path: &str) -> Option<u64> {
     namespace::find(env, path).unwrap().map(|found| found.id)
@@ -144,6 +144,66 @@ fn a_deleted_group_is_gone_with_all_below_and_its_path_is_free() {
     assert_eq!((project_at(&env, "103"), namespace_id(&env, "bob")), ("missing".into(), None));
     user::save(&env, new_user(3, "bob")).unwrap();
     assert_eq!(project_at(&env, "bob/notes"), "found bob/notes");
+}
+
+#[test]
+fn the_path_of_a_deleted_record_does_not_lead_to_the_next_one_with_its_id() {
+    let env = forge();
+    project::delete(&env, 100).unwrap();
+    project::save(&env, new_project(100, "n", 12)).unwrap();
+    assert_eq!(project_at(&env, "guild/n"), "found guild/n");
+    assert_eq!(project_at(&env, "acme/site"), "missing");
+    project::save(&env, new_project(100, "m", 12)).unwrap();
+    assert_eq!(project_at(&env, "guild/n"), "moved guild/m", "its own former path does");
+    assert_eq!(project_at(&env, "acme/site"), "missing");
+    project::save(&env, new_project(100, "site", 10)).unwrap();
+    assert_eq!(project_at(&env, "acme/site"), "found Acme/site");
+    project::save(&env, new_project(100, "m", 12)).unwrap();
+    assert_eq!(project_at(&env, "acme/site"), "moved guild/m", "it was its path, too");
+
+    namespace::delete_group(&env, 11).unwrap();
+    save_group(&env, 11, "other", Some(12)).unwrap();
+    assert_eq!(project_at(&env, "acme/core/engine"), "missing");
+    save_group(&env, 11, "another", Some(12)).unwrap();
+    assert_eq!(project_at(&env, "guild/other/engine"), "moved guild/another/Engine");
+
+    user::delete(&env, 3).unwrap();
+    user::save(&env, new_user(3, "robert")).unwrap();
+    assert_eq!(project_at(&env, "robert/notes"), "found robert/notes");
+    assert_eq!(project_at(&env, "bob/notes"), "missing");
+}
+
+#[test]
+fn the_entry_of_a_record_in_place_of_a_deleted_one_is_written_once() {
+    let store = MemoryStore::default();
+    let env = kit::testing::env(store.clone(), &[]);
+    crate::testing::fill(&env);
+    let entry = || String::from_utf8(store.get("directory/v1/path/10/site").unwrap().unwrap()).unwrap();
+    assert_eq!(entry(), r#"{"project":100}"#);
+    project::delete(&env, 100).unwrap();
+    let save = || project::save(&env, new_project(100, "site", 10)).unwrap();
+    save();
+    let written = entry();
+    assert!(written.starts_with(r#"{"project":100,"incarnation":""#), "{written}");
+    save();
+    assert_eq!(entry(), written);
+}
+
+#[test]
+fn a_refused_writer_takes_its_challenge_back() {
+    let mut refused = 0;
+    for seed in 0..20 {
+        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
+        let simulation = Simulation::new(seed, behaviour);
+        crate::testing::fill(&simulation.env(9));
+        let save = |id| move |env: Env| project::save(&env, new_project(id, "race", 10)).is_err();
+        let outcomes = simulation.run((500..504).map(save).collect());
+        refused += outcomes.iter().filter(|refused| **refused).count();
+        let entry = simulation.env(10).store.get("directory/v1/path/10/race").unwrap().unwrap();
+        let entry = String::from_utf8(entry).unwrap();
+        assert!(!entry.contains("challenge"), "seed {seed}: {entry}");
+    }
+    assert!(refused >= 20, "{refused}");
 }
 
 #[test]

@@ -13,12 +13,16 @@ use spin_sdk::wasip3::http_compat::BodyWriter;
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
 use std::cell::OnceCell;
+use std::mem::take;
 
 /// The result of a handler, as the host expects it.
 pub type HandlerResult = Result<types::Response, ErrorCode>;
 
 /// The most bytes of a request body that one read takes.
 const READ: usize = 64 << 10;
+
+/// The most bytes of a response body that are copied at once.
+const PIECE: usize = 64 << 10;
 
 /// Converts a request. Its body is consumed lazily.
 pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
@@ -138,9 +142,19 @@ async fn send(mut body: Body, mut writer: BodyWriter) {
     let mut end = Ok(None);
     while let Some(chunk) = body.next().await {
         match chunk {
-            Ok(bytes) => {
-                if !writer.stream_writer.write_all(bytes.into()).await.is_empty() {
-                    return;
+            Ok(mut bytes) => {
+                // Bytes that a cache keeps as well are copied. Hosts take bodies in pieces, and a piece is
+                // still in the processor's cache when the host copies it.
+                let is_shared = !bytes.is_unique();
+                while !bytes.is_empty() {
+                    let piece = if is_shared {
+                        bytes.split_to(bytes.len().min(PIECE)).to_vec()
+                    } else {
+                        take(&mut bytes).into()
+                    };
+                    if !writer.stream_writer.write_all(piece).await.is_empty() {
+                        return;
+                    }
                 }
             }
             Err(error) => {

@@ -14,9 +14,9 @@ use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, St
 use spin_sdk::wasip3::{spawn, wit_future, wit_stream};
 use std::time::Duration;
 
-/// The most bytes of a response body that one read takes: at first, and after a read was full. Larger
-/// reads need fewer calls between host and guest; a copy of more than this does not stay in the
-/// processor's cache.
+/// The most bytes of a response body that one read takes: at first, if the server does not say how much
+/// there is, and after a read was full. Larger reads need fewer calls between host and guest; a copy of more
+/// than this does not stay in the processor's cache.
 const READ: (usize, usize) = (16 << 10, 256 << 10);
 
 /// A client with the outbound access that the manifest grants.
@@ -129,7 +129,8 @@ struct Reading {
 fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
     let (taken, reader) = wit_future::new(|| Ok(()));
     let (body, trailers) = Response::consume_body(response, reader);
-    let reading = Reading { body, trailers, _taken: taken, budget, size: READ.0, left: length };
+    let size = length.map_or(READ.0, |length| usize::try_from(length).unwrap_or(READ.1).clamp(1, READ.1));
+    let reading = Reading { body, trailers, _taken: taken, budget, size, left: length };
     stream::unfold(Some(reading), async |reading| {
         let Reading { mut body, trailers, _taken, mut budget, size, left } = reading?;
         let broken = |why: String| Some((Err(BodyError::Upstream(why)), None));

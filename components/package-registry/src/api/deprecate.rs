@@ -21,6 +21,9 @@ const MAX_MESSAGE: usize = 64 * 1024;
 /// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
 /// have no message in the document stay unchanged.
 pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
+    if !submission.name.is_empty() && submission.name != name {
+        return Err(bad_request(&format!("Name is {}, but the URL names {name}", submission.name)));
+    }
     let messages = messages(submission)?;
     if messages.is_empty() {
         return Err(bad_request("\"package versions to deprecate\" not given"));

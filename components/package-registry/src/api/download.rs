@@ -17,18 +17,19 @@ use kit::body::{Body, BodyError};
 use kit::store::StoreError;
 use kit::{Env, Error, Response, path};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The reference service sends it; it is a mail header (RFC 2045 §6) without a meaning in HTTP.
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
 /// `GET <prefix>/:package_name/-/:file_name`. Reads: the package, an index for each segment until
-/// the version is found, the upload, and its chunks one after the other.
+/// the version is found, the upload, and its chunks one after the other, unless this instance has them already.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let env = &request.env;
     let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found)?;
     let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
     let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(file_not_found)?;
-    let upload = store::upload(env, &entry.upload)?;
+    let upload = store::shared_upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());
     let with_headers = |response: Response| {
@@ -71,7 +72,7 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
 
 /// The bytes of `part`. Each chunk is verified. The first one is read before the response begins, so
 /// damage in it is answered with an error; damage in a later chunk aborts the body.
-fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Body, Error> {
+fn contents(env: Env, id: String, upload: Rc<Upload>, part: Range<u64>) -> Result<Body, Error> {
     let chunk = CHUNK as u64;
     let mut numbers = part.start / chunk..part.end.div_ceil(chunk);
     let read = move |number: u64| -> Result<Bytes, StoreError> {

@@ -102,7 +102,7 @@ fn process(
         publisher: grant.username.as_deref(),
     };
     let release = received.check(contents);
-    let tag = received.tag().ok();
+    let tag = received.tag();
     let publication =
         Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, tag, release };
     Ok(match publication.commit(&mut receiver.staging)? {

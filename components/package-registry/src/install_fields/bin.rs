@@ -30,6 +30,11 @@ pub fn path(text: &str) -> String {
     segments.join("/")
 }
 
+/// Whether a path starts at the root of a file system.
+pub fn is_absolute(path: &str) -> bool {
+    path.starts_with(['/', '\\'])
+}
+
 fn last(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }

@@ -61,10 +61,10 @@ fn repository(spec: &str) -> Option<String> {
     (is_repository && path.split('/').all(|segment| !segment.is_empty())).then(|| format!("{host}/{path}#{commit}"))
 }
 
-/// `user/repository`.
+/// `user/repository`. npm takes `~/x` for one when it writes a document.
 fn is_github_path(text: &str) -> bool {
     text.split('/').count() == 2
-        && !text.starts_with(['.', '/', '~'])
+        && !text.starts_with(['.', '/'])
         && !text.ends_with('/')
         && !text.contains([':', '@', ' ', '\t'])
 }
@@ -106,6 +106,7 @@ mod tests {
             assert_eq!(meaning(&format!("{spec}#v1")), "github.com/user/repo#v1", "{spec}");
         }
         assert_eq!(meaning("gitlab:a/b/c"), meaning("git+https://gitlab.com/a/b/c.git"));
+        assert_eq!(meaning("~/x"), meaning("github:~/x"));
         assert_eq!(meaning("gist:abc"), meaning("git+https://gist.github.com/abc.git"));
     }
 
@@ -118,7 +119,6 @@ mod tests {
             "npm:other@^1",
             "file:../x",
             "./a",
-            "~/a",
             "https://example.org/x.tgz",
             "https://github.com/user/repo/archive/v1.tar.gz",
             "git+https://git.example/user/repo.git",

@@ -56,7 +56,6 @@ fn each_field_that_differs_is_refused() {
     for (field, values) in [
         ("dependencies", vec![json!({}), json!({"a": "^2"}), json!({"a": "^1", "b": "1"}), json!({"a": "evil/repo"})]),
         ("optionalDependencies", vec![json!({}), json!({"o": "2"})]),
-        ("devDependencies", vec![json!({}), json!({"d": "2"})]),
         ("peerDependencies", vec![json!({}), json!({"p": "2"})]),
         ("acceptDependencies", vec![json!({}), json!({"a": "3"})]),
         ("peerDependenciesMeta", vec![json!({}), json!({"p": {"optional": false}})]),
@@ -162,6 +161,31 @@ fn names_that_a_client_leaves_out_are_in_records() {
     let value = Some(json!({"a": "a.js", "b": "b.js"}));
     assert_eq!(differences(&file, &yarn, false), [Difference { field: "bin", is_error: false, value }]);
     assert_eq!(refused(&file, &json!({"bin": {"a": "a.js"}})), Some("bin"));
+}
+
+#[test]
+fn differences_that_clients_make_are_corrected_and_not_refused() {
+    let corrected = |file: Value, document: Value, field| {
+        let value = Some(file[field].clone());
+        assert_eq!(differences(&file, &document, false), [Difference { field, is_error: false, value }], "{document}");
+    };
+    let file = json!({"dependencies": {"a": "1", "b": "2"}, "optionalDependencies": {"a": "2"}});
+    let without = json!({"dependencies": {"b": "2"}, "optionalDependencies": {"a": "2"}});
+    corrected(file.clone(), without, "dependencies");
+    for other in [json!({"a": "3", "b": "2"}), json!({"a": "1"}), json!({"b": "2", "c": "1"}), json!({"b": "3"})] {
+        let document = json!({"dependencies": other, "optionalDependencies": {"a": "2"}});
+        assert_eq!(refused(&file, &document), Some("dependencies"), "{document}");
+    }
+    let value = Some(json!({"lib": "abs.js"}));
+    let difference = || [Difference { field: "bin", is_error: false, value: value.clone() }];
+    assert_eq!(differences(&json!({"bin": "/abs.js"}), &json!({"bin": {}}), false), difference());
+    assert_eq!(differences(&json!({"bin": {"lib": "/abs.js"}}), &json!({"bin": {}}), false), difference());
+    assert_eq!(refused(&json!({"bin": "abs.js"}), &json!({"bin": {}})), Some("bin"));
+    assert_eq!(refused(&json!({"bin": "/abs.js"}), &json!({"bin": {"lib": "evil.js"}})), Some("bin"));
+    corrected(json!({"devDependencies": {"d": "1"}}), json!({}), "devDependencies");
+    corrected(json!({"devDependencies": {"d": "1"}}), json!({"devDependencies": {"d": "2"}}), "devDependencies");
+    let none = Difference { field: "devDependencies", is_error: false, value: None };
+    assert_eq!(differences(&json!({}), &json!({"devDependencies": {"d": "1"}}), false), [none]);
 }
 
 #[test]

@@ -7,19 +7,19 @@ use kit::store::StoreError;
 
 /// A blob that a root or another blob names, so it must be there.
 pub fn read(env: &Env, key: &Key) -> Result<Bytes, StoreError> {
-    let key = key.to_string();
+    let key = key.text();
     env.blob(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }
 
 /// The same as it is stored now, not as the instance has cached it.
 pub fn read_uncached(env: &Env, key: &Key) -> Result<Vec<u8>, StoreError> {
-    let key = key.to_string();
+    let key = key.text();
     env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }
 
 /// Writes a blob and caches it.
 pub fn write(env: &Env, key: &Key, bytes: Bytes) -> Result<(), StoreError> {
-    let key = key.to_string();
+    let key = key.text();
     env.store.set(&key, &bytes)?;
     env.blobs.put(&key, bytes);
     Ok(())

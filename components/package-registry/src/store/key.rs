@@ -2,7 +2,7 @@
 
 use crate::name::PackageName;
 use directory::project::ProjectKey;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Everything this component writes is below this prefix; the number is the format's.
 pub const PREFIX: &str = "package-registry/v1/";
@@ -13,6 +13,9 @@ pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
 pub const LOOKUP_RATES: &str = "package-registry/v1/rate/lookup/";
 pub const SEARCH_RATES: &str = "package-registry/v1/rate/search/";
 pub const INVALID_TOKEN_RATES: &str = "package-registry/v1/rate/invalid-token/";
+
+/// Bytes of most keys. Those with long names are longer.
+const MOST: usize = 128;
 
 /// A key below [`PREFIX`].
 pub enum Key<'a> {
@@ -28,6 +31,15 @@ pub enum Key<'a> {
     LatestFields(&'a str),
     Attestations(&'a str),
     Chunk(&'a str, usize),
+}
+
+impl Key<'_> {
+    /// The key as text. `to_string` would begin with an empty one and let it grow.
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(MOST);
+        let _ = write!(text, "{self}");
+        text
+    }
 }
 
 impl fmt::Display for Key<'_> {

@@ -1,8 +1,9 @@
 //! A file that is being received.
 
 use super::blob;
+use super::chunk::{CHUNK, checksum};
 use super::key::Key;
-use super::upload::{CHUNK, Upload, UploadRecord, checksum};
+use super::upload::{Upload, UploadRecord};
 use crate::integrity::Integrity;
 use kit::Env;
 use kit::store::StoreError;

@@ -6,12 +6,17 @@ use crate::integrity::Integrity;
 use bytes::Bytes;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
+use lru::LruCache;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
 
-/// Size of the pieces in which files are stored, in bytes; only the last one is shorter. Hosts
-/// hand values over as a whole, so this bounds the memory of a download.
-pub const CHUNK: usize = 1024 * 1024;
+/// The most uploads that an instance keeps decoded.
+const MAX_DECODED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+
+/// Uploads by their ids.
+struct DecodedUploads(RefCell<LruCache<String, Rc<Upload>>>);
 
 /// A published file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +44,21 @@ pub fn upload(env: &Env, id: &str) -> Result<Upload, StoreError> {
     read_upload(id, |key| blob::read(env, key))
 }
 
+/// The record of an upload, which an instance decodes once: it never changes.
+pub fn shared_upload(env: &Env, id: &str) -> Result<Rc<Upload>, StoreError> {
+    let known = env.instance_cache.get::<DecodedUploads>().unwrap_or_else(|| {
+        let empty = Rc::new(DecodedUploads(RefCell::new(LruCache::new(MAX_DECODED))));
+        env.instance_cache.put(empty.clone());
+        empty
+    });
+    if let Some(upload) = known.0.borrow_mut().get(id) {
+        return Ok(upload.clone());
+    }
+    let upload = Rc::new(upload(env, id)?);
+    known.0.borrow_mut().put(id.to_owned(), upload.clone());
+    Ok(upload)
+}
+
 /// The record of an upload as it is stored now.
 pub fn upload_uncached(env: &Env, id: &str) -> Result<Upload, StoreError> {
     read_upload(id, |key| blob::read_uncached(env, key).map(Bytes::from))
@@ -52,20 +72,6 @@ fn read_upload(id: &str, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Re
     record.read(&key.to_string())
 }
 
-/// A chunk of a file, verified. Chunks are not cached: they are large, and other blobs are read more
-/// often.
-///
-/// The checksum detects damage, not malice: a writer of chunks can write checksums as well. Clients
-/// verify the file by the digests in the metadata.
-pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, StoreError> {
-    let key = Key::Chunk(id, number).to_string();
-    let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
-    if upload.checksums.get(number) != Some(&checksum(&bytes)) {
-        return Err(StoreError::corrupt(&key, "its checksum differs"));
-    }
-    Ok(bytes.into())
-}
-
 /// Removes the chunks of a file that no package names any more. Chunks that cannot be removed stay as
 /// garbage. The upload's record stays for requests that have read an earlier revision of the package.
 pub fn remove_chunks(env: &Env, id: &str) {
@@ -75,10 +81,6 @@ pub fn remove_chunks(env: &Env, id: &str) {
             return;
         }
     }
-}
-
-pub fn checksum(chunk: &[u8]) -> u64 {
-    xxh3_64(chunk)
 }
 
 /// The members that [`crate::manifest::Manifest::latest_fields`] made of an upload's manifest.

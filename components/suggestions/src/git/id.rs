@@ -21,25 +21,23 @@ impl ObjectId {
 
     /// Parses 40 hex digits, in any letter case.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        if digits.len() != 2 * ObjectId::LENGTH {
-            return None;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
         let mut bytes = [0; ObjectId::LENGTH];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let [high, low] = pair else { return None };
-            *byte = u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?;
-        }
+        hex::decode_to_slice(text, &mut bytes).ok()?;
         Some(ObjectId(bytes))
+    }
+
+    /// Calls `with` with the 40 digits. Lists of packs have many ids, and each apply writes one.
+    fn with_digits<T>(&self, with: impl FnOnce(&str) -> T) -> T {
+        let mut digits = [0; 2 * ObjectId::LENGTH];
+        // The length is right, and the digits are ASCII.
+        let _ = hex::encode_to_slice(self.0, &mut digits);
+        with(str::from_utf8(&digits).unwrap_or_default())
     }
 }
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
-        let digits = self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
-        f.write_str(&digits.collect::<String>())
+        self.with_digits(|digits| f.write_str(digits))
     }
 }
 
@@ -51,14 +49,28 @@ impl fmt::Debug for ObjectId {
 
 impl Serialize for ObjectId {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        self.with_digits(|digits| to.serialize_str(digits))
     }
 }
 
 impl<'de> Deserialize<'de> for ObjectId {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(from)?;
-        ObjectId::parse(&text).ok_or_else(|| de::Error::custom(format_args!("`{text}` is not an object id")))
+        from.deserialize_str(Digits)
+    }
+}
+
+/// Reads an id from text, of which it keeps no copy.
+struct Digits;
+
+impl de::Visitor<'_> for Digits {
+    type Value = ObjectId;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object id")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ObjectId, E> {
+        ObjectId::parse(text).ok_or_else(|| E::custom(format_args!("`{text}` is not an object id")))
     }
 }
 

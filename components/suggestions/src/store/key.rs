@@ -23,6 +23,8 @@ pub enum Key<'a> {
     PackIndex(&'a str, usize),
     /// The first ids of the pages of a pack's index.
     PackDirectory(&'a str),
+    /// The tips and bases of a pack, if they are many.
+    PackTips(&'a str),
     /// Packs that were joined at one moment, by an id of that moment.
     ReplacedPacks(&'a str),
     /// A branch or tag, by its name below `refs/`.
@@ -60,6 +62,7 @@ impl fmt::Display for Key<'_> {
             Key::Pack(pack, number) => write!(f, "pack/{pack}/{number}"),
             Key::PackIndex(pack, number) => write!(f, "pack_index/{pack}/{number}"),
             Key::PackDirectory(pack) => write!(f, "pack_index/{pack}/directory"),
+            Key::PackTips(pack) => write!(f, "pack_index/{pack}/tips"),
             Key::ReplacedPacks(id) => write!(f, "replaced_packs/{id}"),
             // Percent-encoded, because names contain slashes, and keys below a root's key belong to
             // that root.

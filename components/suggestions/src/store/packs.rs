@@ -13,9 +13,11 @@ mod index;
 pub mod inflate;
 mod join;
 mod read;
+mod tips;
 
 pub use super::record::PackListRecord;
 pub use add::{NewPack, add};
 pub use bytes::{PackBytes, PackWriter};
 pub use index::{IndexEntry, write as write_index};
 pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject, header_at};
+pub use tips::of_all as tips_of_all;

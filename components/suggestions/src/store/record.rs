@@ -192,6 +192,10 @@ pub struct PackRecord {
     /// Whether the tips reach every object of the pack, and what they need and this pack lacks is in earlier packs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_closed: bool,
+    /// Whether the same holds, with tips and bases in a blob of their own, because they are many ([`PackTipsRecord`]). An
+    /// earlier build takes the pack for one that is not closed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_closed_aside: bool,
     /// Whether an earlier pack has some of the objects, too. Packs of earlier builds with such objects are not closed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub has_copies: bool,
@@ -205,6 +209,18 @@ impl PackRecord {
     pub fn may_have(&self, id: ObjectId) -> bool {
         self.ids.is_empty() || self.ids.binary_search(&id).is_ok()
     }
+
+    /// Whether the tips, wherever they are, reach every object.
+    pub fn is_reached(&self) -> bool {
+        self.is_closed || self.is_closed_aside
+    }
+}
+
+/// Of a pack: the objects for whose sake the others are in it, and commits of other packs that they build on.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PackTipsRecord {
+    pub tips: Vec<ObjectId>,
+    pub bases: Vec<ObjectId>,
 }
 
 /// Packs that were joined, and are not listed any more.

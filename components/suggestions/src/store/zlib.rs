@@ -39,8 +39,21 @@ pub fn decompressor(env: &Env) -> Rc<RefCell<Decompress>> {
     take(env, || Decompress::new(true))
 }
 
+/// Up to so many bytes are stored as they are: most deltas of an applied suggestion have fewer, which mostly are ids. A
+/// compressor clears 128 KiB of tables before each stream, which takes longer than all else that is done to them.
+const MAX_STORED: usize = 64;
+
 /// Appends the zlib stream of some bytes.
 pub fn deflate(env: &Env, kind: ObjectKind, input: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+    if let Some(length) = u16::try_from(input.len()).ok().filter(|length| usize::from(*length) <= MAX_STORED) {
+        // A zlib header (RFC 1950), one last block without compression (RFC 1951), and the checksum.
+        out.extend([0x78, 0x01, 0x01]);
+        out.extend(length.to_le_bytes());
+        out.extend((!length).to_le_bytes());
+        out.extend_from_slice(input);
+        out.extend(adler2::adler32_slice(input).to_be_bytes());
+        return Ok(());
+    }
     let compressors = compressors(env);
     let mut compressors = compressors.borrow_mut();
     let zlib = compressors.of(kind);
@@ -82,6 +95,18 @@ fn take<T: 'static>(env: &Env, new: impl FnOnce() -> T) -> Rc<RefCell<T>> {
 mod tests {
     use super::*;
     use kit::testing::{self, MemoryStore};
+
+    #[test]
+    fn streams_of_any_length_are_decompressed_to_what_they_were_made_of() {
+        let env = testing::env(MemoryStore::default(), &[]);
+        for length in [0, 1, 20, MAX_STORED, MAX_STORED + 1, 3 * MAX_STORED, 70_000] {
+            let input: Vec<u8> = (0..length).map(|at| u8::try_from(at * at % 251).unwrap()).collect();
+            let (mut stream, mut output) = (Vec::new(), Vec::with_capacity(length + 1));
+            deflate(&env, ObjectKind::Blob, &input, &mut stream).unwrap();
+            let status = Decompress::new(true).decompress_vec(&stream, &mut output, flate2::FlushDecompress::Finish);
+            assert_eq!((status.unwrap(), output), (Status::StreamEnd, input), "{length}");
+        }
+    }
 
     #[test]
     fn a_compressor_is_used_again_but_never_by_two_at_once() {

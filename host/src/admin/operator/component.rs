@@ -4,7 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use widgets::{age, bytes, duration, number};
 
-use super::form::{CANARY, CURRENT, FILE};
+use super::form::{CANARY, CURRENT, FILE, WITHOUT};
 use super::frame::{Notice, form_token, page};
 use super::overview::{short, state};
 use super::route::PromoteOrRollBack;
@@ -14,6 +14,7 @@ use crate::admin::history::Interval;
 use crate::admin::response::AdminResponse;
 use crate::admin::sessions::Session;
 use crate::component::CanaryPolicy;
+use crate::deploy::FleetHost;
 
 /// What the pages of a component show.
 pub struct ComponentPage<'a> {
@@ -22,8 +23,8 @@ pub struct ComponentPage<'a> {
     pub index: usize,
     /// Of the last 15 minutes.
     pub intervals: &'a [Interval],
-    /// Live hosts that serve the same components; 0 for a store of one host.
-    pub hosts: usize,
+    /// The other live hosts that serve the same components; none for a store of one host.
+    pub others: &'a [FleetHost],
 }
 
 impl ComponentPage<'_> {
@@ -136,10 +137,26 @@ impl ComponentPage<'_> {
                             label { "Time of the trial" input name="window" placeholder=(window); }
                             label { "Signature, in base64" input name="signature" autocomplete="off"; }
                         }
+                        (self.left_out())
                         p.soft { "A trial that does well is promoted by itself when its time is over." }
                         p { label { "Component (.wasm)" input type="file" name=(FILE) accept=".wasm,application/wasm" required; } }
                         p { label.check { input type="checkbox" name="confirmed" value="yes" required; "Serve this file to the callers of " (component.id) } }
                         button { "Swap" }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The hosts that a swap can do without.
+    fn left_out(&self) -> Markup {
+        html! {
+            @if !self.others.is_empty() {
+                details {
+                    summary { "Leave out hosts that have died or cannot serve it" }
+                    p.soft { "Such a host takes no requests until it serves the component." }
+                    @for host in self.others {
+                        p { label.check { input type="checkbox" name=(WITHOUT) value=(host.name); (host.name) } }
                     }
                 }
             }
@@ -177,7 +194,7 @@ impl ComponentPage<'_> {
 
     /// How many hosts a change concerns.
     fn reach(&self) -> Markup {
-        html! { @if self.hosts > 1 { " It concerns all " (self.hosts) " hosts of the store." } }
+        html! { @if !self.others.is_empty() { " It concerns all " (self.others.len() + 1) " hosts of the store." } }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Forms, within bounds of size and time.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -23,6 +22,9 @@ pub const TOKEN: &str = "form_token";
 pub const CURRENT: &str = "current";
 pub const CANARY: &str = "canary";
 
+/// A host that is left out; there can be several.
+pub const WITHOUT: &str = "without";
+
 /// The field of the file.
 pub const FILE: &str = "file";
 
@@ -32,10 +34,10 @@ const MAX_FORM: usize = 16 * 1024;
 /// How long a form without a file may take.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The fields of a form; of several with one name, the last.
+/// The fields of a form, in their order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    fields: BTreeMap<String, String>,
+    fields: Vec<(String, String)>,
     pub file: Bytes,
 }
 
@@ -51,9 +53,15 @@ pub enum FormError {
 }
 
 impl Form {
-    /// The value of a field, without spaces around it; `None` if it is empty.
+    /// The value of a field, without spaces around it; of several with one name, the last. `None` if it is empty.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+        let value = self.fields.iter().rev().find(|(field, _)| field == name);
+        value.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// The values of all fields of that name.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        self.fields.iter().filter(|(field, _)| field == name).map(|(_, value)| value.clone()).collect()
     }
 
     /// What the page of the form showed. The error is a sentence for the operator.
@@ -134,7 +142,7 @@ async fn read_parts(
         }
         match name.as_str() {
             FILE => form.file = content.freeze(),
-            _ => drop(form.fields.insert(name, String::from_utf8_lossy(&content).into_owned())),
+            _ => form.fields.push((name, String::from_utf8_lossy(&content).into_owned())),
         }
     }
     match form.text(TOKEN).is_some_and(&is_own) {
@@ -184,6 +192,7 @@ mod tests {
     fn a_form_has_its_fields() {
         let form = block(read(Full::new(Bytes::from("a=1&a=+2%26&b=&c")))).unwrap();
         assert_eq!((form.text("a"), form.text("b"), form.text("c"), form.text("d")), (Some("2&"), None, None, None));
+        assert_eq!((form.texts("a"), form.texts("d")), (vec!["1".to_owned(), " 2&".to_owned()], vec![]));
         assert!(block(read(Full::new(Bytes::from(vec![b'a'; MAX_FORM + 1])))).is_err());
     }
 

@@ -165,8 +165,8 @@ impl OperatorPages {
             return frame::failure_page(StatusCode::NOT_FOUND, "There is no such component in the manifest.", session);
         };
         let intervals = context.history.intervals(&context.sample());
-        let hosts = context.deployer.known_hosts().iter().filter(|host| host.is_live()).count();
-        show(&ComponentPage { component: &ComponentStatus::from(slot), index, intervals: &intervals, hosts })
+        let others = context.deployer.other_live_hosts();
+        show(&ComponentPage { component: &ComponentStatus::from(slot), index, intervals: &intervals, others: &others })
     }
 
     async fn swap(
@@ -250,7 +250,7 @@ fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRe
     let signature = form.text("signature").map(str::parse::<Signature>).transpose();
     let signature = signature.map_err(|_| "The signature is not the base64 of an Ed25519 signature.".to_owned())?;
     let expected = Some(form.expected()?);
-    let (component, by, without) = (component.to_owned(), session.actor.clone(), Vec::new());
+    let (component, by, without) = (component.to_owned(), session.actor.clone(), form.texts(form::WITHOUT));
     Ok(SwapRequest { component, wasm: form.file, signature, by, canary, without, expected })
 }
 

@@ -82,6 +82,30 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
 }
 
 #[test]
+fn a_host_that_was_left_out_is_not_waited_for_at_the_end_either() {
+    let Some(clones) = Clones::start() else { return };
+    let [first, second] = &clones.fleets;
+    first.exchange_reports().unwrap();
+    second.exchange_reports().unwrap();
+    propose(first, "1");
+    let (revision, _) = first.read().unwrap();
+    first.set_report(|report| report.revision = revision);
+    std::thread::scope(|scope| {
+        let (begins, began) = std::sync::mpsc::channel();
+        let waiting = scope.spawn(move || {
+            begins.send(()).unwrap();
+            finish(first, revision, &[])
+        });
+        began.recv().unwrap();
+        finish(first, revision, std::slice::from_ref(&second.instance)).unwrap();
+        assert!(!waiting.is_finished(), "the other one is waited for if it was not left out");
+        second.set_report(|report| report.revision = revision);
+        second.exchange_reports().unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
     let Some(clones) = Clones::start() else { return };
     let [first, second] = &clones.fleets;
@@ -124,5 +148,5 @@ fn what_is_recorded_is_done_although_the_other_hosts_cannot_be_asked() {
     let [fleet, _] = &clones.fleets;
     fleet.set_report(|report| report.revision = 1);
     clones.server.kill();
-    finish(fleet, 1).unwrap();
+    finish(fleet, 1, &[]).unwrap();
 }

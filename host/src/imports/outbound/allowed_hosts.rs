@@ -77,8 +77,10 @@ impl AllowedHosts {
         Ok(())
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether every entry is the application itself or a component of it.
+    pub fn are_local(&self) -> bool {
+        use HostPattern::{AnyComponent, Application, Component};
+        self.0.iter().all(|allowed| matches!(allowed.host, Application | Component(_) | AnyComponent))
     }
 
     /// The components that entries name, by their ids.
@@ -392,6 +394,6 @@ mod tests {
             hosts.add(entry, true).unwrap();
             hosts.add(entry, false).unwrap_err();
         }
-        assert!(hosts.is_empty());
+        assert_eq!(hosts, AllowedHosts::default());
     }
 }

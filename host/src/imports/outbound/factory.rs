@@ -38,7 +38,7 @@ impl OutboundFactory {
         limits: &OutboundLimits,
         earlier: Option<&Arc<Outbound>>,
     ) -> Result<Option<Arc<Outbound>>, TlsError> {
-        if allowed_hosts.is_empty() {
+        if **allowed_hosts == AllowedHosts::default() {
             return Ok(None);
         }
         Ok(Some(match earlier {

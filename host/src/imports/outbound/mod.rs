@@ -59,6 +59,7 @@ pub use tls::TlsError;
 
 use crate::concurrency_limit::ClientKeys;
 use crate::nested_request::ParentRequest;
+use crate::response_cache::ReadSet;
 use crate::trace::{OutboundSpan, Trace};
 use body::OutboundBody;
 use coalesce::Coalescer;
@@ -155,6 +156,11 @@ impl Outbound {
     ) -> Result<Response<WasiBody>, WasiError> {
         let counters = &self.egress.counters;
         counters.requests.add(1);
+        // If the guest goes on without an answer, this stays begun.
+        let read_set = sender.parent.and_then(ParentRequest::read_set);
+        if let Some(read_set) = read_set {
+            read_set.begin_nested();
+        }
         let started = Instant::now();
         let span = sender.trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
         let parent = span.as_ref();
@@ -184,7 +190,10 @@ impl Outbound {
         if let Some(span) = span {
             span.end(outcome);
         }
-        response
+        match read_set {
+            Some(read_set) => tracked(read_set, response),
+            None => response,
+        }
     }
 
     async fn try_send(
@@ -285,6 +294,23 @@ fn pool(egress: &Arc<Egress>) -> Pool {
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .build(Connector::new(egress.clone()))
+}
+
+/// Records in `read_set` what a response was made of, if it is one of the application itself that may be
+/// cached. One that breaks off may not.
+fn tracked(
+    read_set: &Arc<ReadSet>,
+    response: Result<Response<WasiBody>, WasiError>,
+) -> Result<Response<WasiBody>, WasiError> {
+    read_set.end_nested(response.as_ref().ok().and_then(|response| response.extensions().get().cloned()));
+    let read_set = read_set.clone();
+    let body = |body: WasiBody| {
+        body.map_err(move |error| {
+            read_set.mark_uncacheable();
+            error
+        })
+    };
+    response.map(|response| response.map(|all| body(all).boxed_unsync()))
 }
 
 /// The guest's timeout, at most the limit.

@@ -100,7 +100,7 @@ impl Backend for ShardBackend {
         let keeper = &self.shared.keeper;
         let is_due = self.staleness.is_zero() || !keeper.memory.is_younger_than(self.staleness);
         match is_due && self.waits_for_barriers {
-            true => Some(Box::pin(keeper.barrier(PATIENCE))),
+            true => Some(Box::pin(keeper.barrier(self.shard, PATIENCE))),
             false => None,
         }
     }

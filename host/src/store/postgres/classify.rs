@@ -11,10 +11,20 @@ use crate::store::{StoreError, StoreProblem};
 /// The error of a write. If the connection broke, the write may have taken place.
 pub fn of_write(error: &Error) -> StoreError {
     let reason: Arc<str> = Arc::from(describe(error));
-    let unknown = |reason| StoreError::Unknown { problem: StoreProblem::Unavailable, reason };
-    let Some(refusal) = error.as_db_error() else { return unknown(reason) };
+    match error.as_db_error() {
+        Some(refusal) => of_refusal(refusal.parsed_severity(), refusal.code(), reason),
+        None => StoreError::Unknown { problem: StoreProblem::Unavailable, reason },
+    }
+}
+
+fn of_refusal(severity: Option<Severity>, code: &SqlState, reason: Arc<str>) -> StoreError {
+    // The server ended the connection: while a commit waited for a standby, or could not be written to the log, which
+    // may have it all the same.
+    if is_end(severity, code) {
+        return StoreError::Unknown { problem: StoreProblem::Unavailable, reason };
+    }
     let unavailable = |problem| StoreError::Unavailable { problem, reason: reason.clone() };
-    match *refusal.code() {
+    match *code {
         SqlState::DISK_FULL | SqlState::OUT_OF_MEMORY => unavailable(StoreProblem::Full),
         SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE | SqlState::LOCK_NOT_AVAILABLE => {
             unavailable(StoreProblem::Busy)
@@ -22,8 +32,6 @@ pub fn of_write(error: &Error) -> StoreError {
         // Only a counter is computed. The caller knows which one.
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE => StoreError::CounterOverflow { key: Arc::from(""), value: 0, delta: 0 },
         SqlState::READ_ONLY_SQL_TRANSACTION => unavailable(StoreProblem::Unavailable),
-        // The server ended the connection, possibly while a commit waited for a standby.
-        _ if ends_connection(error) => unknown(reason),
         _ => StoreError::Engine(reason),
     }
 }
@@ -40,8 +48,30 @@ pub fn of_read(error: &Error) -> StoreError {
 pub fn ends_connection(error: &Error) -> bool {
     let Some(refusal) = error.as_db_error() else { return true };
     let code = refusal.code();
-    matches!(refusal.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
-        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
-        || code.code().starts_with("57P")
-        || code.code().starts_with("08")
+    is_end(refusal.parsed_severity(), code) || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+}
+
+fn is_end(severity: Option<Severity>, code: &SqlState) -> bool {
+    let is_end_of_process = matches!(severity, Some(Severity::Fatal | Severity::Panic));
+    is_end_of_process || code.code().starts_with("57P") || code.code().starts_with("08")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_was_refused_has_not_taken_place_and_one_whose_process_ended_may_have() {
+        let of = |severity, code: &SqlState| of_refusal(Some(severity), code, Arc::from("no space left"));
+        let is_full = |error| matches!(error, StoreError::Unavailable { problem: StoreProblem::Full, .. });
+        assert!(is_full(of(Severity::Error, &SqlState::DISK_FULL)));
+        for severity in [Severity::Fatal, Severity::Panic] {
+            let error = of(severity, &SqlState::DISK_FULL);
+            assert!(matches!(error, StoreError::Unknown { .. }), "{error}");
+        }
+        let shut_down = of(Severity::Error, &SqlState::ADMIN_SHUTDOWN);
+        assert!(matches!(shut_down, StoreError::Unknown { .. }), "{shut_down}");
+        let standby = of(Severity::Error, &SqlState::READ_ONLY_SQL_TRANSACTION);
+        assert!(matches!(standby, StoreError::Unavailable { .. }), "{standby}");
+    }
 }

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_util::sync::DropGuard;
 
+use super::barrier_queue::BarrierQueue;
 use super::classify;
 use super::late_reply::outcome_of;
 use super::link::{Connector, Link};
@@ -38,8 +39,6 @@ const UNREADY_AFTER: Duration = Duration::from_secs(3);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING_DEADLINE: Duration = Duration::from_secs(30);
 
-type BarrierReply = oneshot::Sender<Result<(), StoreError>>;
-
 /// The present link of a host, and what it has learned over it.
 pub struct Keeper {
     connector: Connector,
@@ -48,9 +47,7 @@ pub struct Keeper {
     link: watch::Sender<Option<Arc<Link>>>,
     /// The era of the last link.
     era: Mutex<Arc<str>>,
-    /// The requests that wait for a barrier which has not begun.
-    waiting: Mutex<Vec<BarrierReply>>,
-    wake: Notify,
+    queue: BarrierQueue,
     pub figures: Figures,
     pub report: Report,
     defect: Defect,
@@ -78,8 +75,7 @@ impl Keeper {
             health,
             link: watch::Sender::new(None),
             era: Mutex::new(link.era.clone()),
-            waiting: Mutex::default(),
-            wake: Notify::new(),
+            queue: BarrierQueue::default(),
             figures: Figures::default(),
             report: Report::default(),
         };
@@ -112,12 +108,9 @@ impl Keeper {
         self.connector.connect_beside(link).await
     }
 
-    /// Returns once a barrier is over that began after this call.
-    pub async fn barrier(&self, patience: Duration) -> Result<(), StoreError> {
-        let (reply, done) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(reply);
-        self.wake.notify_one();
-        match timeout(patience, done).await {
+    /// Returns once a barrier is over that began after this call, by a request of a shard.
+    pub async fn barrier(&self, shard: usize, patience: Duration) -> Result<(), StoreError> {
+        match timeout(patience, self.queue.join(shard)).await {
             Ok(Ok(outcome)) => outcome,
             _ => Err(away()),
         }
@@ -177,24 +170,18 @@ impl Keeper {
     /// One barrier is under way at a time; the next serves all who came meanwhile.
     async fn answer_barriers(&self) {
         loop {
-            self.wake.notified().await;
-            let mut waiting = self.take_waiting();
+            self.queue.joined().await;
+            let mut round = self.queue.take();
             // Those that have stopped waiting need none.
-            if waiting.iter().all(BarrierReply::is_closed) {
+            if round.is_abandoned() {
                 continue;
             }
             let outcome = self.pass_barrier().await;
             if self.defect.is(Mutant::EarlyBarrier) {
-                waiting.extend(self.take_waiting());
+                round.extend(self.queue.take());
             }
-            for reply in waiting {
-                let _ = reply.send(outcome.clone());
-            }
+            round.answer(&outcome);
         }
-    }
-
-    fn take_waiting(&self) -> Vec<BarrierReply> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// It is repeated if its link is lost, as reads are, for as long as a request waits for a server.
@@ -242,7 +229,8 @@ impl Keeper {
         let mut last = Instant::now();
         loop {
             tokio::time::sleep(HEARTBEAT).await;
-            match self.barrier(PATIENCE).await {
+            // As one more shard.
+            match self.barrier(self.connector.readers(), PATIENCE).await {
                 Ok(()) => {
                     last = Instant::now();
                     self.health.record_commit(usize::MAX);

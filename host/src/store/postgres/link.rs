@@ -80,6 +80,11 @@ impl Connector {
         &self.url.name
     }
 
+    /// How many connections for reads a link has.
+    pub fn readers(&self) -> usize {
+        self.readers
+    }
+
     /// Connects to the first server that can be used.
     pub async fn open(&self, number: u64) -> Result<Link, OpenError> {
         let mut refusals = Vec::new();
@@ -178,6 +183,7 @@ impl Connector {
 
 impl ReadConnection {
     async fn new(client: Client) -> Result<Self, tokio_postgres::Error> {
+        client.batch_execute(sql::PLANS).await?;
         let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
         let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
         let (list, serving) = (client.prepare(&sql::LIST).await?, client.prepare(&sql::SERVING).await?);

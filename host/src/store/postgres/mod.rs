@@ -5,6 +5,7 @@
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
 //! | [`writer`], [`link`], [`keeper`] | connections for writes; all of those to one server; which link is used, barriers, health |
+//! | [`barrier_queue`] | requests that wait for a barrier |
 //! | [`memory`] | which cached values are still believed |
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
 //! | [`monitor`] | what an operator should know about the server |
@@ -17,6 +18,7 @@
 //! Connections have a thread and a runtime of their own: shards send statements to it.
 
 mod backend;
+mod barrier_queue;
 mod classify;
 mod fleet;
 mod keeper;

@@ -14,12 +14,13 @@ mod proxy;
 
 mod busy;
 mod half_done;
+mod plans;
 mod reconnect;
 mod restored;
 mod volatile;
 
 pub use proxy::Proxy;
-pub use server::Postgres as Server;
+pub use server::{Own, Postgres as Server};
 
 /// A host on a store, with a data folder of its own.
 pub struct Host {
@@ -51,7 +52,11 @@ impl Host {
 
 /// A server, or `None` if these tests are left out.
 pub fn start(settings: &[&str]) -> Option<Server> {
-    server::is_enabled().then(|| Server::start(settings))
+    start_with(settings, Own::default())
+}
+
+pub fn start_with(settings: &[&str], own: Own) -> Option<Server> {
+    server::is_enabled().then(|| Server::start_with(settings, own))
 }
 
 /// A connection of the test's own.

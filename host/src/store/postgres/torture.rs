@@ -16,11 +16,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::tests::{Host, Proxy, start};
+use super::tests::{Host, Own, Proxy, start_with};
 use super::*;
 use crate::store::conformance::{key, permit};
 use crate::store::{Backend, ErrorKind, Ledger, StoreError, Swap};
 use faults::{DATABASE, Fault};
+
+/// As slow as it may be to write what is committed asynchronously. The log is short, and the standby can still follow
+/// after a while.
+const SETTINGS: &[&str] = &[
+    "wal_writer_delay=10s",
+    "max_connections=100",
+    "wal_retrieve_retry_interval=100ms",
+    "max_wal_size=64MB",
+    "min_wal_size=32MB",
+    "wal_keep_size=64MB",
+];
+
+/// Of each server's file system: three times what it needs.
+const MEGABYTES: u32 = 400;
 
 /// Clients of each kind.
 const CLIENTS: u64 = 3;
@@ -284,8 +298,14 @@ struct Run {
 }
 
 async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
-    // As slow as it may be to write what is committed asynchronously.
-    let mut server = start(&["wal_writer_delay=10s", "max_connections=100", "wal_retrieve_retry_interval=100ms"])?;
+    let own = Own { megabytes: mutant.is_none().then_some(MEGABYTES), clock: mutant.is_none() };
+    let mut server = start_with(SETTINGS, own)?;
+    if mutant.is_none() && !server.has_file_system {
+        println!("no disk is full: a file system for it cannot be mounted, as by root");
+    }
+    if mutant.is_none() && !server.has_clock() {
+        println!("no clock jumps: Debian's package faketime is missing");
+    }
     drop(Host::open(&server.new_database(DATABASE)));
     server.sql_in(DATABASE, faults::FULL_DISK);
     let mut standby = mutant.is_none().then(|| server.start_standby());
@@ -316,6 +336,7 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
                 server = standby;
             }
             let faults = if mutant.is_some() { &Fault::ALL[..4] } else { &Fault::ALL };
+            let faults: Vec<_> = faults.iter().filter(|fault| fault.is_possible(&server)).collect();
             let fault = faults[random.below(faults.len() as u64) as usize];
             fault.strike(&mut server, &proxies, standby.is_some(), pause);
         }

@@ -141,7 +141,11 @@ impl Database {
         if table.is_none() {
             return Err(damaged("it has no table `spin_key_value`"));
         }
-        Ok(())
+        let columns = connection.prepare("SELECT store, key, value FROM spin_key_value");
+        columns.map(drop).map_err(|error| match error {
+            rusqlite::Error::SqlInputError { .. } => damaged("its table `spin_key_value` is not Spin's"),
+            error => self.open_error(error),
+        })
     }
 
     pub fn open_error(&self, source: rusqlite::Error) -> OpenError {

@@ -105,7 +105,13 @@ impl Worker {
     /// Opens a transaction for `first`, fills it, commits it. Returns whether to stop.
     fn transaction(&mut self, first: QueuedWrite) -> bool {
         let mut batch = Batch::default();
-        let filled = self.fill(first, &mut batch).map_err(|error| classify(&error));
+        let filled = match self.health.removed() {
+            Some(failure) => {
+                batch.entries.push(first.entry);
+                Err(StoreError::Unavailable { problem: failure.problem, reason: failure.reason.clone() })
+            }
+            None => self.fill(first, &mut batch).map_err(|error| classify(&error)),
+        };
         match filled.and_then(|()| self.commit(&batch).map_err(|error| classify_commit(&error))) {
             Ok(()) => {
                 mem::take(&mut batch.entries).into_iter().for_each(LedgerEntry::commit);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::classify::classify_commit;
-use crate::store::{ErrorKind, StoreError, StoreHealth};
+use crate::store::{ErrorKind, StoreError, StoreHealth, StoreProblem};
 
 /// The sizes of the value that is written. Of a failed transaction, as much as fits into this range is
 /// tried, so that a disk with room for a small record only does not count as usable.
@@ -55,6 +55,8 @@ impl WriteProbe {
 pub fn record_failure(health: &StoreHealth, error: &StoreError, bytes: usize) {
     match (error, error.kind()) {
         (StoreError::Damaged(finding), _) => health.set_damaged(finding),
+        // It lasts: no probe can end it.
+        (StoreError::Unavailable { problem: StoreProblem::Removed, .. }, _) => {}
         (StoreError::Unavailable { reason, .. } | StoreError::Unknown { reason, .. }, kind) => {
             if let ErrorKind::Unavailable(problem) | ErrorKind::Unknown(problem) = kind {
                 health.begin_outage(problem, reason, bytes);

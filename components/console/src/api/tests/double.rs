@@ -45,12 +45,22 @@ impl Forge {
         Forge { env, upstream }
     }
 
+    /// Asks as a browser does.
     pub fn get(&self, path: &str, token: Option<&str>) -> Shown {
         let mut request = Request::new(Method::GET, path);
         request.authority = "forge.test".into();
+        request.headers.insert("accept", "text/html,*/*;q=0.8".parse().unwrap());
         if let Some(token) = token {
             request.headers.insert("cookie", format!("hexad-session={token}").parse().unwrap());
         }
+        shown(self.handle(request))
+    }
+
+    /// Asks without a session for a document of these types.
+    pub fn accept(&self, path: &str, types: &str) -> Shown {
+        let mut request = Request::new(Method::GET, path);
+        request.authority = "forge.test".into();
+        request.headers.insert("accept", types.parse().unwrap());
         shown(self.handle(request))
     }
 
@@ -88,6 +98,8 @@ pub fn text(response: Response) -> String {
 
 fn answer(request: &OutboundRequest, text: &str) -> Result<OutboundResponse, OutboundError> {
     assert_eq!(request.url.authority().unwrap(), "self.alt");
+    // Otherwise the host does not know that there is no body, and asks the area each time.
+    assert!(!request.body.is_empty() || request.headers["content-length"] == "0");
     let token = request.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     let user = match token.as_deref() {
         None => None,
@@ -137,25 +149,26 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         "application/settings" | "features" | "personal_access_tokens" => forbidden,
         "namespaces" => (200, json!([namespace(text)])),
         "namespaces/acme" => (200, namespace(text)),
-        "groups/acme" => (200, group(text)),
+        "groups/acme" | "groups/100" => (200, group(text)),
         "groups/acme/subgroups" => (200, json!([group(text)])),
         "groups/acme/projects" | "users/acme/projects" => (200, json!([project(text, is_admin)])),
-        "projects/acme%2Fapp" | "projects/acme%2Fother" => (200, project(text, is_admin)),
+        "projects/acme%2Fapp" | "projects/acme%2Fother" | "projects/104" => (200, project(text, is_admin)),
         "projects/acme%2Fapp/packages" => {
             let name = if text == "plain" { "@acme/lib" } else { text };
             let row =
                 json!({"name": name, "version": text, "status": text, "created_at": text, "tags": [{"name": text}]});
             (200, json!([row]))
         }
-        "projects/acme%2Fapp/merge_requests" => {
+        "projects/acme%2Fapp/merge_requests" | "projects/acme%2Fplain/merge_requests" => {
             let author = json!({"name": text, "username": text});
             let merge_request = json!({"iid": 7, "title": text, "state": text, "source_branch": text, "target_branch": text,
                 "author": author, "created_at": text});
             (200, json!([merge_request]))
         }
-        "projects/acme%2Fapp/merge_requests/7" => {
-            (200, json!({"title": text, "state": text, "source_branch": text, "target_branch": text}))
-        }
+        "projects/acme%2Fapp/merge_requests/7" => (
+            200,
+            json!({"title": text, "description": text, "state": text, "source_branch": text, "target_branch": text}),
+        ),
         "projects/acme%2Fapp/merge_requests/7/discussions" => (200, discussions(text)),
         "projects/acme%2Fapp/product_analytics/request/meta" => (200, analytics_meta(text)),
         "packages/npm/broken" => (200, json!("not a package")),

@@ -2,6 +2,7 @@
 
 use super::is_default::is_default;
 use crate::model::address::PathOwner;
+use crate::model::incarnation::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The owner of a path.
@@ -9,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct PathRecord {
     #[serde(flatten)]
     owner: OwnerRecord,
+    /// Which of the owners with this id one after another. It decides about a former path only, because a
+    /// present one is in the owner's record. Builds before this field wrote none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub incarnation: Incarnation,
     /// The id of a writer that is about to take the path from an owner who does not use it any more.
     #[serde(default, skip_serializing_if = "is_default")]
     pub challenge: Option<String>,
@@ -29,6 +34,14 @@ impl PathRecord {
         }
     }
 
+    pub fn of(self, incarnation: &Incarnation) -> Self {
+        PathRecord { incarnation: incarnation.clone(), ..self }
+    }
+
+    pub fn unchallenged(self) -> Self {
+        PathRecord { challenge: None, ..self }
+    }
+
     pub fn challenged(self, challenge: &str) -> Self {
         PathRecord { challenge: Some(challenge.to_owned()), ..self }
     }
@@ -40,6 +53,6 @@ impl From<PathOwner> for PathRecord {
             PathOwner::Namespace(id) => OwnerRecord::Namespace(id),
             PathOwner::Project(id) => OwnerRecord::Project(id),
         };
-        PathRecord { owner, challenge: None }
+        PathRecord { owner, incarnation: Incarnation::default(), challenge: None }
     }
 }

@@ -90,7 +90,7 @@ fn a_project_is_for_those_who_may_read_it() {
         shown,
         json!({"id": 101, "name": "P101", "name_with_namespace": "ACME / CORE / P101", "path": "p101",
             "path_with_namespace": "acme/core/p101", "default_branch": null, "visibility": "private",
-            "http_url_to_repo": "https://forge.test/api/v4/projects/101/repository.git",
+            "http_url_to_repo": "https://forge.test/acme/core/p101.git",
             "web_url": "https://forge.test/acme/core/p101", "archived": false, "creator_id": null,
             "issues_enabled": true, "issues_access_level": "enabled", "packages_enabled": true,
             "package_registry_access_level": "enabled", "suggestion_commit_message": null,

@@ -24,8 +24,8 @@ pub struct Publication<'a> {
     pub name: &'a PackageName,
     pub version: &'a Version,
     pub computed: &'a ComputedDigests,
-    /// The tag in the document, if it is one.
-    pub tag: Option<String>,
+    /// The tag in the document. Its error is returned unless the version exists with another file.
+    pub tag: Result<String, Error>,
     /// The error is returned only if the version does not exist yet.
     pub release: Result<Release, Error>,
 }
@@ -98,7 +98,8 @@ impl Publication<'_> {
         let is_set = |tag: &str| package.tags.get(tag).is_some_and(|set| set.version == self.version.as_str());
         // Old builds did not store the first tag.
         let first_tag = upload.tag.as_deref().unwrap_or(LATEST);
-        match self.tag.as_deref().filter(|tag| *tag != first_tag && !is_set(tag)) {
+        let tag = self.tag.as_deref().map_err(Error::clone)?;
+        match Some(tag).filter(|tag| *tag != first_tag && !is_set(tag)) {
             Some(tag) if !package.has_applied(event) => {
                 let mut package = package.clone();
                 let set = package.set_tag(tag, self.version.as_str(), &version.upload, self.env.now);

@@ -62,7 +62,7 @@ impl ReceivedVersion<'_> {
         }
         let mut manifest = Manifest::read(self.manifest, name, version).map_err(|error| invalid(error.to_string()))?;
         let file = submission.file.map(|file| file.name.as_str()).unwrap_or_default();
-        if name.version_of_file(file) != Some(version.as_str()) {
+        if !name.version_of_file(file).is_some_and(|named| version.matches_file(named)) {
             return Err(invalid(format!(
                 "Validation failed: Attachment is called {file}, which is not the file of {name}@{version}"
             )));

@@ -7,7 +7,7 @@ use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::version::Version;
 use kit::root::Decision;
-use kit::store::StoreError;
+use kit::store::{Store, StoreError};
 use kit::testing::CountingStore;
 
 /// A forge with a package of `count` versions, which grew one by one; they share a file.
@@ -117,6 +117,37 @@ fn what_an_instance_knows_of_users_and_projects_is_never_out_of_date() {
     assert_eq!(status("reporter"), 403);
     token::save(&forge.env(), &Fingerprint::of(b"maintainer"), None).unwrap();
     assert_eq!(status("maintainer"), 401);
+}
+
+#[test]
+fn a_file_that_is_downloaded_again_is_kept_by_the_instance_until_its_version_is_gone() {
+    let forge = Forge::new();
+    let file = tarball("lib", "1.0.0", &vec![5; 2 << 20]);
+    assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
+    let get = || request(Method::GET, "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz");
+    assert_eq!(warm(&forge, get), (200, 3), "the token, the catalog's root, the package");
+
+    let env = forge.env();
+    let download = |env: &Env| TestResponse::of(env.clone(), get());
+    let chunk = forge.store.keys().into_iter().find(|key| key.contains("/upload/") && key.ends_with("/0")).unwrap();
+    assert_eq!([(); 3].map(|()| download(&env).body == file), [true; 3]);
+    Store::set(&forge.store, &chunk, b"damage").unwrap();
+    assert_eq!((download(&env).body == file, download(&forge.env()).status), (true, 500), "another instance reads it");
+
+    let revision = forge.get("/projects/7/packages/npm/lib").json()["_rev"].as_str().unwrap().to_owned();
+    let delete = request(Method::DELETE, &format!("/projects/7/packages/npm/lib/-rev/{revision}")).by("maintainer");
+    assert_eq!(forge.send(delete).status, 200);
+    assert_eq!(download(&env).status, 404);
+}
+
+#[test]
+fn large_files_are_not_kept() {
+    let forge = Forge::new();
+    let file = tarball("lib", "1.0.0", &vec![5; 9 << 20]);
+    assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
+    let get = || request(Method::GET, "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz");
+    let (status, reads) = warm(&forge, get);
+    assert!(status == 200 && reads >= 3 + 9, "{status}, {reads}");
 }
 
 #[test]

@@ -78,6 +78,19 @@ fn repeating_it_changes_nothing() {
 }
 
 #[test]
+fn the_document_of_another_package_is_refused() {
+    let forge = forge();
+    let deprecate = |name: &str| {
+        let document = json!({"name": name, "versions": {"1.0.0": {"deprecated": "x"}}}).to_string();
+        forge.send(request(Method::PUT, PATH).by("maintainer").body(document))
+    };
+    let text = "Name is other, but the URL names lib";
+    deprecate("other").is(400, &format!("400 Bad request - {text}"), text);
+    assert_eq!(deprecations(&forge), []);
+    assert_eq!(deprecate("lib").status, 200);
+}
+
+#[test]
 fn each_error_has_its_text() {
     let forge = forge();
     let not_given = "\"package versions to deprecate\" not given";

@@ -91,6 +91,36 @@ fn publishing_the_same_file_again_with_another_tag_sets_it() {
 }
 
 #[test]
+fn a_repetition_with_a_bad_tag_is_refused_as_the_first_request_is() {
+    let forge = Forge::new();
+    let publish = |tags: Value| {
+        forge.send(publication("lib", "1.0.0").change(|document| document["dist-tags"] = tags).to(PUBLIC))
+    };
+    assert_eq!(publish(json!({"latest": "1.0.0"})).status, 200);
+    let text = "Tag name must not be a version or a range of versions: 1.x";
+    publish(json!({"1.x": "1.0.0"})).is(400, &format!("400 Bad request - {text}"), text);
+    assert_eq!(publish(json!({"x".repeat(256): "1.0.0"})).status, 400);
+    assert_eq!(publish(json!({})).status, 400);
+    assert_eq!(publish(json!({"latest": "1.0.0"})).status, 200);
+}
+
+#[test]
+fn an_attachment_may_be_called_with_build_metadata() {
+    let forge = Forge::new();
+    let renamed = |version: &str, file: &str| {
+        let publication = publication("lib", version).change(|document| {
+            let attachments = document["_attachments"].as_object_mut().unwrap();
+            let attachment = attachments.remove(&format!("lib-{version}.tgz")).unwrap();
+            attachments.insert(file.to_owned(), attachment);
+        });
+        forge.send(publication.to(PUBLIC))
+    };
+    assert_eq!(renamed("1.0.0", "lib-1.0.0+build.5.tgz").status, 200);
+    assert_eq!(forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").status, 200);
+    assert_eq!(renamed("1.0.1", "lib-1.0.2+build.5.tgz").status, 400);
+}
+
+#[test]
 fn a_version_or_range_is_no_tag() {
     let forge = Forge::new();
     for tag in ["1.0.0", "v2.0.0", "1.x", "^1", "*", "x", "1 || 2", ">=1 <2"] {

@@ -58,7 +58,7 @@ pub async fn known(context: &RequestContext, project: &str, request: Request) ->
         return Err(Error::validation(format!("ids has more than {MAX_IDS} elements")));
     }
     let packs = Packs::load(env, project)?;
-    let closed = packs.list().packs.iter().take_while(|pack| pack.is_closed).count();
+    let closed = packs.list().packs.iter().take_while(|pack| pack.is_reached()).count();
     let mut known = CommitIds { ids: Vec::new() };
     for id in asked.ids {
         if packs.find(id)?.is_some_and(|location| location.pack < closed) {

@@ -8,7 +8,7 @@ use crate::git::{ObjectId, ObjectKind, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
 use crate::store::objects;
-use crate::store::packs::{PackListRecord, Packs};
+use crate::store::packs::{self, PackListRecord, Packs};
 use bytes::Bytes;
 use directory::project::Project;
 use kit::body::Chunk;
@@ -221,16 +221,11 @@ fn serves_all(
             return Ok(false);
         }
     }
-    let mut tips: BTreeSet<ObjectId> = BTreeSet::new();
-    for pack in &list.packs {
-        // What a later pack builds on is reached by that pack's tips.
-        tips.retain(|tip| !pack.bases.contains(tip));
-        tips.extend(&pack.tips);
-    }
+    let Some([tips, _]) = packs::tips_of_all(env, &list.packs)? else { return Ok(false) };
     let has_objects = list.packs.iter().map(|pack| u64::from(pack.objects)).sum::<u64>();
-    let is_closed = list.packs.iter().all(|pack| pack.is_closed && !pack.has_copies);
+    let has_copies = list.packs.iter().any(|pack| pack.has_copies);
     let wants: BTreeSet<ObjectId> = wants.iter().copied().collect();
-    Ok(is_closed && has_objects > 0 && u32::try_from(has_objects).is_ok() && tips.is_subset(&wants))
+    Ok(!has_copies && has_objects > 0 && u32::try_from(has_objects).is_ok() && tips.is_subset(&wants))
 }
 
 /// The body: what was written so far, then the pack.

@@ -281,6 +281,7 @@ impl<'a> PackReceiver<'a> {
             tips,
             bases,
             is_closed,
+            is_closed_aside: false,
             has_copies: false,
             ids: Vec::new(),
         };

@@ -61,6 +61,7 @@ fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: b
         objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
         size: writer.size(),
         is_closed: is_whole_commit && !has_copies && !bases.is_empty(),
+        is_closed_aside: false,
         has_copies: false,
         tips,
         bases: bases.clone(),

@@ -3,6 +3,7 @@
 use super::index::PackIndex;
 use super::join;
 use super::read::Packs;
+use super::tips;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
@@ -54,6 +55,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
         let mut record = pack.record.clone();
         record.has_copies |= known > 0;
         record.is_closed = record.is_closed && is_closed_over(env, project, &list, &pack.closed_over)?;
+        tips::put_aside(env, &mut record)?;
         if pack.ids.len() <= MAX_NAMED {
             record.ids.clone_from(&pack.ids);
         }
@@ -93,7 +95,7 @@ fn is_closed_over(
     if commits.is_empty() {
         return Ok(true);
     }
-    if !list.packs.iter().all(|pack| pack.is_closed) {
+    if !list.packs.iter().all(PackRecord::is_reached) {
         return Ok(false);
     }
     let packs = Packs::over(env, project, Rc::new(list.clone()));
@@ -118,11 +120,9 @@ impl KnownObjects<'_> {
             if !self.searched.insert(pack.id.clone()) {
                 continue;
             }
-            for id in ids {
-                if pack.may_have(*id) && PackIndex::new(self.env, &pack.id).find(*id)?.is_some() {
-                    self.found.insert(*id);
-                }
-            }
+            let index = PackIndex::new(self.env, &pack.id);
+            let possible = ids.iter().copied().filter(|id| pack.may_have(*id));
+            self.found.extend(index.find_all(possible)?.into_iter().map(|entry| entry.id));
         }
         Ok(self.found.len())
     }

@@ -3,6 +3,7 @@
 use super::bytes::{PackBytes, PackWriter};
 use super::index::{self, IndexEntry, PackIndex};
 use super::read::header_at;
+use super::tips;
 use crate::git::ObjectId;
 use crate::git::pack_entry::EntryKind;
 use crate::repository_id::RepositoryId;
@@ -13,7 +14,7 @@ use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// How many packs of a tier are joined, and how much larger the packs of the next tier are. A repository has up to
@@ -115,7 +116,6 @@ fn join(env: &Env, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
     let mut writer = PackWriter::new(env);
     // Of each object its entry, and its base's id.
     let mut joined: BTreeMap<ObjectId, (IndexEntry, Option<ObjectId>)> = BTreeMap::new();
-    let (mut tips, mut bases) = (BTreeSet::new(), BTreeSet::new());
     for part in parts {
         let start = writer.size();
         let stored = PackBytes::new(env, &part.id);
@@ -139,9 +139,6 @@ fn join(env: &Env, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
             };
             joined.insert(entry.id, (IndexEntry { offset: start + entry.offset, ..*entry }, base));
         }
-        tips.retain(|tip| !part.bases.contains(tip));
-        bases.extend(part.bases.iter().copied());
-        tips.extend(part.tips.iter().copied());
     }
     writer.finish()?;
     let positions: BTreeMap<ObjectId, u32> = joined.keys().copied().zip(0..).collect();
@@ -151,17 +148,23 @@ fn join(env: &Env, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
     };
     let entries: Vec<IndexEntry> = joined.values().map(in_place).collect();
     index::write(env, writer.id(), &entries)?;
+    let known = tips::of_all(env, parts)?;
+    let is_closed = known.is_some();
+    let [tips, mut bases] = known.unwrap_or_default();
     bases.retain(|base| !positions.contains_key(base));
-    Ok(PackRecord {
+    let mut record = PackRecord {
         id: writer.id().to_owned(),
         objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
         size: writer.size(),
         tips: tips.into_iter().collect(),
         bases: bases.into_iter().collect(),
-        is_closed: parts.iter().all(|part| part.is_closed),
+        is_closed,
+        is_closed_aside: false,
         has_copies: parts.iter().any(|part| part.has_copies),
         ids: Vec::new(),
-    })
+    };
+    tips::put_aside(env, &mut record)?;
+    Ok(record)
 }
 
 #[cfg(test)]
@@ -171,7 +174,7 @@ mod tests {
     fn pack(size: u64) -> PackRecord {
         let (id, objects) = (String::new(), u32::try_from(size / 200).unwrap());
         let (tips, bases, ids) = (Vec::new(), Vec::new(), Vec::new());
-        PackRecord { id, objects, size, tips, bases, is_closed: true, has_copies: false, ids }
+        PackRecord { id, objects, size, tips, bases, is_closed: true, is_closed_aside: false, has_copies: false, ids }
     }
 
     /// How many packs are left when packs of these sizes were added one by one.

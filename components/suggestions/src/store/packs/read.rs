@@ -107,13 +107,9 @@ impl<'a> Packs<'a> {
         let mut found = BTreeMap::new();
         for (pack, record) in self.list.packs.iter().enumerate() {
             let index = PackIndex::new(self.env, &record.id);
-            for id in ids.iter().filter(|id| record.may_have(**id)) {
-                if !found.contains_key(id)
-                    && let Some(entry) = index.find(*id)?
-                {
-                    found.insert(*id, Location { pack, entry });
-                }
-            }
+            let wanted = ids.iter().copied().filter(|id| record.may_have(*id) && !found.contains_key(id));
+            let entries = index.find_all(wanted)?;
+            found.extend(entries.into_iter().map(|entry| (entry.id, Location { pack, entry })));
         }
         Ok(found)
     }

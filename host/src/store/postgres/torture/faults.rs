@@ -25,16 +25,41 @@ pub enum Fault {
     Cut,
     /// The network delivers nothing for a while.
     Stall,
-    /// There is no room for a while.
+    /// The server refuses writes for a while, as it does when there is no room.
+    NoRoom,
+    /// There is no room in its file system for a while: it may also end.
     FullDisk,
     /// The server's clock is an hour ahead when it removes old changes.
     ClockAhead,
+    /// The server's clock is set, in seconds from the machine's, and old changes are removed.
+    Clock(i64),
 }
 
 impl Fault {
     /// The first ones show every defect.
-    pub const ALL: [Self; 8] =
-        [Self::Crash, Self::Stop, Self::End(2), Self::End(3), Self::Cut, Self::Stall, Self::FullDisk, Self::ClockAhead];
+    pub const ALL: [Self; 12] = [
+        Self::Crash,
+        Self::Stop,
+        Self::End(2),
+        Self::End(3),
+        Self::Cut,
+        Self::Stall,
+        Self::NoRoom,
+        Self::FullDisk,
+        Self::ClockAhead,
+        Self::Clock(7200),
+        Self::Clock(-3600),
+        Self::Clock(0),
+    ];
+
+    /// Whether it can be done to this server.
+    pub fn is_possible(self, server: &Server) -> bool {
+        match self {
+            Self::FullDisk => server.has_file_system,
+            Self::Clock(_) => server.has_clock(),
+            _ => true,
+        }
+    }
 
     pub fn strike(self, server: &mut Server, proxies: &[Proxy], has_standby: bool, pause: Duration) {
         match self {
@@ -64,11 +89,25 @@ impl Fault {
                 std::thread::sleep(pause);
                 proxies.iter().for_each(|proxy| proxy.stall(false));
             }
-            Self::FullDisk => {
+            Self::NoRoom => {
                 for order in ["enable", "disable"] {
                     server.sql_in(DATABASE, &format!("alter table hexad.kv {order} trigger full_disk;"));
                     std::thread::sleep(pause);
                 }
+            }
+            Self::FullDisk => {
+                server.fill_disk();
+                std::thread::sleep(pause);
+                server.free_disk();
+                // As after a crash.
+                if has_standby {
+                    server.wait_for_standby();
+                }
+            }
+            Self::Clock(seconds) => {
+                server.set_clock(seconds);
+                std::thread::sleep(pause);
+                drop(server.try_sql_in(DATABASE, sql::PRUNE));
             }
             Self::ClockAhead => {
                 server.sql_in(DATABASE, &sql::PRUNE.replace("now() -", "now() + interval '1 hour' -"));

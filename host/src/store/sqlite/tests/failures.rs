@@ -89,6 +89,39 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
 }
 
 #[tokio::test]
+async fn a_store_whose_file_was_removed_takes_no_more_writes() {
+    for replaced in [false, true] {
+        let f = Fixture::new();
+        let ledger = Ledger::default();
+        f.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
+        f.one.durable(&ledger).await.unwrap();
+        assert!(f.engine.health().failure().is_none());
+        let path = f.directory.path().join(FILE_NAME);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        if replaced {
+            std::fs::write(&path, bytes).unwrap();
+        }
+        f.one.set(&ledger, key("k"), vec![2], permit()).await.unwrap();
+        let refused = f.one.durable(&ledger).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Removed), "{refused}");
+        assert_eq!(f.engine.health().failure().map(|failure| failure.problem), Some(StoreProblem::Removed));
+        assert_eq!(f.engine.health().outage_bytes(), None, "no probe can end it");
+    }
+}
+
+#[test]
+fn a_table_of_another_program_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
+    connection.execute("CREATE TABLE spin_key_value (a, b)", []).unwrap();
+    connection.close().unwrap();
+    let error = open_error(directory.path());
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("`spin_key_value` is not Spin's"), "{error}");
+}
+
+#[tokio::test]
 async fn a_backup_is_a_snapshot_of_a_store_in_use() {
     let f = Fixture::new();
     let target = f.directory.path().join("copy");

@@ -1,0 +1,54 @@
+//! What the objects of a pack are there for: its tips, and the commits of other packs that it builds on.
+//!
+//! The list of packs is read and written by each push and each applied suggestion. If commits on many branches were made
+//! here, a joined pack has as many tips, so the list names few of them, and a blob all.
+
+use crate::git::ObjectId;
+use crate::store::json_blob;
+use crate::store::key::Key;
+use crate::store::record::{PackRecord, PackTipsRecord};
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::BTreeSet;
+
+/// The list names so many tips and bases of a pack.
+const MAX_LISTED: usize = 16;
+
+/// Writes tips and bases of a closed pack into a blob if they are many. Those of any other pack are not needed.
+pub fn put_aside(env: &Env, pack: &mut PackRecord) -> Result<(), StoreError> {
+    if pack.is_closed_aside || pack.is_closed && pack.tips.len() + pack.bases.len() <= MAX_LISTED {
+        return Ok(());
+    }
+    let record = PackTipsRecord { tips: std::mem::take(&mut pack.tips), bases: std::mem::take(&mut pack.bases) };
+    if pack.is_closed {
+        json_blob::write(env, &Key::PackTips(&pack.id), &record)?;
+        (pack.is_closed, pack.is_closed_aside) = (false, true);
+    }
+    Ok(())
+}
+
+/// The tips of consecutive packs, and the commits that they build on, of which the packs before may have some. `None`
+/// if one of the packs is not closed.
+pub fn of_all(env: &Env, packs: &[PackRecord]) -> Result<Option<[BTreeSet<ObjectId>; 2]>, StoreError> {
+    let (mut tips, mut bases) = (BTreeSet::new(), BTreeSet::new());
+    if !packs.iter().all(PackRecord::is_reached) {
+        return Ok(None);
+    }
+    for pack in packs {
+        let mut add = |added: &[ObjectId], built_on: &[ObjectId]| {
+            // What a later pack builds on is reached by that pack's tips.
+            tips = &tips - &built_on.iter().copied().collect();
+            tips.extend(added);
+            bases.extend(built_on);
+        };
+        if pack.is_closed_aside {
+            let key = Key::PackTips(&pack.id);
+            let record = json_blob::read::<PackTipsRecord>(env, &key)?;
+            let record = record.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))?;
+            add(&record.tips, &record.bases);
+        } else {
+            add(&pack.tips, &pack.bases);
+        }
+    }
+    Ok(Some([tips, bases]))
+}

@@ -1,0 +1,152 @@
+//! Requests that wait for the next barrier.
+//!
+//! Barriers are answered on the thread of the connections, and requests run on the threads of the shards. To wake a
+//! task of another thread takes a system call. So one task of each shard is woken for a barrier, and wakes the requests
+//! of its shard.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::store::StoreError;
+
+type Outcome = Result<(), StoreError>;
+type Reply = oneshot::Sender<Outcome>;
+type Answered = (Vec<Reply>, Outcome);
+
+#[derive(Default)]
+pub struct BarrierQueue {
+    shards: Mutex<Vec<Shard>>,
+    joined: Notify,
+}
+
+/// The requests of a shard that wait for a barrier which has not begun.
+#[derive(Default)]
+struct Shard {
+    waiting: Vec<Reply>,
+    /// Leads to the task that wakes them.
+    waker: Option<mpsc::UnboundedSender<Answered>>,
+}
+
+/// All requests that waited when a barrier began.
+pub struct Round(Vec<(Vec<Reply>, mpsc::UnboundedSender<Answered>)>);
+
+impl BarrierQueue {
+    /// Waits for a barrier that begins after this call. It must be called on the thread of the shard.
+    pub fn join(&self, shard: usize) -> oneshot::Receiver<Outcome> {
+        let (reply, outcome) = oneshot::channel();
+        let mut shards = self.shards();
+        if shards.len() <= shard {
+            shards.resize_with(shard + 1, Shard::default);
+        }
+        if let Some(shard) = shards.get_mut(shard) {
+            shard.waiting.push(reply);
+            if shard.waker.as_ref().is_none_or(mpsc::UnboundedSender::is_closed) {
+                shard.waker = Some(spawn_waker());
+            }
+        }
+        drop(shards);
+        self.joined.notify_one();
+        outcome
+    }
+
+    /// Returns once requests have joined since it last did.
+    pub async fn joined(&self) {
+        self.joined.notified().await;
+    }
+
+    /// Takes all who wait.
+    pub fn take(&self) -> Round {
+        let mut shards = self.shards();
+        let waiting = shards.iter_mut().filter(|shard| !shard.waiting.is_empty());
+        Round(waiting.filter_map(|shard| Some((mem::take(&mut shard.waiting), shard.waker.clone()?))).collect())
+    }
+
+    fn shards(&self) -> MutexGuard<'_, Vec<Shard>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Round {
+    /// Whether all of them have stopped waiting.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.iter().flat_map(|(replies, _)| replies).all(Reply::is_closed)
+    }
+
+    /// Adds those of another one.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub fn answer(self, outcome: &Outcome) {
+        for (replies, waker) in self.0 {
+            // Without the task, its shard has ended, or is another one by now.
+            if let Err(mpsc::error::SendError(answered)) = waker.send((replies, outcome.clone())) {
+                wake(answered);
+            }
+        }
+    }
+}
+
+/// Starts the task of a shard. It ends with the queue.
+fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(answered) = receiver.recv().await {
+            wake(answered);
+        }
+    });
+    sender
+}
+
+fn wake((replies, outcome): Answered) {
+    for reply in replies {
+        let _ = reply.send(outcome.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_barrier_serves_all_who_came_before_it_began_and_nobody_else() {
+        let queue = BarrierQueue::default();
+        let before = [0, 1, 1, 0].map(|shard| queue.join(shard));
+        queue.joined().await;
+        let round = queue.take();
+        let mut later = queue.join(1);
+        assert!(!round.is_abandoned());
+        round.answer(&Ok(()));
+        for waiting in before {
+            assert!(waiting.await.unwrap().is_ok());
+        }
+        assert!(later.try_recv().is_err());
+        queue.joined().await;
+        let away = Err(StoreError::writer_stopped());
+        queue.take().answer(&away);
+        assert!(later.await.unwrap().is_err());
+        assert!(queue.take().is_abandoned(), "nobody waits");
+    }
+
+    #[tokio::test]
+    async fn a_barrier_that_nobody_waits_for_any_more_is_not_needed() {
+        let queue = BarrierQueue::default();
+        drop((queue.join(0), queue.join(3)));
+        assert!(queue.take().is_abandoned());
+    }
+
+    #[test]
+    fn a_shard_that_has_ended_keeps_no_other_from_its_answer() {
+        let queue = BarrierQueue::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let waiting = {
+            let _entered = runtime.enter();
+            queue.join(0)
+        };
+        drop(runtime);
+        queue.take().answer(&Ok(()));
+        assert!(waiting.blocking_recv().unwrap().is_ok());
+    }
+}

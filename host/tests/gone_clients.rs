@@ -1,0 +1,52 @@
+//! Clients that have gone hold no instance, whatever they have sent before.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use hexad::ingress::IngressOptions;
+use socket2::SockRef;
+
+use crate::slow_readers::{listen, wait_for_busy};
+
+/// Ways to go. What is returned stays open.
+const ENDS: [fn(TcpStream) -> Option<TcpStream>; 3] = [
+    |client| {
+        SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+        None
+    },
+    |_closed| None,
+    |client| {
+        client.shutdown(Shutdown::Write).unwrap();
+        Some(client)
+    },
+];
+
+#[test]
+fn a_client_that_has_gone_ends_its_request() {
+    let (server, address, _) = listen("request_timeout = \"1h\"", IngressOptions::default());
+    let get = "GET /probe/never HTTP/1.1\r\nhost: a\r\n\r\n";
+    let post = "POST /probe/never HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
+    for sent in [get.to_owned(), format!("{get}G"), get.repeat(2), format!("{post}{}", "a".repeat(50_000))] {
+        for end in ENDS {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(sent.as_bytes()).unwrap();
+            wait_for_busy(&server, 1);
+            let _open = end(client);
+            wait_for_busy(&server, 0);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_has_sent_its_next_request_is_still_there() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    // Longer than the time between two looks at the client.
+    let requests = "GET /probe/sleep?ms=2500 HTTP/1.1\r\nhost: a\r\n\r\n\
+                    GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    client.write_all(requests.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
+}

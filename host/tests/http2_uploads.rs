@@ -1,0 +1,112 @@
+//! Bodies of requests over HTTP/2: what a client may send before a guest has read it.
+
+use std::future::poll_fn;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use hexad::ingress::IngressOptions;
+use http::Request;
+
+use crate::http2::{
+    END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of, hello, next_frame,
+};
+use crate::slow_readers::{listen, wait_for_busy};
+
+const DATA: u8 = 0;
+const ACK: u8 = 1;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// A window before any setting or update (RFC 9113, section 6.9.2).
+const DEFAULT_WINDOW: u32 = 65_535;
+
+/// The windows of a connection and of its streams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Windows {
+    connection: u32,
+    stream: u32,
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(bytes.try_into().unwrap())
+}
+
+/// Reads until the host has answered `pings`, and records what it says of windows before.
+fn read_windows(client: &mut TcpStream, pings: u32, mut windows: Windows) -> Windows {
+    for _ in 0..pings {
+        client.write_all(&frame(PING, 0, 0, &[1; 8])).unwrap();
+        loop {
+            match next_frame(client).unwrap() {
+                (PING, ..) => break,
+                (SETTINGS, _, settings) => {
+                    for setting in settings.chunks(6) {
+                        if u16::from_be_bytes([setting[0], setting[1]]) == INITIAL_WINDOW_SIZE {
+                            windows.stream = number(&setting[2..]);
+                        }
+                    }
+                }
+                (WINDOW_UPDATE, 0, increment) => windows.connection += number(&increment),
+                (WINDOW_UPDATE, _, increment) => windows.stream += number(&increment),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    windows
+}
+
+fn connect_with_windows(address: SocketAddr) -> (TcpStream, Windows) {
+    let mut client = connect(address);
+    let windows = read_windows(&mut client, 2, Windows { connection: DEFAULT_WINDOW, stream: DEFAULT_WINDOW });
+    // The windows of streams are the host's own from here on.
+    client.write_all(&frame(SETTINGS, ACK, 0, &[])).unwrap();
+    (client, windows)
+}
+
+#[test]
+fn the_more_connections_a_client_has_the_less_each_may_send_ahead() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let (_first, few) = connect_with_windows(address);
+    assert_eq!(few, Windows { connection: 1 << 20, stream: 1 << 19 });
+    let _connections: Vec<_> = (1..63).map(|_| connect(address)).collect();
+    let (_last, many) = connect_with_windows(address);
+    assert_eq!(many, Windows { connection: 256 << 10, stream: 128 << 10 });
+    hello(address);
+}
+
+#[test]
+fn a_body_that_no_guest_reads_opens_no_window() {
+    let tool = "instances = 2\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"";
+    let (server, address, _) = listen(tool, IngressOptions::default());
+    let (mut client, windows) = connect_with_windows(address);
+    // One instance of two is the client's share, so that its second request waits.
+    client.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head("never"))).unwrap();
+    wait_for_busy(&server, 1);
+    client.write_all(&frame(HEADERS, END_HEADERS, 3, &head_of("POST", "count"))).unwrap();
+    for _ in 0..windows.stream / 16_384 {
+        client.write_all(&frame(DATA, 0, 3, &[0; 16_384])).unwrap();
+    }
+    assert_eq!(read_windows(&mut client, 2, windows), windows);
+    drop(client);
+    wait_for_busy(&server, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_its_guest_reads_may_be_larger_than_any_window() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    let client: SendRequest<Bytes> = client;
+    tokio::spawn(connection);
+    let request = Request::post("http://forge.test/probe/count").body(()).unwrap();
+    let (response, mut body) = client.ready().await.unwrap().send_request(request, false).unwrap();
+    let mut left = 5_000_000;
+    while left > 0 {
+        body.reserve_capacity(left);
+        let granted = poll_fn(|cx| body.poll_capacity(cx)).await.unwrap().unwrap().min(left);
+        left -= granted;
+        body.send_data(vec![0; granted].into(), left == 0).unwrap();
+    }
+    let mut answer = response.await.unwrap().into_body();
+    assert_eq!(answer.data().await.unwrap().unwrap(), "5000000");
+}
