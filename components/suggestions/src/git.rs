@@ -5,6 +5,7 @@ mod commit;
 mod commit_text;
 pub mod delta;
 pub mod fsck;
+mod gitmodules;
 mod id;
 mod links;
 mod object;

@@ -1,5 +1,6 @@
 //! Merge requests.
 
+use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use kit::Timestamp;
 
@@ -23,8 +24,11 @@ pub struct MergeRequest {
     pub updated: Option<Timestamp>,
     /// Of a merged or closed one.
     pub ended: Option<End>,
-    /// The head of the source branch when it was merged.
+    /// The head of the source branch when it was merged, closed or last deleted. While the branch is there, that of an open
+    /// one is where the branch stands.
     pub sha: Option<String>,
+    /// The head of the target branch before a merge. Not known of those that were imported as merged.
+    pub merged_into: Option<ObjectId>,
 }
 
 /// When a merge request was merged or closed, and by whom.

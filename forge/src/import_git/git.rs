@@ -22,7 +22,7 @@ impl Git {
         let git = Git { folder: folder.to_owned() };
         let format = git.text(&["rev-parse", "--show-object-format"])?;
         match format.trim() {
-            "sha1" => Ok(git),
+            "sha1" => git.whole(&folder.display().to_string()),
             other => bail!("{} names its objects by {}; only sha1 is supported", folder.display(), printable(other)),
         }
     }
@@ -43,6 +43,7 @@ impl Git {
         if !status.success() {
             bail!("git clone of {} failed: {status}", printable(address));
         }
+        let git = git.whole(&printable(address))?;
         // Objects that came whole are taken for ones that no delta is good for, unless git is told to look again.
         let mut repack = vec!["repack", "-a", "-d", "-f"];
         repack.extend((!io::stderr().is_terminal()).then_some("-q"));
@@ -51,6 +52,16 @@ impl Git {
             bail!("git repack of a copy of {} failed: {status}", printable(address));
         }
         Ok(git)
+    }
+
+    /// The repository called `name`, unless its history is cut off: what the server would have of it could not be cloned.
+    fn whole(self, name: &str) -> Result<Self> {
+        match self.text(&["rev-parse", "--is-shallow-repository"])?.trim() {
+            "true" => bail!(
+                "{name} is a shallow clone, which lacks the older commits; run `git fetch --unshallow` in it first"
+            ),
+            _ => Ok(self),
+        }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -197,4 +208,26 @@ fn revisions<'a>(include: impl Iterator<Item = &'a str>, exclude: impl Iterator<
 
 fn not_installed(error: io::Error) -> Error {
     anyhow!("cannot run `git`: {error}; install it, or put it on the PATH")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shallow_clone_is_not_imported() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = Git { folder: folder.path().to_owned() };
+        let author = ["-c", "user.name=A", "-c", "user.email=a@x"];
+        whole.text(&["init", "-q", "whole"]).unwrap();
+        for _ in 0..2 {
+            let commit = ["-C", "whole", "commit", "-q", "--allow-empty", "-m", "x"];
+            whole.text(&[&author[..], &commit].concat()).unwrap();
+        }
+        let address = format!("file://{}", folder.path().join("whole").display());
+        whole.text(&["clone", "-q", "--depth", "1", &address, "shallow"]).unwrap();
+        assert!(Git::open(&folder.path().join("whole")).is_ok());
+        let why = Git::open(&folder.path().join("shallow")).err().unwrap().to_string();
+        assert!(why.contains("git fetch --unshallow"), "{why}");
+    }
 }

@@ -193,11 +193,21 @@ pub fn pushable_merge_request(
 
 fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {
     let role = access::project_role(env, caller, project)?;
-    let default_branch = match project.protected_branches {
-        None => default_branch::read(env, RepositoryId::of(project), project.default_branch.as_deref())?,
-        Some(_) => None,
-    };
-    Ok(project.may_push(role, branch, default_branch.as_deref()))
+    let default_branches = protected_default_branches(env, project)?;
+    Ok(may_push_to(project, role, branch, &default_branches))
+}
+
+/// None if the project itself says which branches are protected.
+fn protected_default_branches(env: &Env, project: &Project) -> Result<Vec<String>, StoreError> {
+    match project.protected_branches {
+        None => default_branch::protected(env, RepositoryId::of(project), project.default_branch.as_deref()),
+        Some(_) => Ok(Vec::new()),
+    }
+}
+
+fn may_push_to(project: &Project, role: Role, branch: &str, default_branches: &[String]) -> bool {
+    let default_branch = default_branches.iter().find(|default| *default == branch);
+    project.may_push(role, branch, default_branch.map(String::as_str))
 }
 
 /// A project whose repository the caller may push to; each branch is decided on by itself.
@@ -206,8 +216,8 @@ pub struct PushableRepository {
     /// Who pushes; `None` for a deploy token.
     pub user_id: Option<u64>,
     role: Role,
-    /// The branch that is protected because the project does not say otherwise.
-    default_branch: Option<String>,
+    /// The branches that are protected because the project does not say otherwise.
+    default_branches: Vec<String>,
 }
 
 impl PushableRepository {
@@ -216,14 +226,14 @@ impl PushableRepository {
     }
 
     pub fn may_push(&self, branch: &str) -> bool {
-        self.project.may_push(self.role, branch, self.default_branch.as_deref())
+        may_push_to(&self.project, self.role, branch, &self.default_branches)
     }
 
     /// Whether a branch may neither be deleted nor lose commits.
     pub fn is_protected(&self, branch: &str) -> bool {
         match &self.project.protected_branches {
             Some(protected) => protected.iter().any(|protected| protected.covers(branch)),
-            None => self.default_branch.as_deref() == Some(branch),
+            None => self.default_branches.iter().any(|default| default == branch),
         }
     }
 }
@@ -245,12 +255,9 @@ pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<Pus
     if role < Role::Developer {
         return Err(forbidden("You are not allowed to push code to this project."));
     }
-    let default_branch = match project.protected_branches {
-        None => default_branch::read(env, RepositoryId::of(&project), project.default_branch.as_deref())?,
-        Some(_) => None,
-    };
+    let default_branches = protected_default_branches(env, &project)?;
     let user_id = caller.user().map(|user| user.id);
-    Ok(PushableRepository { project, user_id, role, default_branch })
+    Ok(PushableRepository { project, user_id, role, default_branches })
 }
 
 /// The project, if the caller may read its repository with git. 401 for an anonymous caller; for one with

@@ -2,14 +2,15 @@
 
 use super::history;
 use crate::git::ObjectId;
-use crate::merge_request::{End, MergeRequestState};
+use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
-use crate::store::{merge_requests, refs};
+use crate::store::merge_requests::{self, ListedBranches};
+use crate::store::refs;
 use directory::project::{self, Existence, ProjectKey};
 use kit::Env;
 use kit::store::StoreError;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A branch that was moved.
 pub struct BranchUpdate {
@@ -20,10 +21,37 @@ pub struct BranchUpdate {
     pub new: ObjectId,
 }
 
+/// Notes in the open merge requests from branches that are to be deleted where these stood, since no branch tells it
+/// afterwards. To be called before; does no harm if a branch is not deleted then. Without deletions nothing is read;
+/// otherwise 1 read, and 1 update of each of these merge requests. Those into other projects are not found.
+pub fn before_deletions<'a>(
+    env: &Env,
+    repository: RepositoryId,
+    deletions: impl IntoIterator<Item = (&'a str, ObjectId)>,
+) -> Result<(), StoreError> {
+    let deletions: BTreeMap<&str, ObjectId> = deletions.into_iter().collect();
+    if deletions.is_empty() {
+        return Ok(());
+    }
+    let Some(project) = find_project(env, repository)? else { return Ok(()) };
+    for listed in merge_requests::list_if_any(env, &project)?.open {
+        let head = deletions.get(listed.source_branch.as_str()).filter(|_| listed.source == Some(repository));
+        let Some(head) = head.map(ObjectId::to_string) else { continue };
+        merge_requests::update(env, &project, listed.iid, |present| {
+            let open = present.filter(|present| present.is_open() && present.source_branch == listed.source_branch);
+            Ok::<_, StoreError>(open.map(|merge_request| {
+                let noted = MergeRequest { sha: Some(head.clone()), ..merge_request };
+                (Some(noted), ())
+            }))
+        })?;
+    }
+    Ok(())
+}
+
 /// Marks as merged the open merge requests into these branches whose head is among the new commits. To be called after
 /// every update of branches by commits that others may have too, with who moved them; may be repeated. 2 reads where no
-/// merge request into one of the branches is open; otherwise 1 for each of them, and the new commits, at most 20,000 of
-/// each branch.
+/// merge request into one of the branches is open; otherwise 1 for each of them, 2 if its source branch is not there, and
+/// the new commits, at most 20,000 of each branch.
 pub fn after_updates(
     env: &Env,
     repository: RepositoryId,
@@ -33,19 +61,14 @@ pub fn after_updates(
     if updates.iter().all(|update| update.old.is_none()) {
         return Ok(());
     }
-    let id = repository.project;
-    let Existence::Present(incarnation) = project::existence(env, id)? else { return Ok(()) };
-    let project = ProjectKey { id, incarnation };
+    let Some(project) = find_project(env, repository)? else { return Ok(()) };
     let open = merge_requests::list(env, &project)?.open;
     let mut history = History::new(env, &[repository]);
     for update in updates {
         let Some(old) = update.old else { continue };
         let mut heads = Vec::new();
         for listed in open.iter().filter(|listed| listed.target_branch == update.branch) {
-            let Some(source) = listed.source else { continue };
-            if let Some(head) = refs::read(env, source, &format!("heads/{}", listed.source_branch))? {
-                heads.push((listed.iid, head.commit));
-            }
+            heads.extend(find_head(env, &project, listed)?.map(|head| (listed.iid, head)));
         }
         if heads.is_empty() {
             continue;
@@ -53,27 +76,50 @@ pub fn after_updates(
         let wanted: BTreeSet<ObjectId> = heads.iter().map(|(_, head)| *head).collect();
         let merged = history::added(&mut history, update.new, old, &wanted)?;
         for (iid, head) in heads.into_iter().filter(|(_, head)| merged.contains(head)) {
-            mark_merged(env, &project, iid, &update.branch, head, user_id)?;
+            let merge = Merge { target_branch: &update.branch, into: old, head, user_id };
+            mark_merged(env, &project, iid, &merge)?;
         }
     }
     Ok(())
 }
 
-fn mark_merged(
-    env: &Env,
-    project: &ProjectKey,
-    iid: u64,
-    target_branch: &str,
+fn find_project(env: &Env, repository: RepositoryId) -> Result<Option<ProjectKey>, StoreError> {
+    let id = repository.project;
+    match project::existence(env, id)? {
+        Existence::Present(incarnation) => Ok(Some(ProjectKey { id, incarnation })),
+        _ => Ok(None),
+    }
+}
+
+/// Where the source branch stands, or stood when it was deleted.
+fn find_head(env: &Env, project: &ProjectKey, listed: &ListedBranches) -> Result<Option<ObjectId>, StoreError> {
+    let Some(source) = listed.source else { return Ok(None) };
+    if let Some(head) = refs::read(env, source, &format!("heads/{}", listed.source_branch))? {
+        return Ok(Some(head.commit));
+    }
+    let merge_request = merge_requests::read(env, project, listed.iid)?;
+    Ok(merge_request.and_then(|merge_request| ObjectId::parse(&merge_request.sha?)))
+}
+
+/// A move of a target branch that merges.
+struct Merge<'a> {
+    target_branch: &'a str,
+    /// Where the target branch stood before.
+    into: ObjectId,
+    /// Of the source branch.
     head: ObjectId,
     user_id: Option<u64>,
-) -> Result<(), StoreError> {
+}
+
+fn mark_merged(env: &Env, project: &ProjectKey, iid: u64, merge: &Merge) -> Result<(), StoreError> {
     merge_requests::update(env, project, iid, |present| {
-        let open = present.filter(|present| present.is_open() && present.target_branch == target_branch);
+        let open = present.filter(|present| present.is_open() && present.target_branch == merge.target_branch);
         Ok::<_, StoreError>(open.map(|mut merge_request| {
             merge_request.state = MergeRequestState::Merged;
             merge_request.updated = Some(env.now);
-            merge_request.ended = Some(End { at: env.now, user_id });
-            merge_request.sha = Some(head.to_string());
+            merge_request.ended = Some(End { at: env.now, user_id: merge.user_id });
+            merge_request.sha = Some(merge.head.to_string());
+            merge_request.merged_into = Some(merge.into);
             (Some(merge_request), ())
         }))
     })?;

@@ -9,7 +9,7 @@ use super::notes::MergeRequestName;
 use crate::git::{CommitText, ObjectId};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
-use crate::store::{objects, refs};
+use crate::store::objects;
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::{Error, Request, Response};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const MAX_COMMIT: u64 = 256 << 10;
 
 /// `GET /projects/:id/merge_requests/:iid/commits`: those of its source branch that the target branch does not have,
-/// the latest first, in pages. Of a merged one that is none. Reads the commits since the branches parted, at most
+/// or did not have before the merge, the latest first, in pages. Reads the commits since the branches parted, at most
 /// 20,000, and those that are shown.
 pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request) -> Result<Response, Error> {
     let params = request.params();
@@ -30,9 +30,8 @@ pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request)
     let readable = access::readable_merge_request(context, name.project, name.iid)?;
     let env = &context.env;
     let (source, target) = (readable.source(), RepositoryId::of(&readable.project));
-    let branch = format!("heads/{}", readable.merge_request.target_branch);
-    let start = refs::read(env, target, &branch)?.map(|value| value.commit);
-    let commits = match MergeRequestRenderer::new(context).head(&readable)?.zip(start) {
+    let renderer = MergeRequestRenderer::new(context);
+    let commits = match renderer.head(&readable)?.zip(renderer.start(&readable)?) {
         Some((head, start)) => history::since(&mut History::new(env, &[source, target]), head, start)?,
         None => Vec::new(),
     };

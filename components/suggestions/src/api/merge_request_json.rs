@@ -57,26 +57,34 @@ impl<'a> MergeRequestRenderer<'a> {
 
     /// The commits that the difference is between; `None` if a branch was deleted.
     pub fn diff_refs(&self, readable: &ReadableMergeRequest) -> Result<Option<DiffRefs>, StoreError> {
-        let env = &self.context.env;
-        let target = RepositoryId::of(&readable.project);
-        let name = format!("heads/{}", readable.merge_request.target_branch);
-        let start = refs::read(env, target, &name)?.map(|value| value.commit);
-        let Some((head, start)) = self.head(readable)?.zip(start) else { return Ok(None) };
-        let base =
-            history::merge_base(&mut History::new(env, &[readable.source(), target]), head, start)?.unwrap_or(start);
+        let Some((head, start)) = self.head(readable)?.zip(self.start(readable)?) else { return Ok(None) };
+        let repositories = [readable.source(), RepositoryId::of(&readable.project)];
+        let mut history = History::new(&self.context.env, &repositories);
+        let base = history::merge_base(&mut history, head, start)?.unwrap_or(start);
         Ok(Some(DiffRefs { base, head, start }))
     }
 
-    /// The head of the source branch: of a merged one, what it was then.
+    /// The head of the target branch: of a merged one, what it was before.
+    pub fn start(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
+        let merge_request = &readable.merge_request;
+        if let Some(start) = merge_request.merged_into.filter(|_| merge_request.state == MergeRequestState::Merged) {
+            return Ok(Some(start));
+        }
+        let name = format!("heads/{}", merge_request.target_branch);
+        let start = refs::read(&self.context.env, RepositoryId::of(&readable.project), &name)?;
+        Ok(start.map(|value| value.commit))
+    }
+
+    /// The head of the source branch: of a merged one, what it was then, and of a deleted one, what it was last.
     pub fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
         let merge_request = &readable.merge_request;
-        let merged = merge_request.sha.as_deref().filter(|_| merge_request.state == MergeRequestState::Merged);
-        if let Some(sha) = merged {
-            return Ok(ObjectId::parse(sha));
+        let noted = merge_request.sha.as_deref().and_then(ObjectId::parse);
+        if noted.is_some() && merge_request.state == MergeRequestState::Merged {
+            return Ok(noted);
         }
-        let Some(source) = merge_request.source else { return Ok(None) };
+        let Some(source) = merge_request.source else { return Ok(noted) };
         let head = refs::read(&self.context.env, source, &format!("heads/{}", merge_request.source_branch))?;
-        Ok(head.map(|head| head.commit))
+        Ok(head.map(|head| head.commit).or(noted))
     }
 
     fn render_at(&mut self, readable: &ReadableMergeRequest, sha: Option<String>) -> Result<Value, StoreError> {

@@ -8,7 +8,7 @@ use super::notes::MergeRequestName;
 use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use crate::store::{merge_requests as store, refs};
-use directory::project::Project;
+use directory::project::{Project, ProjectKey};
 use http::StatusCode;
 use kit::params::Validation;
 use kit::{Env, Error, Request, Response};
@@ -46,12 +46,15 @@ pub async fn update(context: &RequestContext, name: MergeRequestName<'_>, reques
     let (title, description) = (params.last("title"), params.last("description"));
     check_texts(title, description)?;
     let target_branch = params.text("target_branch");
-    if let Some(branch) = target_branch {
-        check_branch(&context.env, &writable.readable.project, "target_branch", branch)?;
-    }
-    let mut readable = writable.readable;
-    let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
     let (env, user_id) = (&context.env, writable.user_id);
+    let mut readable = writable.readable;
+    check_changed_branches(env, &readable, target_branch, event)?;
+    let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
+    // After this, the source branch may be deleted.
+    let head = match event {
+        Some("close") => MergeRequestRenderer::new(context).head(&readable)?.map(|head| head.to_string()),
+        _ => None,
+    };
     let changed = store::update(env, &readable.project.key(), readable.iid, |present| {
         let mut new = present.ok_or_else(not_found)?;
         let before = new.clone();
@@ -66,6 +69,7 @@ pub async fn update(context: &RequestContext, name: MergeRequestName<'_>, reques
         }
         if let Some(event) = event {
             new.set_open(event == "reopen", env.now, user_id);
+            new.sha = head.clone().or(new.sha);
         }
         if new != before {
             new.updated = Some(env.now);
@@ -89,23 +93,13 @@ pub async fn create(context: &RequestContext, project: &str, request: Request) -
     checks.finish()?;
     check_texts(Some(title), params.text("description"))?;
     let projects = access::merge_request_target(context, project, target)?;
-    let refused = |status: StatusCode, text: String| Err(Error::with_body(status, json!({"message": [text]})));
-    if projects.source.id == projects.target.id && source_branch == target_branch {
-        let text = "You can't use same project/branch for source and target";
-        return refused(StatusCode::UNPROCESSABLE_ENTITY, text.to_owned());
-    }
-    let env = &context.env;
+    let (env, key) = (&context.env, projects.target.key());
+    let source = RepositoryId::of(&projects.source);
+    let branches = Branches { source: Some(source), source_branch, target_branch };
+    branches.check_distinct(&projects.target)?;
     check_branch(env, &projects.source, "source_branch", source_branch)?;
     check_branch(env, &projects.target, "target_branch", target_branch)?;
-    let (key, source) = (projects.target.key(), RepositoryId::of(&projects.source));
-    for listed in store::list(env, &key)?.open {
-        let branches = (listed.source_branch.as_str(), listed.target_branch.as_str());
-        let is_same = branches == (source_branch, target_branch) && listed.source == Some(source);
-        if is_same && store::read(env, &key, listed.iid)?.is_some_and(|other| other.is_open()) {
-            let text = format!("Another open merge request already exists for this source branch: !{}", listed.iid);
-            return refused(StatusCode::CONFLICT, text);
-        }
-    }
+    branches.check_alone(env, &key, None)?;
     let iid = store::allocate_iid(env, &key, &env.id())?;
     let merge_request = MergeRequest {
         id: store::allocate_id(env)?,
@@ -121,10 +115,75 @@ pub async fn create(context: &RequestContext, project: &str, request: Request) -
         updated: Some(env.now),
         ended: None,
         sha: None,
+        merged_into: None,
     };
     store::save(env, &key, iid, Some(&merge_request))?;
     let readable = ReadableMergeRequest { project: projects.target, iid, merge_request };
     Ok(Response::json(StatusCode::CREATED, &MergeRequestRenderer::new(context).render_whole(&readable)?))
+}
+
+/// Checks the branches of a merge request that gets another target, or is reopened.
+fn check_changed_branches(
+    env: &Env,
+    readable: &ReadableMergeRequest,
+    target_branch: Option<&str>,
+    event: Option<&str>,
+) -> Result<(), Error> {
+    let ReadableMergeRequest { project, iid, merge_request } = readable;
+    let target_branch = target_branch.filter(|branch| *branch != merge_request.target_branch);
+    let is_reopened = event == Some("reopen") && merge_request.state == MergeRequestState::Closed;
+    if target_branch.is_none() && !is_reopened {
+        return Ok(());
+    }
+    let branches = Branches {
+        source: merge_request.source,
+        source_branch: &merge_request.source_branch,
+        target_branch: target_branch.unwrap_or(&merge_request.target_branch),
+    };
+    branches.check_distinct(project)?;
+    if let Some(branch) = target_branch {
+        check_branch(env, project, "target_branch", branch)?;
+    }
+    match is_reopened || merge_request.is_open() && event != Some("close") {
+        true => branches.check_alone(env, &project.key(), Some(*iid)),
+        false => Ok(()),
+    }
+}
+
+/// The branches of a merge request as it is to be.
+struct Branches<'a> {
+    source: Option<RepositoryId>,
+    source_branch: &'a str,
+    target_branch: &'a str,
+}
+
+impl Branches<'_> {
+    /// 422 if a branch is to be merged into itself.
+    fn check_distinct(&self, target: &Project) -> Result<(), Error> {
+        let is_same = self.source == Some(RepositoryId::of(target)) && self.source_branch == self.target_branch;
+        let text = "You can't use same project/branch for source and target";
+        if is_same { Err(refusal(StatusCode::UNPROCESSABLE_ENTITY, text)) } else { Ok(()) }
+    }
+
+    /// 409 if there is another open merge request of these branches than `iid`.
+    fn check_alone(&self, env: &Env, target: &ProjectKey, iid: Option<u64>) -> Result<(), Error> {
+        for listed in store::list(env, target)?.open {
+            let branches = (listed.source_branch.as_str(), listed.target_branch.as_str());
+            let is_same = branches == (self.source_branch, self.target_branch) && listed.source == self.source;
+            if is_same
+                && Some(listed.iid) != iid
+                && store::read(env, target, listed.iid)?.is_some_and(|other| other.is_open())
+            {
+                let text = format!("Another open merge request already exists for this source branch: !{}", listed.iid);
+                return Err(refusal(StatusCode::CONFLICT, &text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refusal(status: StatusCode, text: &str) -> Error {
+    Error::with_body(status, json!({"message": [text]}))
 }
 
 /// 400 unless the project has this branch.

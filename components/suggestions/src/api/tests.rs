@@ -17,6 +17,7 @@ mod made_pack;
 mod maintenance;
 mod merge_request_diffs;
 mod merge_requests;
+mod merges;
 mod notes;
 mod push;
 mod random;

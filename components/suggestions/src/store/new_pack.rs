@@ -10,5 +10,5 @@ mod rewrite;
 mod small;
 
 pub use receive::PackReceiver;
-pub use received::{PackError, PackOrigin};
+pub use received::{BadPack, PackError, PackOrigin};
 pub use small::{NewObject, save};

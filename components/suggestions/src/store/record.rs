@@ -39,6 +39,8 @@ pub struct MergeRequestRecord {
     ended: Option<EndRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
     sha: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    merged_into: Option<ObjectId>,
 }
 
 /// When and by whom a merge request was merged or closed.
@@ -66,6 +68,7 @@ impl From<MergeRequestRecord> for MergeRequest {
             updated: record.updated,
             ended: record.ended.map(|EndRecord { at, user_id }| End { at, user_id }),
             sha: record.sha,
+            merged_into: record.merged_into,
         }
     }
 }
@@ -87,6 +90,7 @@ impl From<&MergeRequest> for MergeRequestRecord {
             updated: merge_request.updated,
             ended: merge_request.ended.map(|End { at, user_id }| EndRecord { at, user_id }),
             sha: merge_request.sha.clone(),
+            merged_into: merge_request.merged_into,
         }
     }
 }

@@ -131,6 +131,7 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
         updated: time(fields.updated_at),
         ended,
         sha: fields.sha,
+        merged_into: None,
         source: fields.source_project_id.unwrap_or(Some(project)).map(RepositoryId::first),
         source_branch: fields.source_branch,
         target_branch: fields.target_branch,

@@ -3,7 +3,7 @@
 use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::git::ObjectId;
-use crate::store::new_pack::{PackError, PackOrigin, PackReceiver};
+use crate::store::new_pack::{BadPack, PackError, PackOrigin, PackReceiver};
 use crate::store::packs::{self, Packs};
 use kit::{Error, Request, Response};
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,8 @@ struct CommitIds {
 
 /// `POST /import/suggestions/:project/pack`. The body is a pack, whose deltas may be of objects that the repository
 /// has. All of it becomes visible at once; nothing if the body breaks off. 400 if it is no pack, or an object that it
-/// needs is missing, other than a parent at the end of a shallow history. Objects with the faults of old programs are
-/// accepted, unlike those of a push.
+/// needs is missing: a history is sent in parts, the oldest first. Objects with the faults of old programs are accepted,
+/// unlike those of a push.
 pub async fn pack(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
     let (env, project) = (&context.env, access::importable_repository(context, project)?);
     let mut receiver = PackReceiver::new(env, project, PackOrigin::Import);
@@ -70,7 +70,10 @@ pub async fn known(context: &RequestContext, project: &str, request: Request) ->
 
 fn refusal(error: PackError) -> Error {
     match error {
-        PackError::Invalid(why) => Error::bad_request(&why),
+        PackError::Bad(why @ BadPack::LacksParent(_)) => Error::bad_request(&format!(
+            "{why}: the history is cut off, as that of a shallow clone; `git fetch --unshallow` completes it"
+        )),
+        PackError::Bad(why) => Error::bad_request(&why.to_string()),
         PackError::Store(error) => error.into(),
     }
 }

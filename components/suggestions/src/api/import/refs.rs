@@ -82,6 +82,9 @@ pub async fn refs(context: &RequestContext, project: &str, request: Request) -> 
     let new: Vec<&str> = valid().filter(|update| update.is_creation()).map(|update| update.name.as_str()).collect();
     let freed = valid().filter(|update| update.new.is_none()).map(|update| update.name.as_str()).collect();
     let unkept = find_unkept(env, project, valid().filter_map(|update| update.new))?;
+    let deleted = valid().filter(|update| update.new.is_none());
+    let deleted = deleted.filter_map(|update| update.name.strip_prefix("heads/").zip(update.old));
+    merge_detection::before_deletions(env, project, deleted)?;
     let names = Reservation::make(env, project, &new, &freed)?;
     let mut import =
         RefImport { env, project, names, freed, unkept, report: RefUpdateReport::default(), moved: Vec::new() };

@@ -53,7 +53,10 @@ pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         pktline::write_delimiter(&mut out);
     }
     let mut history = History::new(env, &[project]);
-    let shallow = selection::deepen(env, project, &mut history, &fetch)?;
+    let shallow = match selection::deepen(env, project, &mut history, &fetch)? {
+        Ok(shallow) => shallow,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     if let Some(shallow) = &shallow {
         pktline::write_text(&mut out, "shallow-info\n");
         write_shallow(&mut out, shallow);
@@ -77,7 +80,10 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
     }
     let project = RepositoryId::of(project);
     let mut out = Vec::new();
-    let shallow = selection::deepen(env, project, &mut history, &fetch)?;
+    let shallow = match selection::deepen(env, project, &mut history, &fetch)? {
+        Ok(shallow) => shallow,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     if let Some(shallow) = &shallow {
         write_shallow(&mut out, shallow);
         pktline::write_flush(&mut out);

@@ -2,13 +2,13 @@
 
 use super::pack_stream::write_band;
 use super::push_request::{PushCommands, PushReader};
-use super::ref_moves::{self, Outcomes, explain};
+use super::ref_moves::{self, Outcomes, Refusal, explain};
 use super::request_body::RequestBody;
 use super::response::git_response;
 use crate::api::access;
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
-use crate::store::new_pack::{PackError, PackOrigin, PackReceiver};
+use crate::store::new_pack::{BadPack, PackError, PackOrigin, PackReceiver};
 use crate::store::packs;
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
@@ -24,7 +24,7 @@ pub async fn answer(env: &Env, request: Request, project: &str) -> Result<Respon
     let mut reader = PushReader::new(RequestBody::of(request, MAX_COMPRESSED_PUSH)?);
     let push = reader.commands().await?;
     let media_type = "application/x-git-receive-pack-result";
-    if push.commands.is_empty() {
+    if push.commands.is_empty() && push.unreadable.is_empty() {
         return Ok(git_response(media_type, kit::Body::Empty));
     }
     // What is refused anyhow is known before the pack is read.
@@ -40,12 +40,24 @@ pub async fn answer(env: &Env, request: Request, project: &str) -> Result<Respon
     };
     if let Err(why) = &unpacked {
         for (_, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.is_ok()) {
-            *outcome = Err(explain("unpacker error", why));
+            *outcome = Err(refusal(why, &push));
         }
     } else {
         ref_moves::move_refs(env, &repository, &push, &mut outcomes)?;
     }
     Ok(git_response(media_type, report(&push, &unpacked.map_err(drop), &outcomes).into()))
+}
+
+/// Why no ref is moved to an object of a bad pack.
+fn refusal(why: &BadPack, push: &PushCommands) -> Refusal {
+    match why {
+        BadPack::LacksParent(_) if push.is_shallow => explain(
+            "shallow update not allowed",
+            "The repository does not have the commits that your shallow clone lacks. \
+             Run `git fetch --unshallow`, and push again.",
+        ),
+        why => explain("unpacker error", &why.to_string()),
+    }
 }
 
 /// Stores the pack. The inner error says what is wrong with it.
@@ -54,9 +66,9 @@ async fn receive_pack(
     project: RepositoryId,
     reader: &mut PushReader,
     tips: &BTreeSet<ObjectId>,
-) -> Result<Result<(), String>, Error> {
+) -> Result<Result<(), BadPack>, Error> {
     let mut receiver = PackReceiver::new(env, project, PackOrigin::Push);
-    let mut failure: Option<String> = None;
+    let mut failure: Option<BadPack> = None;
     let mut is_empty = true;
     // The body is read to its end even if the pack is bad, because git reads no response before.
     while let Some(chunk) = reader.next().await? {
@@ -82,10 +94,10 @@ async fn receive_pack(
     }
 }
 
-fn invalid_or<T>(outcome: Result<T, PackError>) -> Result<Result<T, String>, StoreError> {
+fn invalid_or<T>(outcome: Result<T, PackError>) -> Result<Result<T, BadPack>, StoreError> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
-        Err(PackError::Invalid(why)) => Ok(Err(why)),
+        Err(PackError::Bad(why)) => Ok(Err(why)),
         Err(PackError::Store(error)) => Err(error),
     }
 }
@@ -106,6 +118,10 @@ fn report(push: &PushCommands, unpacked: &Result<(), ()>, outcomes: &Outcomes) -
                 explanations.extend(refusal.explanation.as_deref());
             }
         }
+    }
+    for name in &push.unreadable {
+        pktline::write(&mut status, &[b"ng ", name.as_slice(), b" funny refname\n"].concat());
+        explanations.insert("The names of branches and tags must be UTF-8.");
     }
     pktline::write_flush(&mut status);
     if !push.side_band {

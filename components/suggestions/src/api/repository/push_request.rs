@@ -26,6 +26,10 @@ pub struct PushCommands {
     pub commands: Vec<RefCommand>,
     /// There are more than [`MAX_COMMANDS`], of which `commands` has the first ones.
     pub has_too_many: bool,
+    /// Whole names that are not UTF-8, and are refused.
+    pub unreadable: Vec<Vec<u8>>,
+    /// The client's history ends somewhere, so its pack may, too.
+    pub is_shallow: bool,
     pub reports_status: bool,
     pub side_band: bool,
     /// All refs are to be moved, or none.
@@ -71,7 +75,7 @@ impl PushReader {
         loop {
             let length = self.exactly(4).await?;
             let Some(digits) = length else {
-                return if is_first { Ok(push) } else { Err(broken()) };
+                return if is_first && !push.is_shallow { Ok(push) } else { Err(broken()) };
             };
             let digits: &[u8; 4] = digits.as_ref().try_into().map_err(|_| broken())?;
             let length = match parse_length(digits).map_err(|_| broken())? {
@@ -79,7 +83,13 @@ impl PushReader {
                 length => length.checked_sub(4).ok_or_else(broken)?,
             };
             let line = self.exactly(length).await?.ok_or_else(broken)?;
-            let (command, capabilities) = match line.iter().position(|byte| *byte == 0).filter(|_| is_first) {
+            // These lines come before the commands, and have no capabilities. What is sent is checked to be whole all the
+            // same.
+            if line.starts_with(b"shallow ") {
+                push.is_shallow = true;
+                continue;
+            }
+            let (command, capabilities) = match line.iter().position(|byte| *byte == 0) {
                 Some(at) => line.split_at(at),
                 None => (line.as_ref(), &[][..]),
             };
@@ -90,30 +100,28 @@ impl PushReader {
                 push.is_atomic = words.any(|word| word == b"atomic");
             }
             is_first = false;
-            // A shallow client says where its history ends; what it sends is checked to be whole all the same.
-            if command.starts_with(b"shallow ") {
-                continue;
-            }
             let command = parse_command(command).ok_or_else(broken)?;
             // The rest is read all the same: git shows the reason only if it is in the report, which is the response.
-            push.has_too_many = push.commands.len() >= MAX_COMMANDS;
-            if !push.has_too_many {
-                push.commands.push(command);
+            push.has_too_many = push.commands.len() + push.unreadable.len() >= MAX_COMMANDS;
+            match command {
+                _ if push.has_too_many => {}
+                Ok(command) => push.commands.push(command),
+                Err(name) => push.unreadable.push(name),
             }
         }
     }
 }
 
-/// Parses `<old id> <new id> <name>`; ids of zeros stand for none.
-fn parse_command(line: &[u8]) -> Option<RefCommand> {
-    let text = std::str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)).ok()?;
-    let (old, rest) = text.split_once(' ')?;
-    let (new, name) = rest.split_once(' ')?;
-    let id = |text: &str| {
-        let id = ObjectId::parse(text)?;
+/// Parses `<old id> <new id> <name>`; ids of zeros stand for none. The inner error is a name that is not UTF-8.
+fn parse_command(line: &[u8]) -> Option<Result<RefCommand, Vec<u8>>> {
+    let mut parts = line.strip_suffix(b"\n").unwrap_or(line).splitn(3, |byte| *byte == b' ');
+    let mut id = || {
+        let id = ObjectId::parse(std::str::from_utf8(parts.next()?).ok()?)?;
         Some(Some(id).filter(|id| *id.bytes() != [0; ObjectId::LENGTH]))
     };
-    Some(RefCommand { name: name.to_owned(), old: id(old)?, new: id(new)? })
+    let (old, new) = (id()?, id()?);
+    let name = String::from_utf8(parts.next()?.to_vec());
+    Some(name.map(|name| RefCommand { name, old, new }).map_err(|error| error.into_bytes()))
 }
 
 #[cfg(test)]
@@ -138,6 +146,22 @@ mod tests {
             }
             Ok((commands, rest))
         })
+    }
+
+    #[test]
+    fn the_lines_of_a_shallow_client_come_before_the_capabilities() {
+        let mut body = Vec::new();
+        crate::git::pktline::write_text(&mut body, &format!("shallow {A}"));
+        crate::git::pktline::write_text(&mut body, &format!("{A} {A} refs/heads/a\0 report-status atomic\n"));
+        crate::git::pktline::write(
+            &mut body,
+            format!("{A} {A} refs/heads/").as_bytes().iter().chain(b"\xfc\0x").copied().collect::<Vec<u8>>().as_slice(),
+        );
+        crate::git::pktline::write_flush(&mut body);
+        let (push, _) = read(&body, 1000).unwrap();
+        assert!(push.is_shallow && push.reports_status && push.is_atomic && !push.side_band);
+        assert_eq!(push.commands.iter().map(|command| command.name.as_str()).collect::<Vec<_>>(), ["refs/heads/a"]);
+        assert_eq!(push.unreadable, [b"refs/heads/\xfc"]);
     }
 
     #[test]

@@ -51,7 +51,9 @@ pub fn check_commands(repository: &PushableRepository, push: &PushCommands) -> O
         _ => Err(refuse("multiple updates for the same ref are not allowed")),
     };
     let mut outcomes = push.commands.iter().map(|command| (command.name.clone(), check(command))).collect();
-    if push.is_atomic {
+    if push.is_atomic && !push.unreadable.is_empty() {
+        refuse_all(&mut outcomes);
+    } else if push.is_atomic {
         refuse_all_unless_ok(&mut outcomes);
     }
     outcomes
@@ -59,9 +61,12 @@ pub fn check_commands(repository: &PushableRepository, push: &PushCommands) -> O
 
 /// If one of the outcomes is a refusal, makes one of the others, too.
 fn refuse_all_unless_ok(outcomes: &mut Outcomes) {
-    if outcomes.iter().all(|(_, outcome)| outcome.is_ok()) {
-        return;
+    if outcomes.iter().any(|(_, outcome)| outcome.is_err()) {
+        refuse_all(outcomes);
     }
+}
+
+fn refuse_all(outcomes: &mut Outcomes) {
     for (_, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.is_ok()) {
         *outcome = Err(refuse("atomic push failure"));
     }
@@ -99,6 +104,10 @@ pub fn move_refs(
     outcomes: &mut Outcomes,
 ) -> Result<(), Error> {
     let mut moves = RefMoves::begin(env, repository, push, outcomes)?;
+    let accepted = push.commands.iter().zip(&*outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
+    let deleted = accepted.filter(|(command, _)| command.new.is_none());
+    let deleted = deleted.filter_map(|(command, _)| name(command).strip_prefix("heads/").zip(command.old));
+    merge_detection::before_deletions(env, repository.id(), deleted)?;
     let moved = if push.is_atomic { moves.move_together(outcomes) } else { moves.move_each(outcomes) };
     let RefMoves { names, moved: updates, .. } = moves;
     // Also after an error: what was moved before it stays. And errors of what follows do not undo it.

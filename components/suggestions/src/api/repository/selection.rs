@@ -1,6 +1,6 @@
 //! Which objects a client needs: those that its wants reach and its haves do not.
 
-use super::fetch_request::{Deepening, FetchRequest, Filter};
+use super::fetch_request::{Deepening, FetchRequest, Filter, Refusal};
 use crate::git::{Commit, ObjectId, ObjectKind, Tree};
 use crate::repository_id::RepositoryId;
 use crate::store::history::{History, NewestFirst};
@@ -24,18 +24,24 @@ pub struct ShallowUpdate {
 /// How many trees of commits that the client has are compared with a tree that is sent without its history.
 const MAX_COMPARED: usize = 4;
 
-/// The part of the history that a request asks for; `None` if it asks for all of it.
+/// The depth with which clients ask for the whole history, also where their wants do not lead (`--unshallow`).
+const WHOLE_HISTORY: u32 = 0x7fff_ffff;
+
+/// The part of the history that a request asks for; `None` if it asks for all of it. The inner error is for the client.
 pub fn deepen(
     env: &Env,
     project: RepositoryId,
     history: &mut History,
     request: &FetchRequest,
-) -> Result<Option<ShallowUpdate>, StoreError> {
+) -> Result<Result<Option<ShallowUpdate>, Refusal>, StoreError> {
     let deepening = &request.deepening;
     if !deepening.is_asked_for() {
-        return Ok(None);
+        return Ok(Ok(None));
     }
-    let excluded = excluded_commits(env, project, history, deepening)?;
+    let excluded = match excluded_commits(env, project, history, deepening)? {
+        Ok(excluded) => excluded,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     let mut update = ShallowUpdate::default();
     // The least distance of each commit that was visited.
     let mut distances: HashMap<ObjectId, u64> = HashMap::new();
@@ -45,6 +51,9 @@ pub fn deepen(
         if let Some(peeled) = history.peel(*want)? {
             queue.push_back((peeled.target, u64::from(!deepening.is_relative)));
         }
+    }
+    if deepening.depth == Some(WHOLE_HISTORY) {
+        queue.extend(request.shallow.iter().map(|id| (*id, 0)));
     }
     while let Some((id, distance)) = queue.pop_front() {
         if distances.get(&id).is_some_and(|known| *known <= distance) {
@@ -60,6 +69,9 @@ pub fn deepen(
         let is_counted = !deepening.is_relative || distance > 0 || request.shallow.contains(&id);
         queue.extend(node.parents.iter().map(|parent| (*parent, distance + u64::from(is_counted))));
     }
+    if distances.is_empty() && (deepening.since.is_some() || !deepening.not.is_empty()) {
+        return Ok(Err("no commits selected for shallow requests".into()));
+    }
     for id in distances.keys() {
         let Some(node) = history.commit(*id)? else { continue };
         let is_cut = node.parents.iter().any(|parent| !distances.contains_key(parent));
@@ -70,7 +82,7 @@ pub fn deepen(
         }
     }
     update.included = distances.into_keys().collect();
-    Ok(Some(update))
+    Ok(Ok(Some(update)))
 }
 
 fn excluded_commits(
@@ -78,17 +90,22 @@ fn excluded_commits(
     project: RepositoryId,
     history: &mut History,
     deepening: &Deepening,
-) -> Result<HashSet<ObjectId>, StoreError> {
+) -> Result<Result<HashSet<ObjectId>, Refusal>, StoreError> {
     let mut queue = NewestFirst::default();
-    for name in &deepening.not {
+    for wanted in &deepening.not {
+        let mut found = 0;
         for name in
-            [name.strip_prefix("refs/").unwrap_or(name).to_owned(), format!("heads/{name}"), format!("tags/{name}")]
+            [wanted.strip_prefix("refs/").unwrap_or(wanted), &format!("heads/{wanted}"), &format!("tags/{wanted}")]
         {
-            if let Some(value) = refs::read(env, project, &name)?
+            if let Some(value) = refs::read(env, project, name)?
                 && let Some(peeled) = history.peel(value.commit)?
             {
+                found += 1;
                 queue.push(history, peeled.target)?;
             }
+        }
+        if found != 1 {
+            return Ok(Err(format!("git upload-pack: ambiguous deepen-not: {wanted}")));
         }
     }
     let mut excluded = HashSet::new();
@@ -98,7 +115,7 @@ fn excluded_commits(
             queue.push(history, *parent)?;
         }
     }
-    Ok(excluded)
+    Ok(Ok(excluded))
 }
 
 /// Selects objects.
@@ -137,9 +154,6 @@ impl<'a> Selection<'a> {
         }
         let (commits, known) = select_commits(history, &wanted, common, &request.shallow, shallow)?;
         commits.iter().for_each(|(id, _)| self.add(*id));
-        if request.include_tag {
-            self.add_tags(history)?;
-        }
         let mut compared = Vec::new();
         for id in common.iter().take(MAX_COMPARED) {
             compared.extend(history.commit(*id)?.map(|node| node.tree));
@@ -162,6 +176,10 @@ impl<'a> Selection<'a> {
                 ObjectKind::Tree => self.add_tree(id, Vec::new(), 0)?,
                 _ => self.add(id),
             }
+        }
+        // Also tags of trees and blobs.
+        if request.include_tag {
+            self.add_tags(history)?;
         }
         Ok(())
     }

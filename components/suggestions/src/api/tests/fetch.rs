@@ -120,6 +120,65 @@ fn shallow_clones_grow() {
 }
 
 #[test]
+fn a_shallow_history_that_is_nothing_is_refused_in_gits_words() {
+    for version in ["2", "0"] {
+        let (forge, _) = pushed(true);
+        let protocol = format!("protocol.version={version}");
+        let refused = |argument: &str| {
+            let copy = Repository::empty();
+            forge.git(&copy, PUBLIC, "", &["-c", &protocol, "fetch", "-q", argument, "URL", "topic"]).unwrap_err()
+        };
+        for argument in ["--shallow-since=2040-01-01", "--shallow-exclude=topic"] {
+            let why = refused(argument);
+            assert!(why.contains("no commits selected for shallow requests"), "{version} {argument}: {why}");
+        }
+        let why = refused("--shallow-exclude=nothing");
+        assert!(why.contains("ambiguous deepen-not: nothing"), "{version}: {why}");
+    }
+}
+
+#[test]
+fn all_shallow_commits_get_their_parents_whatever_is_wanted() {
+    for (packed, version) in [(false, "2"), (true, "2"), (true, "0")] {
+        let (forge, repository) = pushed(packed);
+        let copy = Repository::empty();
+        let protocol = format!("protocol.version={version}");
+        let git = |arguments: &[&str]| {
+            forge.git(&copy, PUBLIC, "", &[&["-c", &protocol, "fetch", "-q"], arguments].concat()).unwrap();
+            copy.git(&["fsck", "--full", "--strict"]);
+        };
+        repository.git(&["checkout", "-q", "-b", "beside", "topic~5"]);
+        repository.write("b", b"b");
+        repository.commit("beside");
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "beside"]).unwrap();
+        git(&["--depth", "1", "URL", "+refs/heads/*:refs/remotes/o/*"]);
+        assert_eq!(copy.text(&["rev-list", "--count", "o/beside"]), "1");
+        git(&["--unshallow", "URL", "topic"]);
+        for branch in ["topic", "beside", "main"] {
+            let count = copy.text(&["rev-list", "--count", &format!("o/{branch}")]);
+            assert_eq!(count, repository.text(&["rev-list", "--count", branch]), "{branch} {version}");
+        }
+    }
+}
+
+#[test]
+fn tags_of_files_and_folders_come_with_them() {
+    let repository = Repository::with(&[("a", b"one\n"), ("dir/b", b"two\n")]);
+    repository.git(&["tag", "-a", "file", "topic:a", "-m", "x"]);
+    repository.git(&["tag", "-a", "folder", "topic:dir", "-m", "x"]);
+    let forge = Forge::new();
+    forge.import(PUBLIC, &repository);
+    let id = |name: &str| ObjectId::parse(&repository.text(&["rev-parse", name])).unwrap();
+    let count = |lines: &[&str], want: &str| {
+        let told = post_fetch(forge.env(), &[&["command=fetch", "0001"], lines].concat(), &[id(want)], &[], true);
+        told.split("Enumerating objects: ").nth(1).unwrap().split(',').next().unwrap().to_owned()
+    };
+    for (want, without, with) in [("topic", "5", "7"), ("topic:a", "1", "2"), ("topic:dir", "2", "3")] {
+        assert_eq!((count(&[], want), count(&["include-tag"], want)), (without.to_owned(), with.to_owned()), "{want}");
+    }
+}
+
+#[test]
 fn partial_clones_get_the_rest_when_they_need_it() {
     let (forge, repository) = pushed(true);
     for filter in ["blob:none", "blob:limit=10", "tree:0"] {

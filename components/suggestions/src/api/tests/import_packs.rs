@@ -78,7 +78,7 @@ fn a_pack_is_imported_as_a_whole_and_the_next_one_builds_on_it() {
 }
 
 #[test]
-fn a_pack_without_what_it_needs_is_refused_but_a_shallow_history_is_whole() {
+fn a_pack_without_what_it_needs_is_refused() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a.txt", b"one\n")]);
     repository.write("a.txt", b"two\n");
@@ -89,10 +89,13 @@ fn a_pack_without_what_it_needs_is_refused_but_a_shallow_history_is_whole() {
     let (status, answer) = post(&forge, "pack", only(&ids(&["topic", "topic^{tree}"])));
     assert!(status == 400 && answer.to_string().contains("missing necessary objects"), "{status} {answer}");
     assert_eq!(list(&forge), None);
-    let shallow = only(&ids(&["topic", "topic^{tree}", "topic:a.txt"]));
-    assert_eq!(post(&forge, "pack", shallow).1, json!({"stored": 3, "known": 0}));
-    let tip = repository.text(&["rev-parse", "topic"]);
-    assert_eq!(known(&forge, &[&tip]), json!([]), "its history is not there");
+    let last = only(&ids(&["topic", "topic^{tree}", "topic:a.txt"]));
+    let (status, answer) = post(&forge, "pack", last.clone());
+    assert!(status == 400 && answer.to_string().contains("git fetch --unshallow"), "{status} {answer}");
+    assert_eq!(list(&forge), None);
+    // The oldest part first.
+    assert_eq!(post(&forge, "pack", pack(&repository, "main\n")).1, json!({"stored": 3, "known": 0}));
+    assert_eq!(post(&forge, "pack", last).1, json!({"stored": 3, "known": 0}));
 }
 
 #[test]

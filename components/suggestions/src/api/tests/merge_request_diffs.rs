@@ -112,6 +112,8 @@ fn differences_have_pages_and_bounds() {
         assert_eq!(forge.get(&format!("projects/7/merge_requests/x/{path}"), "").status, 400);
     }
     forge.delete_branch(PUBLIC, "topic");
+    assert_eq!(forge.get(&format!("{PATH}/changes"), "").json()["changes"], whole["changes"]);
+    forge.delete_branch(PUBLIC, "main");
     assert_eq!(forge.get(&format!("{PATH}/changes"), "").json()["changes"], json!([]));
     assert_eq!(forge.get(&format!("{PATH}/diffs"), "").json(), json!([]));
 }

@@ -1,4 +1,4 @@
-//! Merge requests: reading, listing, making, changing, and their merge by a push.
+//! Merge requests: reading, listing, making and changing.
 
 use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, TestResponse, block, comment};
 use directory::catalog::changes::Changes;
@@ -9,10 +9,10 @@ use http::Method;
 use kit::store::Store as _;
 use serde_json::{Value, json};
 
-const LIST: &str = "projects/7/merge_requests";
+pub const LIST: &str = "projects/7/merge_requests";
 
 /// A repository with a commit more on `topic` than on `main`.
-fn forge() -> (Forge, Repository) {
+pub fn forge() -> (Forge, Repository) {
     let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n")]));
     repository.write("a.txt", b"two\n");
     repository.commit("second");
@@ -20,19 +20,19 @@ fn forge() -> (Forge, Repository) {
     (forge, repository)
 }
 
-fn create(forge: &Forge, token: &str, more: Value) -> TestResponse {
+pub fn create(forge: &Forge, token: &str, more: Value) -> TestResponse {
     let mut body = json!({"title": "A change", "source_branch": "topic", "target_branch": "main"});
     body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     forge.send(Method::POST, LIST, token, body)
 }
 
-fn state(forge: &Forge, iid: u64) -> String {
+pub fn state(forge: &Forge, iid: u64) -> String {
     forge.get(&format!("{LIST}/{iid}"), "").json()["state"].as_str().unwrap().to_owned()
 }
 
 /// The iids of a list.
 #[track_caller]
-fn listed(forge: &Forge, query: &str) -> Vec<u64> {
+pub fn listed(forge: &Forge, query: &str) -> Vec<u64> {
     let answer = forge.get(&format!("{LIST}{query}"), "dev");
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
@@ -70,8 +70,9 @@ fn a_merge_request_is_made_and_shows_its_branches() {
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
     assert_eq!(forge.get(&format!("{LIST}/1"), "").json()["sha"], json!(forge.head(PUBLIC, "topic")));
     forge.merge_request(41, Value::Null);
+    let head = forge.head(PUBLIC, "topic");
     forge.delete_branch(PUBLIC, "topic");
-    assert_eq!(forge.get(&format!("{LIST}/41"), "").json()["sha"], Value::Null);
+    assert_eq!(forge.get(&format!("{LIST}/41"), "").json()["sha"], json!(head));
 }
 
 #[test]
@@ -260,6 +261,8 @@ fn the_commits_of_a_merge_request_are_those_that_the_target_lacks() {
     assert_eq!(forge.get(&format!("{LIST}/9/commits"), "").status, 404);
     assert_eq!(forge.get(&format!("{LIST}/x/commits"), "").status, 400);
     forge.delete_branch(PUBLIC, "topic");
+    assert_eq!(forge.get(&format!("{LIST}/1/commits"), "").json(), commits, "of a deleted branch");
+    forge.delete_branch(PUBLIC, "main");
     assert_eq!(forge.get(&format!("{LIST}/1/commits"), "").json(), json!([]));
 }
 
@@ -302,35 +305,24 @@ fn a_merge_request_is_changed_closed_and_reopened() {
 }
 
 #[test]
-fn a_push_that_contains_the_head_merges() {
+fn a_change_needs_the_branches_that_a_new_one_needs() {
     let (forge, repository) = forge();
-    repository.git(&["branch", "unmerged", "main"]);
-    repository.git(&["checkout", "-q", "unmerged"]);
-    repository.write("b.txt", b"b\n");
-    repository.commit("not merged");
-    repository.git(&["branch", "ancient", "main"]);
+    repository.git(&["branch", "other"]);
     forge.import(PUBLIC, &repository);
-    for (iid, source) in [(1, "topic"), (2, "unmerged"), (3, "ancient")] {
-        forge.merge_request(iid, json!({"source_branch": source}));
-    }
-    forge.merge_request(4, json!({"state": "closed"}));
-    forge.merge_request(5, json!({"target_branch": "unmerged"}));
-    let head = forge.head(PUBLIC, "topic");
-    // A push of something else.
-    repository.git(&["checkout", "-q", "main"]);
-    repository.write("c.txt", b"c\n");
-    repository.commit("beside");
-    forge.import(PUBLIC, &repository);
-    assert_eq!(state(&forge, 1), "opened");
-    repository.git(&["merge", "-q", "--no-ff", "-m", "merge", "topic"]);
-    repository.write("d.txt", b"d\n");
-    repository.commit("after the merge");
-    forge.import(PUBLIC, &repository);
-    assert_eq!([1, 2, 3, 4, 5].map(|iid| state(&forge, iid)), ["merged", "opened", "opened", "closed", "opened"]);
-    let merged = forge.get(&format!("{LIST}/1"), "").json();
-    assert_eq!((&merged["sha"], &merged["merged_by"]["username"]), (&json!(head), &json!("root")));
-    assert_eq!(merged["merged_at"], "2026-09-21T14:13:20.000Z");
-    assert_eq!(listed(&forge, "?state=merged"), [1]);
+    let put = |iid: u64, body: Value| {
+        let answer = forge.send(Method::PUT, &format!("{LIST}/{iid}"), "dev", body);
+        (answer.status, answer.json()["message"][0].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(create(&forge, "dev", json!({})).status, 201);
+    let same = "You can't use same project/branch for source and target".to_owned();
+    assert_eq!(put(1, json!({"target_branch": "topic"})), (422, same));
+    assert_eq!(create(&forge, "dev", json!({"target_branch": "other"})).json()["iid"], 2);
+    let first = "Another open merge request already exists for this source branch: !1".to_owned();
+    assert_eq!(put(2, json!({"target_branch": "main"})), (409, first.clone()));
+    assert_eq!(put(2, json!({"target_branch": "main", "state_event": "close"})).0, 200);
+    assert_eq!(put(2, json!({"state_event": "reopen"})), (409, first));
+    assert_eq!(put(2, json!({"state_event": "reopen", "target_branch": "other"})).0, 200);
+    assert_eq!(put(1, json!({"target_branch": "main"})).0, 200, "as it is");
 }
 
 #[test]

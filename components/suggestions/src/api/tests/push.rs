@@ -225,6 +225,60 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
     assert!(operations > 5);
 }
 
+#[test]
+fn the_branch_that_will_be_the_default_one_is_not_for_developers_to_make() {
+    for (configured, future) in [(Some("main"), "main"), (Some("trunk"), "trunk"), (None, "main")] {
+        let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
+        forge.project(PUBLIC, |project| project.default_branch = configured.map(str::to_owned));
+        let target = format!("topic:refs/heads/{future}");
+        let why = push(&forge, &repository, "dev", &[&target]).unwrap_err();
+        assert!(why.contains("(protected branch)"), "{configured:?}: {why}");
+        push(&forge, &repository, "dev", &["topic", "topic:refs/heads/master"]).unwrap();
+        assert!(push(&forge, &repository, "dev", &[&target]).is_err(), "beside another one");
+        push(&forge, &repository, "mia", &[&target]).unwrap();
+        let free = Forge::new();
+        free.project(PUBLIC, |project| project.protected_branches = Some(vec![]));
+        push(&free, &repository, "dev", &[&target]).unwrap();
+    }
+}
+
+#[test]
+fn a_shallow_clone_pushes_to_where_its_history_is() {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
+    repository.write("a", b"two\n");
+    repository.commit("second");
+    push(&forge, &repository, "mia", &["main", "topic"]).unwrap();
+    let copy = Repository::empty();
+    forge.git(&copy, PUBLIC, "", &["fetch", "-q", "--depth", "1", "URL", "topic:topic"]).unwrap();
+    copy.git(&["checkout", "-q", "topic"]);
+    copy.write("a", b"three\n");
+    let new = copy.commit("third");
+    push(&forge, &copy, "dev", &["topic", "topic:other"]).unwrap();
+    assert_eq!((forge.head(PUBLIC, "topic"), forge.head(PUBLIC, "other")), (new.clone(), new));
+    forge.clone(PUBLIC);
+    // Elsewhere, what it lacks is missing.
+    let empty = Forge::new();
+    let why = push(&empty, &copy, "dev", &["topic", "topic:other"]).unwrap_err();
+    assert_eq!(why.matches("(shallow update not allowed)").count(), 2, "{why}");
+    assert!(why.contains("git fetch --unshallow"), "{why}");
+    assert!(empty.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+}
+
+#[test]
+fn one_name_that_is_no_text_is_refused_by_itself() {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
+    let head = repository.text(&["rev-parse", "topic"]);
+    let mut refs = format!("{head} refs/heads/").into_bytes();
+    refs.extend_from_slice(b"\xfcber\n");
+    std::fs::write(repository.file(".git/packed-refs"), refs).unwrap();
+    let why = push(&forge, &repository, "mia", &["--all"]).unwrap_err();
+    assert!(why.contains("(funny refname)") && why.contains("must be UTF-8"), "{why}");
+    assert!(why.contains("topic -> topic") && why.contains("main -> main"), "{why}");
+    assert_eq!(forge.head(PUBLIC, "topic"), head);
+    let why = push(&forge, &repository, "mia", &["--atomic", "topic:t2", "refs/heads/*:refs/heads/*"]).unwrap_err();
+    assert!(why.contains("(atomic push failure)"), "{why}");
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, bytes).unwrap();

@@ -293,7 +293,7 @@ impl<'a> PackReceiver<'a> {
 /// The objects of deltas are in memory. Larger ones can be stored whole, which is for the client to do.
 fn check_delta_size(what: &str, size: u64) -> Result<(), PackError> {
     check_size(what, size, MAX_DELTIFIED).map_err(|error| match error {
-        PackError::Invalid(why) => invalid(format!(
+        PackError::Bad(why) => invalid(format!(
             "{why}; `git -c core.bigFileThreshold=64m repack -a -d -F` stores large files without deltas"
         )),
         error @ PackError::Store(_) => error,

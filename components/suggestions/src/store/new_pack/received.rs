@@ -2,13 +2,30 @@
 
 use crate::git::{ObjectId, ObjectKind};
 use kit::store::StoreError;
+use std::fmt;
 
 /// Why a pack is not accepted.
 #[derive(Debug)]
 pub enum PackError {
-    /// The pack is bad, in words for its sender.
-    Invalid(String),
+    Bad(BadPack),
     Store(StoreError),
+}
+
+/// What is wrong with a pack; its text is for the sender.
+#[derive(Debug)]
+pub enum BadPack {
+    Invalid(String),
+    /// A commit's parent is neither in the pack nor in the repository.
+    LacksParent(ObjectId),
+}
+
+impl fmt::Display for BadPack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPack::Invalid(why) => f.write_str(why),
+            BadPack::LacksParent(id) => write!(f, "missing necessary objects: {id} is not there"),
+        }
+    }
 }
 
 impl From<StoreError> for PackError {
@@ -22,12 +39,12 @@ impl From<StoreError> for PackError {
 pub enum PackOrigin {
     /// A client, whose objects are checked as `git fsck --strict` does.
     Push,
-    /// An administrator. Old histories have faults, and shallow ones lack parents.
+    /// An administrator. Old histories have faults.
     Import,
 }
 
 pub fn invalid(why: impl Into<String>) -> PackError {
-    PackError::Invalid(why.into())
+    PackError::Bad(BadPack::Invalid(why.into()))
 }
 
 /// An entry of the pack that is being received.

@@ -2,17 +2,20 @@
 //! everything that they need is there.
 
 use super::apply::AppliedDeltas;
-use super::received::{Objects, PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, get, invalid};
+use super::received::{
+    BadPack, Objects, PackError, PackOrigin, ReceivedBase, ReceivedEntry, ReceivedPack, get, invalid,
+};
 use super::resolver::Resolver;
 use super::rewrite::{self, RewrittenPack};
-use crate::git::{ObjectId, fsck};
+use crate::git::ObjectId;
+use crate::git::fsck::SpecialFile;
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::packs::IndexEntry;
 use std::collections::BTreeSet;
 
-/// The most bytes of a `.gitmodules` file.
-const MAX_GITMODULES: u64 = 1 << 20;
+/// The most bytes of a `.gitmodules` or `.gitattributes` file.
+const MAX_SPECIAL_FILE: u64 = 1 << 20;
 
 /// The most tips and bases that a pack's record names.
 const MAX_TIPS: usize = 1000;
@@ -44,6 +47,8 @@ impl Resolver<'_> {
         let find = |id: ObjectId| index.binary_search_by_key(&id, |entry| entry.id).ok().and_then(|at| index.get(at));
         let mut bases = Vec::new();
         let mut loose = Vec::new();
+        // Told only if nothing else is missing: then a shallow history is the reason.
+        let mut lacked = Vec::new();
         for (id, (kind, is_history)) in &self.links {
             let found = match find(*id) {
                 Some(entry) => Some(entry.kind),
@@ -57,9 +62,8 @@ impl Resolver<'_> {
                     objects::kind(self.env, self.project, *id)?
                 }
             };
-            let may_lack = *is_history && self.origin == PackOrigin::Import;
             match (found, kind) {
-                (None, _) if may_lack => {}
+                (None, _) if *is_history => lacked.push(*id),
                 (None, _) => return Err(missing(*id)),
                 (Some(found), Some(kind)) if found != *kind => {
                     return Err(invalid(format!("object {id} is a {}, not a {}", found.as_str(), kind.as_str())));
@@ -67,10 +71,11 @@ impl Resolver<'_> {
                 _ => {}
             }
         }
+        if let Some(id) = lacked.into_iter().min() {
+            return Err(PackError::Bad(BadPack::LacksParent(id)));
+        }
         let is_packed = loose.is_empty();
-        // Of an import, the end of a shallow history may be missing.
-        let needed = loose.into_iter().filter(|id| self.origin == PackOrigin::Push || !self.is_history(*id));
-        if let Some(id) = find_unkept(self.env, self.project, needed)?.into_iter().next() {
+        if let Some(id) = find_unkept(self.env, self.project, loose)?.into_iter().next() {
             return Err(missing(id));
         }
         let tips: Vec<ObjectId> = match self.origin {
@@ -82,7 +87,7 @@ impl Resolver<'_> {
         };
         let reached = |entry: &IndexEntry| self.links.contains_key(&entry.id) || tips.contains(&entry.id);
         let is_closed = is_packed && tips.len() <= MAX_TIPS && bases.len() <= MAX_TIPS && index.iter().all(reached);
-        self.check_submodules(pack, &objects)?;
+        self.check_special_files(pack, &objects)?;
         let (tips, bases) = if is_closed { (tips, bases) } else { (Vec::new(), Vec::new()) };
         Ok(Resolved { rewritten, entries: index, tips, bases, is_closed })
     }
@@ -130,17 +135,23 @@ impl Resolver<'_> {
         Ok(index)
     }
 
-    fn check_submodules(&self, pack: ReceivedPack, objects: &Objects) -> Result<(), PackError> {
-        if self.gitmodules.is_empty() || self.origin == PackOrigin::Import {
+    fn check_special_files(&self, pack: ReceivedPack, objects: &Objects) -> Result<(), PackError> {
+        if self.special_files.is_empty() || self.origin == PackOrigin::Import {
             return Ok(());
         }
         for (number, object) in (0..).zip(objects) {
-            let Some((id, ..)) = object.filter(|(id, ..)| self.gitmodules.contains(id)) else { continue };
-            let contents = self.rebuild(pack, objects, number)?;
-            if contents.len() as u64 > MAX_GITMODULES {
-                return Err(invalid(format!("blob {id}: gitmodulesLarge: .gitmodules too large to parse")));
+            let Some((id, ..)) = object else { continue };
+            for file in self.special_files.get(id).into_iter().flatten() {
+                let contents = self.rebuild(pack, objects, number)?;
+                if contents.len() as u64 > MAX_SPECIAL_FILE {
+                    let why = match file {
+                        SpecialFile::Attributes => "gitattributesLarge: .gitattributes too large to parse",
+                        SpecialFile::Modules => "gitmodulesLarge: .gitmodules too large to parse",
+                    };
+                    return Err(invalid(format!("blob {id}: {why}")));
+                }
+                file.check(&contents).map_err(|why| invalid(format!("blob {id}: {why}")))?;
             }
-            fsck::check_gitmodules(&contents).map_err(|why| invalid(format!("blob {id}: {why}")))?;
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! What the objects of a pack that is being received need: each object is checked as it becomes known.
 
 use super::received::{PackError, PackOrigin, invalid};
-use crate::git::fsck::{CheckedObject, TypedLink};
+use crate::git::fsck::{CheckedObject, SpecialFile, TypedLink};
 use crate::git::{Link, ObjectId, ObjectKind, fsck, parse_links};
 use crate::repository_id::RepositoryId;
 use ::bytes::Bytes;
 use kit::Env;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// What is known of the objects of a pack.
 pub struct Resolver<'a> {
@@ -15,12 +15,13 @@ pub struct Resolver<'a> {
     pub(super) origin: PackOrigin,
     /// What the pack's objects link to: the kind that it must have, and whether the link leads into history.
     pub(super) links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
-    pub(super) gitmodules: BTreeSet<ObjectId>,
+    /// Files that git reads.
+    pub(super) special_files: BTreeMap<ObjectId, Vec<SpecialFile>>,
 }
 
 impl<'a> Resolver<'a> {
     pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
-        Resolver { env, project, origin, links: HashMap::new(), gitmodules: BTreeSet::new() }
+        Resolver { env, project, origin, links: HashMap::new(), special_files: BTreeMap::new() }
     }
 
     /// Checks an object, and notes what it links to. The contents of a blob may be left out.
@@ -46,13 +47,13 @@ impl<'a> Resolver<'a> {
             }
             known.1 |= link.is_history;
         }
-        self.gitmodules.extend(checked.gitmodules);
+        for (id, file) in checked.special_files {
+            let files = self.special_files.entry(id).or_default();
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
         Ok(())
-    }
-
-    /// Whether an object is only linked to as a part of history.
-    pub(super) fn is_history(&self, id: ObjectId) -> bool {
-        self.links.get(&id).is_some_and(|(_, is_history)| *is_history)
     }
 }
 
@@ -62,5 +63,5 @@ fn links_only(kind: ObjectKind, contents: &Bytes) -> Option<CheckedObject> {
         Link::Part(id) => TypedLink { id, kind: None, is_history: false },
         Link::Parent(id) => TypedLink { id, kind: Some(ObjectKind::Commit), is_history: true },
     });
-    Some(CheckedObject { links: links.collect(), gitmodules: Vec::new() })
+    Some(CheckedObject { links: links.collect(), special_files: Vec::new() })
 }
