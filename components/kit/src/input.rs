@@ -1,8 +1,11 @@
 //! Parameters in the body of a request: a JSON object or a form.
 
+mod multipart;
+
 use crate::error::Error;
 use crate::params::Params;
 use crate::request::Request;
+use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 /// The parameters of a body. An empty body is a form without fields, whatever its media type.
@@ -15,29 +18,29 @@ pub enum Input {
 }
 
 impl Input {
-    /// Parses a body of this media type ([`Request::media_type`]). Errors: 400 if the body is not of its
-    /// media type or no object; 415 for another media type.
-    pub fn parse(media_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
-        match media_type {
+    /// Reads the body of a request, of at most `limit` bytes. Errors: 400 if the body is not of its media type
+    /// or no object; 413 beyond the limit; 415 for a media type that is no JSON and no form.
+    pub async fn read(request: Request, limit: u64) -> Result<Self, Error> {
+        let media_type = request.media_type();
+        let boundary = request.header(CONTENT_TYPE).and_then(multipart::boundary);
+        let body = request.body.collect(limit).await?;
+        match media_type.as_deref() {
             _ if body.is_empty() => Ok(Input::Form(Params::default())),
-            Some("application/json") => match serde_json::from_slice(body) {
+            Some("application/json") => match serde_json::from_slice(&body) {
                 Ok(Value::Object(object)) => Ok(Input::Json(object)),
                 Ok(_) => Err(Error::validation("the body must be a JSON object")),
                 Err(why) => Err(Error::validation(format!("the body is not valid JSON: {why}"))),
             },
-            Some("application/x-www-form-urlencoded") => match std::str::from_utf8(body) {
+            Some("application/x-www-form-urlencoded") => match std::str::from_utf8(&body) {
                 Ok(form) => Ok(Input::Form(Params::parse(form))),
                 Err(_) => Err(Error::validation("the body is not UTF-8")),
             },
+            Some("multipart/form-data") => boundary
+                .and_then(|boundary| multipart::parse(&body, &boundary))
+                .map(Input::Form)
+                .ok_or_else(|| Error::validation("the body is not a valid multipart form")),
             other => Err(Error::unsupported_media_type(other.unwrap_or_default())),
         }
-    }
-
-    /// Reads the body of a request, of at most `limit` bytes; 413 beyond.
-    pub async fn read(request: Request, limit: u64) -> Result<Self, Error> {
-        let media_type = request.media_type();
-        let body = request.body.collect(limit).await?;
-        Input::parse(media_type.as_deref(), &body)
     }
 
     /// The same as text, whatever the types of the values were.
@@ -72,10 +75,15 @@ mod tests {
 
     #[test]
     fn the_body_wins_over_the_query() {
-        for (media_type, body) in
-            [("application/json; charset=utf-8", r#"{"a":true}"#), ("application/x-www-form-urlencoded", "a=true")]
-        {
-            let params = block_on(read_params(request(media_type, body), 100)).unwrap();
+        for (media_type, body) in [
+            ("application/json; charset=utf-8", r#"{"a":true}"#),
+            ("application/x-www-form-urlencoded", "a=true"),
+            (
+                "multipart/form-data; boundary=X",
+                "--X\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\ntrue\r\n--X--\r\n",
+            ),
+        ] {
+            let params = block_on(read_params(request(media_type, body), 200)).unwrap();
             assert_eq!((params.last("a"), params.last("b")), (Some("true"), Some("2")), "{media_type}");
         }
         assert!(block_on(read_params(request("image/png", ""), 100)).is_ok(), "nothing has no type");
@@ -91,13 +99,17 @@ mod tests {
                 400,
                 json!("the body is not valid JSON: EOF while parsing an object at line 1 column 1"),
             ),
+            ("multipart/form-data; boundary=X", "--X", 400, json!("the body is not a valid multipart form")),
+            ("multipart/form-data", "--X--", 400, json!("the body is not a valid multipart form")),
             ("text/xml", "<a/>", 415, json!("The provided content-type 'text/xml' is not supported.")),
         ] {
             let refused = block_on(Input::read(request(media_type, body), 100)).unwrap_err();
             assert_eq!((refused.status.as_u16(), &refused.to_json()["error"]), (status, &error), "{body}");
         }
         assert_eq!(block_on(Input::read(request("application/json", "{}"), 1)).unwrap_err().status, 413);
-        let broken = Input::parse(Some("application/x-www-form-urlencoded"), b"\xff").unwrap_err();
+        let mut broken = request("application/x-www-form-urlencoded", "");
+        broken.body = b"\xff".to_vec().into();
+        let broken = block_on(Input::read(broken, 1)).unwrap_err();
         assert_eq!(broken.to_json(), json!({"error": "the body is not UTF-8"}));
     }
 }

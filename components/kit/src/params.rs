@@ -95,6 +95,12 @@ impl Params {
     }
 }
 
+impl FromIterator<(String, String)> for Params {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Params { pairs: pairs.into_iter().collect() }
+    }
+}
+
 /// Coerces parameters and collects errors.
 ///
 /// Read every parameter first, and call [`Validation::finish`] before using a value.

@@ -122,3 +122,4 @@ mod store;
 mod submission;
 mod tarball;
 mod version;
+mod version_range;

@@ -48,47 +48,6 @@ impl Version {
     }
 }
 
-/// Whether clients read the text as a version or a range of versions
-/// (<https://github.com/npm/node-semver#range-grammar>), so that it cannot name a tag.
-pub fn is_range(text: &str) -> bool {
-    text.len() <= MAX_LENGTH && text.split("||").all(is_conjunction)
-}
-
-/// `>=1.2 <2`, `^1`, `1 - 2`, or nothing, which is any version.
-fn is_conjunction(text: &str) -> bool {
-    let mut rest = text.trim();
-    if let Some((low, high)) = rest.split_once(" - ")
-        && is_partial(low.trim())
-        && is_partial(high.trim())
-    {
-        return true;
-    }
-    while !rest.is_empty() {
-        let version = ["<=", ">=", "~>", "<", ">", "=", "~", "^"].iter().find_map(|sign| rest.strip_prefix(sign));
-        let version = version.unwrap_or(rest).trim_start();
-        let end = version.find(char::is_whitespace).unwrap_or(version.len());
-        let (first, others) = version.split_at(end);
-        if !is_partial(first) {
-            return false;
-        }
-        rest = others.trim_start();
-    }
-    true
-}
-
-/// A version of which the last numbers may be missing or be `x`.
-fn is_partial(text: &str) -> bool {
-    let text = text.trim_start_matches(['v', '=', ' ']);
-    if semver::Version::parse(text).is_ok() {
-        return true;
-    }
-    let is_number =
-        |part: &str| part == "0" || !part.starts_with('0') && part.bytes().all(|byte| byte.is_ascii_digit());
-    let mut parts = text.split('.');
-    let mut is_part = |part: &str| !part.is_empty() && (matches!(part, "x" | "X" | "*") || is_number(part));
-    (&mut parts).take(3).all(&mut is_part) && parts.next().is_none()
-}
-
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
         self.parsed.cmp(&other.parsed)
@@ -147,64 +106,6 @@ mod tests {
         let longest = format!("1.0.0-{}", "a".repeat(250));
         assert!(Version::parse(&longest).is_some());
         assert!(Version::parse(&format!("{longest}a")).is_none());
-    }
-
-    /// As `semver.validRange` of npm 11 answers.
-    #[test]
-    fn ranges_are_known() {
-        for text in [
-            "1",
-            "1.2",
-            "1.2.3",
-            "v1",
-            "=1.2.3",
-            "v1.2.3-rc.1+b",
-            "x",
-            "X",
-            "*",
-            "1.x",
-            "1.*.x",
-            "^1",
-            "~1.2",
-            "~>1",
-            ">=1",
-            ">= 1.2 <2",
-            "<2.0.0-0",
-            "1 - 2",
-            "1.0 - 2.x",
-            "1||2",
-            " 1 || ^2.3 ",
-            "||",
-            "",
-            " ",
-            "20261122",
-        ] {
-            assert!(is_range(text), "{text:?}");
-        }
-        for text in [
-            "latest",
-            "beta",
-            "next",
-            "v",
-            "rc.1",
-            "1.2.3.4",
-            "01",
-            "1.02",
-            "1-beta",
-            "1.2-rc",
-            "release-1.x",
-            "2026-11-22",
-            "x1",
-            "^beta",
-            "1 || beta",
-            "feat/x",
-            "stable 1",
-            "v1.",
-            "1..2",
-            ">",
-        ] {
-            assert!(!is_range(text), "{text:?}");
-        }
     }
 
     #[test]

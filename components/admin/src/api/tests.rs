@@ -161,6 +161,14 @@ fn fields_of_a_form_are_stored_as_their_declared_types() {
         put("", "signup_enabled=maybe&max_attachment_size=big"),
         (400, json!({"error": "max_attachment_size is invalid, signup_enabled is invalid"}))
     );
+    let part =
+        |name: &str, value: &str| format!("--X\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+    let form = [part("gravatar_enabled", "true"), part("domain_allowlist[]", "a.test"), "--X--\r\n".into()].concat();
+    let multipart = "multipart/form-data; boundary=X";
+    assert_eq!(call(&env, "adm", Method::PUT, "application/settings", multipart, form).0, 200);
+    let settings = setting::read(&env).unwrap();
+    assert_eq!(settings.all().get("gravatar_enabled"), Some(&json!(true)), "from a multipart form");
+    assert_eq!(settings.all().get("domain_allowlist"), Some(&json!(["a.test"])));
     let texts = json!({"signup_enabled": "true", "max_attachment_size": "30", "domain_allowlist": "c.test"});
     assert_eq!(json_call(&env, "adm", Method::PUT, "application/settings", texts).0, 200);
     let settings = setting::read(&env).unwrap();

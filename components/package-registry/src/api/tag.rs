@@ -10,7 +10,7 @@ use crate::metadata;
 use crate::negotiation;
 use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
-use crate::version;
+use crate::version_range::is_range;
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Error, Request, Response};
@@ -102,7 +102,7 @@ fn require_text(text: &str, what: &str) -> Result<(), Error> {
 
 /// 400 for a tag that cannot be set: it is too long, or clients would ask for versions of that number.
 pub fn check(tag: &str) -> Result<(), Error> {
-    if version::is_range(tag) {
+    if is_range(tag) {
         return Err(bad_request(&format!("Tag name must not be a version or a range of versions: {tag}")));
     }
     if tag.len() > MAX_TAG {

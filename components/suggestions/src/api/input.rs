@@ -1,8 +1,5 @@
-//! Parameters of a request: from its path, its query and a JSON or form body.
+//! Parameters of a request: from its path, its query and its body.
 
-mod multipart;
-
-use kit::input::Input;
 use kit::params::Params;
 use kit::{Error, Request};
 
@@ -11,17 +8,7 @@ const MAX_BODY: u64 = 8 << 20;
 
 /// The parameters of a query and a body; those of the body take precedence.
 pub async fn read(request: Request) -> Result<Params, Error> {
-    let mut params = request.params();
-    let media_type = request.media_type();
-    let boundary = request.header("content-type").and_then(multipart::boundary);
-    let body = request.body.collect(MAX_BODY).await?;
-    if media_type.as_deref() == Some("multipart/form-data") {
-        let fields = boundary.as_deref().and_then(|boundary| multipart::parse(&body, boundary));
-        params.extend(fields.ok_or_else(|| Error::validation("the body is not a valid multipart form"))?);
-    } else {
-        params.extend(Input::parse(media_type.as_deref(), &body)?.into_params());
-    }
-    Ok(params)
+    kit::input::read_params(request, MAX_BODY).await
 }
 
 /// A suggestion's id in a path; 400 if it is not an integer.

@@ -1,7 +1,6 @@
 //! Multipart forms (RFC 7578), which `curl --form` sends. Text fields only, no files.
 
-use kit::params::Params;
-use serde_json::{Map, Value};
+use crate::params::Params;
 
 /// The boundary parameter of a `Content-Type`.
 pub fn boundary(content_type: &str) -> Option<String> {
@@ -18,16 +17,16 @@ pub fn parse(body: &[u8], boundary: &str) -> Option<Params> {
     // A delimiter includes the line break before it, which the first one lacks.
     let body = format!("\r\n{}", std::str::from_utf8(body).ok()?);
     let delimiter = format!("\r\n--{boundary}");
-    let mut params = Params::default();
+    let mut fields = Vec::new();
     let mut parts = body.split(delimiter.as_str()).skip(1);
     loop {
         let part = parts.next()?;
         if part.starts_with("--") {
-            return Some(params);
+            return Some(Params::from_iter(fields));
         }
         let (headers, value) = part.strip_prefix("\r\n")?.split_once("\r\n\r\n")?;
         let name = headers.split("\r\n").find_map(field_name)?;
-        params.extend(Params::from_json(&Map::from_iter([(name, Value::from(value))])));
+        fields.push((name, value.to_owned()));
     }
 }
 

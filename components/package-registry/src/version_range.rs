@@ -1,0 +1,223 @@
+//! What clients read as a version or a range of versions where a tag could stand. For `name@text` they ask for
+//! the tag `text` only if node-semver's loose `validRange` has no answer, so that is the rule here
+//! (<https://github.com/npm/node-semver#range-grammar>, as its version 7.8 reads it): a comparator that cannot
+//! be read is passed over if another one of the text can.
+
+/// The highest number of a version that JavaScript holds exactly. With a higher one the whole text is no range.
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+
+/// Signs before a version, the longer ones first.
+const SIGNS: [&str; 8] = ["<=", ">=", "~>", "<", ">", "=", "~", "^"];
+
+/// Whether the text cannot name a tag, because clients ask for versions with it.
+pub fn is_range(text: &str) -> bool {
+    let alternatives: Result<Vec<bool>, NumberTooHigh> = text.split("||").map(is_alternative).collect();
+    alternatives.is_ok_and(|are_ranges| are_ranges.contains(&true))
+}
+
+/// A number above [`MAX_NUMBER`] in what is otherwise a version.
+struct NumberTooHigh;
+
+/// `>=1.2 <2`, `^1`, `1 - 2`, or nothing, which is any version.
+fn is_alternative(text: &str) -> Result<bool, NumberTooHigh> {
+    let text = without_build(text.trim_matches(is_space));
+    if is_between(&text)? {
+        return Ok(true);
+    }
+    let mut is_range = false;
+    for comparator in joined_signs(&text).split(is_space) {
+        let sign = SIGNS.into_iter().find(|sign| comparator.starts_with(sign)).unwrap_or_default();
+        is_range |= match Partial::parse(&comparator[sign.len()..])? {
+            Some(version) => matches!(sign, "~" | "~>" | "^") || version.is_in_order,
+            None => comparator.is_empty(),
+        };
+    }
+    Ok(is_range)
+}
+
+/// The text without the spaces between a sign and its version.
+fn joined_signs(text: &str) -> String {
+    let mut joined = String::new();
+    let mut rest = text;
+    while let Some(space) = rest.find(is_space) {
+        let (word, others) = rest.split_at(space);
+        joined.push_str(word);
+        rest = others.trim_start_matches(is_space);
+        let is_joined = joined.ends_with(['~', '^'])
+            || joined.ends_with("~>")
+            || joined.ends_with(['<', '>', '='])
+                && rest.starts_with(|c: char| c.is_ascii_digit() || "xX*v=".contains(c));
+        if !is_joined {
+            joined.push(' ');
+        }
+    }
+    joined + rest
+}
+
+/// Two versions with a hyphen between them that has a space on either side: `1.2 - 2`.
+fn is_between(text: &str) -> Result<bool, NumberTooHigh> {
+    for (hyphen, _) in text.match_indices('-') {
+        let (low, high) = (&text[..hyphen], &text[hyphen + 1..]);
+        if low.ends_with(is_space) && high.starts_with(is_space) {
+            let low = Partial::parse(low.trim_end_matches(is_space))?;
+            return Ok(low.is_some() && Partial::parse(high.trim_start_matches(is_space))?.is_some());
+        }
+    }
+    Ok(false)
+}
+
+/// The text without build metadata, which is no part of a range: `+` and what may follow it.
+fn without_build(text: &str) -> String {
+    let mut parts = text.split('+');
+    let mut stripped = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !is_identifier(c) && c != '.').unwrap_or(part.len());
+        let build = &part[..end];
+        // A dot belongs to it only between two identifiers.
+        let valid =
+            build.split('.').take_while(|identifier| !identifier.is_empty()).map(|identifier| identifier.len() + 1);
+        match valid.sum::<usize>().checked_sub(1) {
+            Some(length) => stripped.push_str(&part[length..]),
+            None => stripped.extend(["+", part]),
+        }
+    }
+    stripped
+}
+
+/// A version of which the last numbers may be missing, and any be `x`.
+struct Partial {
+    /// Whether no number follows an `x`, as in `1.x.3`.
+    is_in_order: bool,
+}
+
+impl Partial {
+    /// `v1`, `=1.2`, `1.2.x`, `01.2.3beta`; `None` for anything else.
+    fn parse(text: &str) -> Result<Option<Self>, NumberTooHigh> {
+        let mut rest = text.trim_start_matches(|c| matches!(c, 'v' | '=') || is_space(c));
+        let mut has_x = false;
+        let mut is_in_order = true;
+        let mut is_too_high = false;
+        for position in 0.. {
+            let end = match rest.as_bytes().first() {
+                Some(b'x' | b'X' | b'*') => 1,
+                _ => rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()),
+            };
+            match rest[..end].parse::<u64>() {
+                _ if end == 0 => return Ok(None),
+                Ok(_) if has_x => is_in_order = false,
+                Ok(number) => is_too_high |= number > MAX_NUMBER,
+                Err(_) if rest.as_bytes()[0].is_ascii_digit() => is_too_high |= !has_x,
+                Err(_) => has_x = true,
+            }
+            rest = &rest[end..];
+            match rest.strip_prefix('.') {
+                Some(others) if position < 2 => rest = others,
+                _ if rest.is_empty() => break,
+                _ if position == 2 && is_prerelease(rest) => break,
+                _ => return Ok(None),
+            }
+        }
+        if is_too_high { Err(NumberTooHigh) } else { Ok(Some(Partial { is_in_order })) }
+    }
+}
+
+/// `-rc.1`, or without the hyphen.
+fn is_prerelease(text: &str) -> bool {
+    let is_list = |text: &str| text.split('.').all(|part| !part.is_empty() && part.chars().all(is_identifier));
+    is_list(text) || text.strip_prefix('-').is_some_and(is_list)
+}
+
+fn is_identifier(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-'
+}
+
+/// What JavaScript trims.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() && c != '\u{85}' || c == '\u{feff}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As node-semver 7.8 answers.
+    #[test]
+    fn versions_and_ranges_are_known() {
+        for text in [
+            "1",
+            "1.2",
+            "1.2.3",
+            "v1",
+            "=1.2.3",
+            "v1.2.3-rc.1+b",
+            "x",
+            "X",
+            "*",
+            "1.x",
+            "1.*.x",
+            "^1",
+            "~1.2",
+            "~>1",
+            "~ > 1",
+            ">=1",
+            ">= 1.2 <2",
+            "<2.0.0-0",
+            "1 - 2",
+            "1.0 - 2.x",
+            "1||2",
+            " 1 || ^2.3 ",
+            "||",
+            "",
+            " ",
+            "20261122",
+            "2024.01.01",
+            "01.2.3",
+            "1.2.3beta",
+            "1.2.3-",
+            "1.2.3-01",
+            "1.2.x-beta",
+            "1.2+b",
+            "~1.2.3beta",
+            "^1.x.3",
+            "a||1",
+            "1 || beta",
+            "stable 1",
+            "\u{feff}1",
+            "9007199254740991.0.0",
+            "x.99999999999999999999 1",
+        ] {
+            assert!(is_range(text), "{text:?}");
+        }
+    }
+
+    /// As node-semver 7.8 answers.
+    #[test]
+    fn tags_are_known() {
+        for text in [
+            "latest",
+            "beta",
+            "next",
+            "v",
+            "rc.1",
+            "1.2.3.4",
+            "1-beta",
+            "1.2-rc",
+            "release-1.x",
+            "2026-11-22",
+            "x1",
+            "^beta",
+            "^>1",
+            "feat/x",
+            "v1.",
+            "1..2",
+            ">",
+            "x.1",
+            "1.x.3",
+            "20261122224359123",
+            "99999999999999999999 || 1",
+            "9007199254740992.0.0",
+        ] {
+            assert!(!is_range(text), "{text:?}");
+        }
+    }
+}
