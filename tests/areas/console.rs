@@ -136,3 +136,17 @@ fn the_areas_see_the_visitor_and_not_the_console() {
     let answer = forge.send_with("GET", "/", "", &[("x-request-id", "id-of-visitor")], "");
     assert_eq!(answer.header("x-request-id"), "id-of-visitor");
 }
+
+#[test]
+fn a_page_without_a_session_comes_from_the_response_cache() {
+    let forge = published();
+    let operator = forge.operator();
+    let is_cached = || {
+        let figures = || ["hits", "misses"].map(|name| operator.metric(&format!("hexad_memo_{name}_total")));
+        let [hits, misses] = figures();
+        assert_eq!(page(&forge, "/packages/@acme/lib", "").status, 200);
+        figures() == [hits + 1, misses]
+    };
+    // What a new instance does once may keep the first pages from being kept, and each is kept for a second.
+    assert!((0..50).any(|_| is_cached()));
+}

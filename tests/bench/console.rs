@@ -47,6 +47,7 @@ pub fn run(bench: &Bench) {
         ["sidebar", "package/readme"].map(|part| measure(&peer.url, &format!("/-/verdaccio/data/{part}/{NAME}")))
     });
     table.row("package page", &page, None);
+    let rate = page.per_second();
     for part in parts.iter().flatten() {
         table.row("one of the 2 requests of verdaccio's page", part, None);
     }
@@ -58,11 +59,20 @@ pub fn run(bench: &Bench) {
             println!("  verdaccio's page, the same:  {}", in_browser(&format!("{}/-/web/detail/{NAME}", peer.url)));
         }
     }
-    let cost = page.percentile(0.5) - metadata.percentile(0.5);
-    println!("  the page takes {cost:.2} ms more than its request to the API, at 16 connections");
+    // A visitor with a session, whose pages are not cached, and one request after the other.
+    let (cookie, token) = (format!("hexad-session={DEVELOPER}"), format!("Bearer {DEVELOPER}"));
+    let median =
+        |path: &str, header: (&'static str, &str)| Load::on(&server.url, &get(path, &[header]), 1).percentile(0.5);
+    let page = median(&format!("/packages/{NAME}"), ("cookie", &cookie));
+    let api = [format!("/api/v4/packages/npm/{encoded}"), "/api/v4/user".to_owned()];
+    let api: f64 = api.iter().map(|path| median(path, ("authorization", &token))).sum();
+    println!(
+        "  with a session, one after the other: {page:.2} ms, {:.2} ms more than its requests to the API",
+        page - api
+    );
     if let Some([one, other]) = &parts {
         let pages = 1.0 / (1.0 / one.per_second() + 1.0 / other.per_second());
-        println!("  {:.1} × the pages per second of verdaccio\n", page.per_second() / pages);
+        println!("  {:.1} × the pages per second of verdaccio\n", rate / pages);
     }
 }
 

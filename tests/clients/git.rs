@@ -131,6 +131,23 @@ fn a_clone_needs_rights() {
     assert!(git(folder.path(), &["-c", &header, "clone", "-q", &private, "e"]).status.success());
 }
 
+#[test]
+fn an_address_without_the_suffix_leads_to_the_repository() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    import(&server, PRIVATE, &repository, &[]);
+    let url = format!("{}/acme/labs/secret", server.url).replace("http://", &format!("http://git:{DEVELOPER}@"));
+    let clone = Repository::clone(&url);
+    assert_eq!(clone.text(&["rev-parse", "HEAD"]), repository.text(&["rev-parse", "main"]));
+    clone.write("pushed", b"x\n");
+    clone.commit("pushed");
+    clone.git(&["push", "-q", &url, "HEAD:refs/heads/pushed"]);
+    assert!(clone.text(&["ls-remote", &url]).contains("refs/heads/pushed"));
+}
+
 /// Sends lines to the import of the directory.
 fn import_records(server: &Server, lines: &str) {
     let request = http::agent().post(format!("{}/api/v4/import/directory", server.url));

@@ -194,12 +194,11 @@ impl<'a> Exchange<'a> {
         if let Some(seconds) = content.refresh {
             response.headers.insert(REFRESH, seconds.into());
         }
-        match self.session.set_cookie() {
-            // Only a visitor who may send a form needs a cookie.
-            Some(cookie) if content.section == Section::Other && content.title == pages::SIGN_IN => {
-                response.with_text(SET_COOKIE, &cookie)
-            }
-            _ => response,
+        // Only a visitor who may send a form needs a cookie. To draw one would keep the page from being cached.
+        let has_form = content.section == Section::Other && content.title == pages::SIGN_IN;
+        match has_form.then(|| self.session.set_cookie()).flatten() {
+            Some(cookie) => response.with_text(SET_COOKIE, &cookie),
+            None => response,
         }
     }
 

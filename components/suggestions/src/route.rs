@@ -98,6 +98,8 @@ pub enum MergeRequestEndpoint {
 pub enum GitService {
     /// Where branches and tags stand, and what the server can do.
     Refs,
+    /// The same at an address without `.git`, as people copy it.
+    RefsWithoutSuffix,
     /// The branch that is checked out.
     Head,
     Fetch,
@@ -213,12 +215,24 @@ fn merge_request_endpoint(method: &Method, segments: &[Segment]) -> Result<Merge
 /// The route of `/<full path>.git/…`.
 fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
     let segments: Vec<Segment> = path.split('/').skip(1).map(Segment).collect();
-    let end = segments.iter().position(|segment| segment.0.ends_with(".git")).ok_or_else(Error::unrouted)?;
-    let (above, rest) = segments.split_at_checked(end + 1).ok_or_else(Error::unrouted)?;
-    let names: Option<Vec<_>> = above.iter().map(|segment| segment.decode()).collect();
-    let project = names.ok_or_else(Error::unrouted)?.join("/");
-    let project = project.strip_suffix(".git").unwrap_or_default().to_owned();
-    Ok(Route::Repository { project, service: git_service(method, rest)? })
+    let project = |names: &[Segment]| {
+        let names: Option<Vec<_>> = names.iter().map(|segment| segment.decode()).collect();
+        names.map(|names| names.join("/")).ok_or_else(Error::unrouted)
+    };
+    if let Some(end) = segments.iter().position(|segment| segment.0.ends_with(".git")) {
+        let (above, rest) = segments.split_at_checked(end + 1).ok_or_else(Error::unrouted)?;
+        let project = project(above)?.strip_suffix(".git").unwrap_or_default().to_owned();
+        return Ok(Route::Repository { project, service: git_service(method, rest)? });
+    }
+    match segments.as_slice() {
+        // An empty segment would make the redirect one to another host.
+        [above @ .., Segment("info"), Segment("refs")]
+            if *method == Method::GET && above.len() > 1 && above.iter().all(|segment| !segment.0.is_empty()) =>
+        {
+            Ok(Route::Repository { project: project(above)?, service: GitService::RefsWithoutSuffix })
+        }
+        _ => Err(Error::unrouted()),
+    }
 }
 
 fn git_service(method: &Method, segments: &[Segment]) -> Result<GitService, Error> {
@@ -354,7 +368,13 @@ mod tests {
             (Method::POST, "/acme/site.git/git-upload-pack", "acme/site Fetch"),
             (Method::POST, "/acme/site.git/git-receive-pack", "acme/site Push"),
             (Method::POST, "/acme/a%20b.git/info/lfs/locks", "acme/a b LargeFiles"),
-            (Method::GET, "/acme/site/info/refs", "404"),
+            (Method::GET, "/acme/site/info/refs", "acme/site RefsWithoutSuffix"),
+            (Method::POST, "/acme/site/info/refs", "404"),
+            (Method::POST, "/acme/site/git-upload-pack", "404"),
+            (Method::GET, "//acme/site/info/refs", "404"),
+            (Method::GET, "/acme//info/refs", "404"),
+            (Method::GET, "/acme/info/refs", "404"),
+            (Method::GET, "/info/refs", "404"),
             (Method::GET, "/acme/site.git", "404"),
             (Method::GET, "/acme/site.git/HEAD", "acme/site Head"),
             (Method::GET, "/acme/site.git/config", "404"),

@@ -16,7 +16,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use futures::task::AtomicWaker;
@@ -66,6 +66,12 @@ impl SendBuffer {
     pub fn fill(self: &Arc<Self>, mut body: ResponseBody, in_progress: Option<InProgress>) {
         let buffer = self.clone();
         buffer.flow.begin(in_progress.and_then(|InProgress(contention)| contention));
+        // What the guest has written so far goes to the socket together with the head. The task polls again.
+        if buffer.has_room()
+            && let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()))
+        {
+            buffer.push(frame);
+        }
         tokio::spawn(async move {
             while let Some(frame) = buffer.next_frame(&mut body).await {
                 buffer.push(frame);

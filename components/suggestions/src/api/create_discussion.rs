@@ -59,7 +59,7 @@ fn save(
     position: Option<DiffPosition>,
     is_individual: bool,
 ) -> Result<Discussion, Error> {
-    check_length(&body)?;
+    check_body(&body)?;
     let line = match &position {
         Some(position) => position::find_line(context, &writable.readable, position)?,
         None => None,
@@ -113,8 +113,11 @@ pub fn required_body(params: &Params) -> Result<String, Error> {
     Ok(body)
 }
 
-/// 400 if the text is longer than a note may be.
-pub fn check_length(body: &str) -> Result<(), Error> {
+/// 400 if the text is blank, or longer than a note may be.
+pub fn check_body(body: &str) -> Result<(), Error> {
+    if body.trim().is_empty() {
+        return Err(Error::bad_request("Note {:note=>[\"can't be blank\"]}"));
+    }
     if body.chars().count() > MAX_BODY {
         return Err(Error::bad_request("Note {:note=>[\"is too long (maximum is 1000000 characters)\"]}"));
     }

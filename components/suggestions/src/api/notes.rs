@@ -2,7 +2,7 @@
 
 use super::access::{self, ReadableMergeRequest, WritableMergeRequest};
 use super::context::RequestContext;
-use super::create_discussion::{check_length, new_note, required_body};
+use super::create_discussion::{check_body, new_note, required_body};
 use super::input;
 use super::note_suggestions;
 use super::position;
@@ -57,7 +57,7 @@ pub async fn reply(
     context.caller.user_or_401()?;
     let body = required_body(&input::read(request).await?)?;
     let writable = name.write(context)?;
-    check_length(&body)?;
+    check_body(&body)?;
     let present = show::find(context, &writable.readable, discussion)?;
     let suggestions = match position::kept_line(context, &present)? {
         Some(line) => note_suggestions::make(context, &body, &line, &[])?,
@@ -114,7 +114,7 @@ fn edit_body(
     note_id: u64,
     body: &str,
 ) -> Result<Discussion, Error> {
-    check_length(body)?;
+    check_body(body)?;
     let note = present.note(note_id).ok_or_else(|| Error::not_found("Note"))?;
     if !writable.may_change_note(note) {
         return Err(Error::forbidden());

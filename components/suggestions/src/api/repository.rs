@@ -16,7 +16,7 @@ use crate::git::pktline;
 use crate::repository_id::RepositoryId;
 use crate::route::GitService;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use kit::{Env, Error, Request, Response};
 use ref_list::RefList;
 use request_body::RequestBody;
@@ -37,6 +37,7 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
         GitService::Head => head(&env, &request, project),
         GitService::Fetch => fetch(env, request, project).await,
         GitService::Push => push::answer(&env, request, project).await,
+        GitService::RefsWithoutSuffix => return redirect(&request),
         GitService::LargeFiles => {
             let text = "Git LFS is not supported by this server: push large files as ordinary ones.";
             return Err(Error::message(StatusCode::NOT_IMPLEMENTED, text));
@@ -50,6 +51,15 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
         StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if is_git => Ok(plain_text(error)),
         _ => Err(error),
     })
+}
+
+/// To the address with `.git`, whether the project is there or not. git asks for everything else below the new one.
+fn redirect(request: &Request) -> Result<Response, Error> {
+    let params = request.params();
+    let is_git = params.last("service").is_some_and(|service| service.starts_with("git-"));
+    let repository = request.path.strip_suffix("/info/refs").filter(|_| is_git).ok_or_else(Error::unrouted)?;
+    let location = format!("{repository}.git/info/refs?{}", request.query);
+    Ok(Response::new(StatusCode::MOVED_PERMANENTLY).with_text(LOCATION, &location))
 }
 
 /// The response to a refused request as text, which git prints.

@@ -18,6 +18,9 @@ use kit::store::StoreError;
 use kit::{Env, id};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The most branches and tags of a repository. Whoever creates one writes the list of all names anew.
+pub const MAX_NAMES: usize = 200_000;
+
 /// The refs that a repository may have: each existing ref has its name here, but a name may have no ref: one that is being
 /// created, or in stores of builds that did not forget those of deleted refs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,9 +42,17 @@ pub fn read(env: &Env, project: RepositoryId) -> Result<RefNames, StoreError> {
 /// Names of refs that a request creates, and of refs that it deletes.
 pub struct Reservation {
     id: String,
-    /// Names that other refs are in the way of, and one of these: as `a` is of `a/b`.
-    conflicts: BTreeMap<String, String>,
+    refused: BTreeMap<String, Unreservable>,
     settled: Settled,
+}
+
+/// Why a name was not reserved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreservable {
+    /// This other ref is in its way: as `a` is of `a/b`.
+    Behind(String),
+    /// The repository has [`MAX_NAMES`].
+    TooMany,
 }
 
 /// The refs of which the request knows what became of them.
@@ -64,34 +75,38 @@ impl Reservation {
         freed: &BTreeSet<&str>,
     ) -> Result<Reservation, StoreError> {
         let id = env.id();
-        let mut conflicts = BTreeMap::new();
+        let mut refused = BTreeMap::new();
         if !names.is_empty() {
             let key = Key::RefNames(project).to_string();
             root::update(env, &key, |current: Option<RefNamesRecord>| {
                 let mut record = current.clone().unwrap_or_default();
-                conflicts.clear();
+                refused.clear();
                 drop_expired(env, project, &mut record)?;
                 release(&mut record, &id, |_| true);
                 for name in names {
-                    match find_conflict(env, project, &mut record, name, freed)? {
-                        Some(other) => drop(conflicts.insert((*name).to_owned(), other)),
+                    let unreservable = match find_conflict(env, project, &mut record, name, freed)? {
+                        Some(other) => Some(Unreservable::Behind(other)),
+                        None => is_full(&record, name).then_some(Unreservable::TooMany),
+                    };
+                    match unreservable {
+                        Some(why) => drop(refused.insert((*name).to_owned(), why)),
                         None => drop(record.creating.entry((*name).to_owned()).or_default().insert(id.clone())),
                     }
                 }
                 Ok::<_, StoreError>(write_changed(current, record, &id))
             })?;
         }
-        Ok(Reservation { id, conflicts, settled: Settled::default() })
+        Ok(Reservation { id, refused, settled: Settled::default() })
     }
 
-    /// A ref that is in the way of this name.
-    pub fn conflict(&self, name: &str) -> Option<&str> {
-        self.conflicts.get(name).map(String::as_str)
+    /// Why this name was not reserved.
+    pub fn refusal(&self, name: &str) -> Option<&Unreservable> {
+        self.refused.get(name)
     }
 
     /// Notes that a reserved ref was created, or will not be. The name of a ref of which neither is known stays reserved.
     pub fn note_creation(&mut self, name: &str, is_created: bool) {
-        if self.conflict(name).is_none() {
+        if self.refusal(name).is_none() {
             let names = if is_created { &mut self.settled.created } else { &mut self.settled.refused };
             names.insert(name.to_owned());
         }
@@ -171,6 +186,12 @@ pub fn set_default(env: &Env, project: RepositoryId, default: &str) -> Result<()
 fn is_in_the_way(a: &str, b: &str) -> bool {
     let is_folder_of = |a: &str, b: &str| b.strip_prefix(a).is_some_and(|rest| rest.starts_with('/'));
     is_folder_of(a, b) || is_folder_of(b, a)
+}
+
+/// Whether there is no room for one more name.
+fn is_full(record: &RefNamesRecord, name: &str) -> bool {
+    let is_new = !record.names.contains(name) && !record.creating.contains_key(name);
+    is_new && record.names.len() + record.creating.len() >= MAX_NAMES
 }
 
 /// Removes the reservations of an id of these names.

@@ -79,6 +79,13 @@ impl Forge {
         block_on(handle(self.env.clone(), request))
     }
 
+    /// How often 8 bytes of randomness were drawn, with this time.
+    pub fn draws(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.env.entropy.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
     /// The requests to the API since the last call.
     pub fn take_calls(&self) -> Vec<String> {
         let call = |call: OutboundRequest| {

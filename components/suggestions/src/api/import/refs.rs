@@ -6,7 +6,7 @@ use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, is_branch_or_tag};
 use crate::repository_id::RepositoryId;
 use crate::store::kept_objects::find_unkept;
-use crate::store::ref_names::{self, Reservation};
+use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
 use crate::store::refs::{self as store, RefValue};
 use kit::root::Decision;
 use kit::store::StoreError;
@@ -115,7 +115,10 @@ struct RefImport<'a> {
 impl RefImport<'_> {
     fn apply(&mut self, update: &RefUpdate) -> Result<(), StoreError> {
         let outcome = match self.find_conflict(update)? {
-            Some(other) => Err(format!("{other} is in its way")),
+            Some(Unreservable::Behind(other)) => Err(format!("{other} is in its way")),
+            Some(Unreservable::TooMany) => {
+                Err(format!("the repository has {MAX_NAMES} branches and tags, which is the most"))
+            }
             None => apply(self.env, self.project, update, &self.unkept)?,
         };
         if update.is_creation() {
@@ -137,16 +140,16 @@ impl RefImport<'_> {
         Ok(())
     }
 
-    /// A ref that is in the way of a new one.
-    fn find_conflict(&self, update: &RefUpdate) -> Result<Option<String>, StoreError> {
+    /// Why a new ref cannot be created.
+    fn find_conflict(&self, update: &RefUpdate) -> Result<Option<Unreservable>, StoreError> {
         if !update.is_creation() {
             return Ok(None);
         }
-        if let Some(other) = self.names.conflict(&update.name) {
-            return Ok(Some(other.to_owned()));
+        if let Some(why) = self.names.refusal(&update.name) {
+            return Ok(Some(why.clone()));
         }
         let undeleted = ref_names::find_undeleted(self.env, self.project, &update.name, &self.freed)?;
-        Ok(undeleted.map(str::to_owned))
+        Ok(undeleted.map(|other| Unreservable::Behind(other.to_owned())))
     }
 }
 

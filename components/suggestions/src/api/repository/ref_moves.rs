@@ -8,7 +8,7 @@ use crate::repository_id::RepositoryId;
 use crate::store::history::History;
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
-use crate::store::ref_names::{self, Reservation};
+use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
 use crate::store::ref_transaction::{self, Conflict, RefChange};
 use crate::store::refs::{self, RefValue};
 use kit::root::Decision;
@@ -151,9 +151,15 @@ impl<'a> RefMoves<'a> {
         for (command, (_, outcome)) in push.commands.iter().zip(&mut *outcomes) {
             if outcome.is_ok()
                 && is_creation(command)
-                && let Some(other) = names.conflict(name(command))
+                && let Some(why) = names.refusal(name(command))
             {
-                *outcome = Err(is_in_the_way(command, other));
+                *outcome = Err(match why {
+                    Unreservable::Behind(other) => is_in_the_way(command, other),
+                    Unreservable::TooMany => explain(
+                        "too many refs",
+                        &format!("The repository has {MAX_NAMES} branches and tags, which is the most. Delete some."),
+                    ),
+                });
             }
         }
         let history = History::new(env, &[repository.id()]);

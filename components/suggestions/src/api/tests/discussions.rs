@@ -97,6 +97,8 @@ fn all_errors_in_the_parameters_are_reported_together() {
     let post = |body: Value| forge.comment(1, "rep", body).refusal();
     assert_eq!(forge.comment(1, "", json!({})).status, 401);
     assert_eq!(post(json!({})), (400, "body is missing".into()));
+    let blank = "400 Bad request - Note {:note=>[\"can't be blank\"]}";
+    assert_eq!(post(json!({"body": " \n\t"})), (400, blank.into()));
     let expected = "position[base_sha] is missing, position[start_sha] is missing, position[head_sha] is missing, \
         position[new_line] is invalid, position[position_type] does not have a valid value";
     let position = json!({"position_type": "word", "new_line": "x"});

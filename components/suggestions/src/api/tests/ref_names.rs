@@ -5,6 +5,7 @@ use super::{Forge, PUBLIC, Repository};
 use crate::api;
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
+use crate::store::ref_names::MAX_NAMES;
 use crate::store::ref_transaction::{Conflict, RefChange, update_all};
 use crate::store::{ref_names, refs};
 use futures::FutureExt as _;
@@ -215,6 +216,22 @@ fn more_refs_than_a_push_may_move_are_refused_in_its_report() {
     assert!(told.contains("A push moves 10000 branches and tags at most."), "{told:.200}");
     assert!(told.contains("ng refs/tags/v0 too many refs") && !told.contains("ok refs/"));
     assert_eq!(listed(&forge), ["heads/main", "heads/old"]);
+}
+
+#[test]
+fn a_repository_has_a_bound_on_its_refs() {
+    let (forge, commit) = forge();
+    let mut record = names_record(&forge);
+    let others = (0..MAX_NAMES - 3).map(|number| format!("tags/v{number:06}"));
+    record["names"] = others.chain(["heads/main".to_owned(), "heads/old".to_owned()]).collect();
+    forge.store.set(NAMES_KEY, &serde_json::to_vec(&record).unwrap()).unwrap();
+    let told = push(forge.env(), &body(&[("tags/a", None, Some(commit)), ("tags/b", None, Some(commit))], ""));
+    assert!(told.contains("ok refs/tags/a") && told.contains("ng refs/tags/b too many refs"), "{told}");
+    // One that is there is no new one, and a deleted one makes room.
+    let changes = [("tags/a", Some(commit), None), ("heads/main", Some(commit), Some(commit))];
+    assert!(push(forge.env(), &body(&changes, "")).contains("ok refs/tags/a"));
+    let told = push(forge.env(), &body(&[("tags/b", None, Some(commit))], ""));
+    assert!(told.contains("ok refs/tags/b"), "{told}");
 }
 
 /// The transactions that are recorded, by id.
