@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 
 use super::in_flight::InFlight;
 use crate::access_log::Access;
 use crate::body::{BodyError, InProgress, ResponseBody};
-use crate::send_buffer::SendBuffer;
+use crate::send_buffer::{Charged, SendBuffer};
 
 /// The body that the HTTP implementation reads. The request is under way until it is dropped.
 pub struct ClientBody {
@@ -51,12 +51,12 @@ impl ClientBody {
 }
 
 impl Body for ClientBody {
-    type Data = Bytes;
+    type Data = Charged;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Charged>, BodyError>>> {
         let polled = match &mut self.source {
-            Source::Direct(body) => Pin::new(body).poll_frame(cx),
+            Source::Direct(body) => Pin::new(body).poll_frame(cx).map_ok(|frame| frame.map_data(Charged::free)),
             Source::Charged(body, buffer) => {
                 let frame = Pin::new(body).poll_frame(cx);
                 frame.map_ok(|frame| frame.map_data(|data| buffer.charge(data)))
@@ -64,13 +64,13 @@ impl Body for ClientBody {
             Source::Buffered(buffer, left) => {
                 let frame = buffer.poll_frame(cx);
                 if let (Poll::Ready(Some(Ok(frame))), Some(left)) = (&frame, left) {
-                    *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+                    *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.remaining() as u64));
                 }
                 frame
             }
         };
         if let (Poll::Ready(Some(Ok(frame))), Some(access)) = (&polled, &mut self.access) {
-            access.record_bytes(frame.data_ref().map_or(0, |data| data.len() as u64));
+            access.record_bytes(frame.data_ref().map_or(0, |data| data.remaining() as u64));
         }
         polled
     }

@@ -6,7 +6,7 @@
 //! than a minimum rate loses the response, at once if others wait for the instance ([`DrainMonitor`]).
 //!
 //! A byte counts until it was written to the socket, also while it is in a buffer of the HTTP
-//! implementation: each chunk that is handed on owns its part of the budgets.
+//! implementation: what is handed on gives its part of the budgets back as it is written ([`Charged`]).
 
 mod budget;
 mod drain;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures::task::AtomicWaker;
 use http_body::{Body, Frame};
 
@@ -26,9 +26,6 @@ pub use budget::{Budget, Budgets, SendBudgets, SendLimits};
 pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
 
 use crate::body::{BodyError, InProgress, ResponseBody};
-
-/// The largest chunk that is handed on, in bytes: a client's progress is seen in steps of this size.
-const CHUNK: usize = 16 * 1024;
 
 /// The part of one response that its client has not taken.
 pub struct SendBuffer {
@@ -45,7 +42,7 @@ pub struct SendBuffer {
 
 #[derive(Default)]
 struct Queue {
-    frames: VecDeque<Result<Frame<Bytes>, BodyError>>,
+    frames: VecDeque<Result<Frame<Charged>, BodyError>>,
     is_complete: bool,
     is_abandoned: bool,
 }
@@ -122,30 +119,27 @@ impl SendBuffer {
     }
 
     fn push(self: &Arc<Self>, frame: Result<Frame<Bytes>, BodyError>) {
-        match frame.map(Frame::into_data) {
-            Ok(Ok(mut data)) => {
-                let mut chunks = VecDeque::with_capacity(data.len().div_ceil(CHUNK));
-                while !data.is_empty() {
-                    chunks.push_back(Ok(Frame::data(self.charge(data.split_to(CHUNK.min(data.len()))))));
-                }
-                self.queue().frames.append(&mut chunks);
-            }
-            Ok(Err(other)) => self.queue().frames.push_back(Ok(other)),
-            Err(error) => self.queue().frames.push_back(Err(error)),
-        }
+        self.queue().frames.push_back(frame.map(|frame| frame.map_data(|data| self.charge(data))));
         self.reader.wake();
     }
 
-    /// The bytes, with their part of the budgets, which ends when they are dropped.
-    pub fn charge(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+    /// The bytes, with their part of the budgets.
+    pub fn charge(self: &Arc<Self>, bytes: Bytes) -> Charged {
         self.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.flow.add(bytes.len());
         self.budgets.take(bytes.len());
-        Bytes::from_owner(Charged { bytes, buffer: self.clone() })
+        Charged { bytes, buffer: Some(self.clone()) }
+    }
+
+    fn give_back(&self, length: usize) {
+        self.held.fetch_sub(length, Ordering::Relaxed);
+        self.flow.remove(length);
+        self.budgets.give_back(length);
+        self.writer.wake();
     }
 
     /// The next frame for the client.
-    pub fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    pub fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Charged>, BodyError>>> {
         self.reader.register(cx.waker());
         let mut queue = self.queue();
         match queue.frames.pop_front() {
@@ -169,24 +163,48 @@ impl SendBuffer {
     }
 }
 
-/// Bytes that count in the budgets of a buffer.
-struct Charged {
+/// Bytes on their way to the socket. Those of a large response count in budgets until they are written, or dropped.
+pub struct Charged {
     bytes: Bytes,
-    buffer: Arc<SendBuffer>,
+    buffer: Option<Arc<SendBuffer>>,
 }
 
-impl AsRef<[u8]> for Charged {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+impl Charged {
+    /// Bytes that count nowhere.
+    pub fn free(bytes: Bytes) -> Self {
+        Self { bytes, buffer: None }
+    }
+
+    fn give_back(&self, length: usize) {
+        if let Some(buffer) = self.buffer.as_ref().filter(|_| length > 0) {
+            buffer.give_back(length);
+        }
+    }
+}
+
+impl Buf for Charged {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.give_back(count);
+    }
+
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        let bytes = self.bytes.copy_to_bytes(length);
+        self.give_back(length);
+        bytes
     }
 }
 
 impl Drop for Charged {
     fn drop(&mut self) {
-        let length = self.bytes.len();
-        self.buffer.held.fetch_sub(length, Ordering::Relaxed);
-        self.buffer.flow.remove(length);
-        self.buffer.budgets.give_back(length);
-        self.buffer.writer.wake();
+        self.give_back(self.bytes.len());
     }
 }
