@@ -26,8 +26,9 @@ fn is_alternative(text: &str) -> Result<bool, NumberTooHigh> {
     }
     let mut is_range = false;
     for comparator in joined_signs(&text).split(is_space) {
-        let sign = SIGNS.into_iter().find(|sign| comparator.starts_with(sign)).unwrap_or_default();
-        is_range |= match Partial::parse(&comparator[sign.len()..])? {
+        let signed = SIGNS.into_iter().find_map(|sign| Some((sign, comparator.strip_prefix(sign)?)));
+        let (sign, version) = signed.unwrap_or(("", comparator));
+        is_range |= match Partial::parse(version)? {
             Some(version) => matches!(sign, "~" | "~>" | "^") || version.is_in_order,
             None => comparator.is_empty(),
         };
@@ -57,7 +58,8 @@ fn joined_signs(text: &str) -> String {
 /// Two versions with a hyphen between them that has a space on either side: `1.2 - 2`.
 fn is_between(text: &str) -> Result<bool, NumberTooHigh> {
     for (hyphen, _) in text.match_indices('-') {
-        let (low, high) = (&text[..hyphen], &text[hyphen + 1..]);
+        let (low, rest) = text.split_at(hyphen);
+        let high = rest.strip_prefix('-').unwrap_or_default();
         if low.ends_with(is_space) && high.starts_with(is_space) {
             let low = Partial::parse(low.trim_end_matches(is_space))?;
             return Ok(low.is_some() && Partial::parse(high.trim_start_matches(is_space))?.is_some());
@@ -72,12 +74,12 @@ fn without_build(text: &str) -> String {
     let mut stripped = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let end = part.find(|c: char| !is_identifier(c) && c != '.').unwrap_or(part.len());
-        let build = &part[..end];
+        let (build, _) = part.split_at(end);
         // A dot belongs to it only between two identifiers.
         let valid =
             build.split('.').take_while(|identifier| !identifier.is_empty()).map(|identifier| identifier.len() + 1);
         match valid.sum::<usize>().checked_sub(1) {
-            Some(length) => stripped.push_str(&part[length..]),
+            Some(length) => stripped.push_str(part.split_at(length).1),
             None => stripped.extend(["+", part]),
         }
     }
@@ -98,18 +100,18 @@ impl Partial {
         let mut is_in_order = true;
         let mut is_too_high = false;
         for position in 0.. {
-            let end = match rest.as_bytes().first() {
-                Some(b'x' | b'X' | b'*') => 1,
-                _ => rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()),
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            let (part, others) = match rest.strip_prefix(['x', 'X', '*']) {
+                Some(others) => ("x", others),
+                None => rest.split_at(digits),
             };
-            match rest[..end].parse::<u64>() {
-                _ if end == 0 => return Ok(None),
-                Ok(_) if has_x => is_in_order = false,
-                Ok(number) => is_too_high |= number > MAX_NUMBER,
-                Err(_) if rest.as_bytes()[0].is_ascii_digit() => is_too_high |= !has_x,
-                Err(_) => has_x = true,
+            match part.parse::<u64>() {
+                _ if part.is_empty() => return Ok(None),
+                _ if part == "x" => has_x = true,
+                _ if has_x => is_in_order = false,
+                number => is_too_high |= number.map_or(true, |number| number > MAX_NUMBER),
             }
-            rest = &rest[end..];
+            rest = others;
             match rest.strip_prefix('.') {
                 Some(others) if position < 2 => rest = others,
                 _ if rest.is_empty() => break,
