@@ -141,7 +141,7 @@ fn an_address_without_the_suffix_leads_to_the_repository() {
     import(&server, PRIVATE, &repository, &[]);
     let url = format!("{}/acme/labs/secret", server.url).replace("http://", &format!("http://git:{DEVELOPER}@"));
     let clone = Repository::clone(&url);
-    assert_eq!(clone.text(&["rev-parse", "HEAD"]), repository.text(&["rev-parse", "main"]));
+    assert_eq!(clone.text(&["rev-parse", "origin/main"]), repository.text(&["rev-parse", "main"]));
     clone.write("pushed", b"x\n");
     clone.commit("pushed");
     clone.git(&["push", "-q", &url, "HEAD:refs/heads/pushed"]);
