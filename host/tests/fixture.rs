@@ -20,7 +20,7 @@ use tempfile::TempDir;
 #[path = "../../tests/harness/databases.rs"]
 mod databases;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../tests/harness/postgres.rs"]
+#[path = "../../tests/harness/postgres/mod.rs"]
 mod postgres;
 
 /// One engine for all tests, so that each guest is compiled once.

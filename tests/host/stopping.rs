@@ -49,8 +49,8 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(get(server.address(), "kv/get?key=k").as_deref(), Some("some v"), "what was acknowledged is there");
 }
 
-/// Puts a pipe in the place of a file. Who reads it waits until the returned end is dropped; it is returned
-/// once somebody reads.
+/// Puts a pipe in the place of a file. A reader waits until the returned end is dropped; it is returned once
+/// there is one.
 fn make_pipe(path: &Path) -> impl FnOnce() -> File + use<> {
     let _ = std::fs::remove_file(path);
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());

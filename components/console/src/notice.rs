@@ -1,7 +1,7 @@
 //! What a form did, told by the page that the browser is sent to afterwards.
 //!
 //! A cookie keeps the sentence until that page is shown. It has a MAC under the token of the session's
-//! forms, so that nobody else can make a page say something.
+//! forms, so that no other site can make a page say something.
 
 use hmac_sha256::HMAC;
 use http::header::COOKIE;
@@ -52,7 +52,7 @@ pub fn sent(request: &Request, is_secure: bool) -> Option<String> {
 pub fn read(value: &str, form_token: &str) -> Option<String> {
     let (text, own) = value.split_once('.')?;
     let text = hex::decode(text).ok()?;
-    // The MAC guards a sentence on a page, which nobody gets to see for guessing at it.
+    // The comparison need not take constant time: an attacker who guesses a value does not see the page.
     (mac(&text, form_token) == own).then(|| String::from_utf8(text).ok()).flatten()
 }
 

@@ -77,7 +77,7 @@ impl Body {
                 return Err(BodyError::TooLarge(limit));
             }
             match whole.is_empty() {
-                // Without a copy, if nobody else has it.
+                // Without a copy, if it is the only reference.
                 true => whole = chunk.into(),
                 false => whole.extend_from_slice(&chunk),
             }

@@ -77,7 +77,7 @@ impl SocketState {
     }
 
     /// Whether the client has closed the connection, or its sending half, also if there are bytes before
-    /// the end that nobody has read.
+    /// the end that the host has not read.
     #[cfg(target_os = "linux")]
     pub fn has_hung_up(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -119,7 +119,8 @@ impl SendBuffer {
     }
 
     fn push(self: &Arc<Self>, frame: Result<Frame<Bytes>, BodyError>) {
-        self.queue().frames.push_back(frame.map(|frame| frame.map_data(|data| self.charge(data))));
+        let frame = frame.map(|frame| frame.map_data(|data| self.charge(data)));
+        self.queue().frames.push_back(frame);
         self.reader.wake();
     }
 

@@ -261,7 +261,7 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
 }
 
 /// Refuses suggestions that the page of the form does not show, such as those of another merge request:
-/// nobody has looked at them.
+/// the visitor has not seen them.
 async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
     let shown: Vec<Discussion> = discussions(visit, project, iid).await?.json()?;
     let shown: BTreeSet<u64> = shown

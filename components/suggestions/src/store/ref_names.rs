@@ -18,7 +18,7 @@ use kit::store::StoreError;
 use kit::{Env, id};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most branches and tags of a repository. Whoever creates one writes the list of all names anew.
+/// The most branches and tags of a repository. A request that creates one writes the list of all names anew.
 pub const MAX_NAMES: usize = 200_000;
 
 /// The refs that a repository may have: each existing ref has its name here, but a name may have no ref: one that is being

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_barrier_serves_all_who_came_before_it_began_and_nobody_else() {
+    async fn a_barrier_serves_the_requests_that_came_before_it_began_and_no_others() {
         let queue = BarrierQueue::default();
         let before = [0, 1, 1, 0].map(|shard| queue.join(shard));
         queue.joined().await;
@@ -127,11 +127,11 @@ mod tests {
         let away = Err(StoreError::writer_stopped());
         queue.take().answer(&away);
         assert!(later.await.unwrap().is_err());
-        assert!(queue.take().is_abandoned(), "nobody waits");
+        assert!(queue.take().is_abandoned(), "no request waits");
     }
 
     #[tokio::test]
-    async fn a_barrier_that_nobody_waits_for_any_more_is_not_needed() {
+    async fn a_barrier_is_not_needed_once_no_request_waits_for_it() {
         let queue = BarrierQueue::default();
         drop((queue.join(0), queue.join(3)));
         assert!(queue.take().is_abandoned());

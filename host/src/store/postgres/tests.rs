@@ -6,7 +6,7 @@ use crate::store::copy::{CopyError, CopyStep, copy};
 use crate::store::{Engine, ErrorKind, Key, Ledger, Swap, sqlite};
 
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../../../tests/harness/postgres.rs"]
+#[path = "../../../../tests/harness/postgres/mod.rs"]
 mod server;
 
 #[path = "../../../../tests/harness/proxy.rs"]

@@ -1,5 +1,7 @@
 //! A private PostgreSQL: its own cluster in a temporary folder, removed at the end.
 
+mod programs;
+
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::ops::Range;
@@ -7,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where Debian's package `postgresql` has its programs; `POSTGRES_BIN` names another folder.
-const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+pub use programs::clock_library;
+use programs::{as_server, children_of, is_root, mount, path_of, program};
 
 /// The user that owns everything in the cluster.
 const USER: &str = "postgres";
@@ -283,15 +285,11 @@ impl Postgres {
 
     /// The same in another database.
     pub fn sql_in(&self, database: &str, text: &str) -> String {
-        self.run_sql(database, text).expect("psql succeeds")
+        self.try_sql_in(database, text).expect("psql succeeds")
     }
 
     /// The same; `None` if it failed.
     pub fn try_sql_in(&self, database: &str, text: &str) -> Option<String> {
-        self.run_sql(database, text)
-    }
-
-    fn run_sql(&self, database: &str, text: &str) -> Option<String> {
         let mut command = program("psql");
         command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, "-d", database]);
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
@@ -354,58 +352,4 @@ impl Drop for Postgres {
             let _ = Command::new("umount").arg("-l").arg(self.folder.path()).status();
         }
     }
-}
-
-/// Mounts a file system in memory on a folder. False where this user may not.
-fn mount(megabytes: u32, folder: &Path) -> bool {
-    let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m,mode=700"), "tmpfs"]).arg(folder);
-    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-/// The library of Debian's package `faketime`.
-fn clock_library() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
-    folders.map(|folder| folder.path().join("faketime/libfaketime.so.1")).find(|path| path.is_file())
-}
-
-fn children_of(process: &str) -> String {
-    let children = Command::new("pgrep").args(["-P", process]).output().expect("pgrep runs");
-    String::from_utf8(children.stdout).expect("text")
-}
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output().expect("id runs");
-    id.stdout.trim_ascii() == b"0"
-}
-
-/// A program of the package, run as the user `postgres` if this process is root's.
-fn program(name: &str) -> Command {
-    as_server(&path_of(name))
-}
-
-fn path_of(name: &str) -> PathBuf {
-    let folder = std::env::var_os("POSTGRES_BIN").map_or(PathBuf::from(PROGRAMS), PathBuf::from);
-    let path = folder.join(name);
-    assert!(
-        path.exists(),
-        "{} is missing; install Debian's package postgresql-15, or name its programs' folder in POSTGRES_BIN; \
-         `make test POSTGRES=no` tests without it",
-        path.display()
-    );
-    path
-}
-
-/// A program, run as the user of the server.
-fn as_server(path: &Path) -> Command {
-    let mut command = match is_root() {
-        true => {
-            let mut command = Command::new("runuser");
-            command.args(["-u", USER, "--"]).arg(path);
-            command
-        }
-        false => Command::new(path),
-    };
-    command.current_dir(Path::new("/tmp"));
-    command
 }
