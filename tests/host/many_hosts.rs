@@ -4,7 +4,7 @@ use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
 use hexad_tests::http;
 use hexad_tests::operator::Operator;
 use hexad_tests::package;
-use hexad_tests::postgres::{self, Postgres};
+use hexad_tests::postgres::{self, Own, Postgres};
 use hexad_tests::registry::Registry;
 use hexad_tests::server::{self, Server};
 use serde_json::json;
@@ -86,6 +86,50 @@ fn a_revoked_token_is_refused_by_every_host_at_once() {
         assert_eq!(revoked.expect("an answer").status(), 204);
         assert_eq!([own(second, &token), own(first, &token)], [401; 2]);
     }
+}
+
+#[test]
+fn hosts_have_the_time_of_their_store_whatever_their_own_clocks_say() {
+    if !postgres::is_enabled() {
+        return;
+    }
+    let Some(library) = postgres::clock_library() else {
+        return println!("no clock is wrong: Debian's package faketime is missing");
+    };
+    let database = Postgres::start_with(&[], Own { clock: true, ..Own::default() });
+    let url = database.new_database("forge");
+    let hosts = ["+0s", "+3h"].map(|ahead| {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let library = library.to_str().expect("text");
+        let clock = [("LD_PRELOAD", library), ("FAKETIME", ahead), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+        (host(&url, data.path(), &clock), data)
+    });
+    forge::seed(&hosts[0].0);
+    // How far the time that the host writes into a new token is from the database's, in seconds.
+    let ahead_of_database = |host: &Server| {
+        let made = http::agent()
+            .post(format!("{}/api/v4/users/3/personal_access_tokens", host.url))
+            .header("private-token", ADMIN)
+            .content_type("application/json")
+            .send(json!({"name": "dated", "scopes": ["api"]}).to_string());
+        let made = http::read(made.expect("an answer")).expect("an answer");
+        assert_eq!(made.status, 201, "{}", made.text());
+        let at = made.json()["created_at"].as_str().expect("a time").to_owned();
+        let seconds = database.sql(&format!("select extract(epoch from '{at}' - clock_timestamp())::bigint;"));
+        seconds.trim().parse::<i64>().expect("a number")
+    };
+    let is_right = |host: &Server| ahead_of_database(host).abs() < 600;
+    assert!(is_right(&hosts[0].0) && is_right(&hosts[1].0), "{}", ahead_of_database(&hosts[1].0));
+    let warning = loop {
+        let status = Operator::of(&hosts[1].0).get("/status").json();
+        if let Some(warning) = status["postgres"]["warnings"][0].as_str() {
+            break warning.to_owned();
+        }
+    };
+    assert!(warning.contains("3h") && warning.contains("ahead of"), "{warning}");
+    // As after a promotion of a server with another clock.
+    database.set_clock(7200);
+    while !hosts.iter().all(|(host, _)| is_right(host)) {}
 }
 
 #[test]

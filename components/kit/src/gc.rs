@@ -15,8 +15,8 @@
 //! - *Reads under way*: a reader may hold a root that was replaced just before the marking. So the
 //!   sweep begins [`SETTLE`] after the marking ended, which is longer than a request may take to
 //!   its response.
-//! - *Clocks*: the clocks of hosts on one store may differ by [`GRACE`] − [`LONGEST_WRITE`]. A clock
-//!   that jumps during a request makes that request fail as too late.
+//! - *Clocks*: hosts that share a store tell their guests one time. Where each has its own, they may differ by
+//!   [`GRACE`] − [`LONGEST_WRITE`]. A clock that jumps during a request makes that request fail as too late.
 //! - *Deleted things*: what belongs to something that was deleted is not reachable any more
 //!   ([`Roots::is_abandoned`]), and its root is removed while its blobs are not marked.
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown; unless an area knows which part

@@ -4,6 +4,7 @@
 //! its variables, and HTTP to the allowed hosts. It has no files, environment, arguments, standard
 //! input or sockets.
 
+mod clock;
 mod limiter;
 mod outbound;
 mod output;
@@ -28,6 +29,7 @@ use crate::manifest::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
+use clock::SharedClock;
 use side_effects::SideEffects;
 
 /// Bytes that a guest may pass in one call of the host: the largest value, its key, and some more for
@@ -77,7 +79,11 @@ impl Guest {
         table.set_max_capacity(MAX_HANDLES);
         let side_effects = SideEffects::default();
         let output = output.tracked_by(side_effects.clone());
-        let wasi = WasiCtx::builder()
+        let mut wasi = WasiCtx::builder();
+        if let Some(clock) = key_value.server_clock() {
+            wasi.wall_clock(SharedClock(clock.clone()));
+        }
+        let wasi = wasi
             .stdout(output.clone())
             .stderr(output)
             .secure_random(side_effects.rng())

@@ -10,6 +10,7 @@ use super::change_clock::ChangeClock;
 use super::error::StoreError;
 use super::key::Key;
 use super::ledger::Ledger;
+use super::server_clock::ServerClock;
 
 /// The outcome of a compare-and-swap. A lost race is an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +95,11 @@ pub trait Backend: Send + Sync {
 
     /// `None` if the engine does not learn of every change.
     fn change_clock(&self) -> Option<&ChangeClock> {
+        None
+    }
+
+    /// The time that the hosts of the store share. `None` if it has one host, whose own time counts.
+    fn server_clock(&self) -> Option<&Arc<ServerClock>> {
         None
     }
 

@@ -32,6 +32,7 @@ mod ledger;
 mod lock;
 mod near_cache;
 pub mod postgres;
+mod server_clock;
 pub mod sqlite;
 
 #[cfg(test)]
@@ -47,3 +48,4 @@ pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use ledger::{Ledger, LedgerEntry};
 pub use lock::LockError;
 pub use near_cache::CAPACITY as NEAR_CACHE_BYTES;
+pub use server_clock::{Look, ServerClock};

@@ -17,6 +17,7 @@ use super::change_clock::{ChangeClock, Slot};
 use super::error::StoreError;
 use super::key::Key;
 use super::ledger::Ledger;
+use super::server_clock::ServerClock;
 use crate::byte_lru::ByteLru;
 
 /// The largest value that is cached, in bytes. Copying a larger one takes longer than its lookup.
@@ -128,6 +129,10 @@ impl<B: Backend> Backend for NearCached<B> {
 
     fn change_clock(&self) -> Option<&ChangeClock> {
         self.engine.change_clock()
+    }
+
+    fn server_clock(&self) -> Option<&Arc<ServerClock>> {
+        self.engine.server_clock()
     }
 
     fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {

@@ -13,7 +13,7 @@ use super::grants::Grants;
 use super::write_scope::WriteScope;
 use crate::metrics::Counters;
 use crate::response_cache::ReadSet;
-use crate::store::{Backend, Key, StoreError, Swap};
+use crate::store::{Backend, Key, ServerClock, StoreError, Swap};
 use crate::trace::Trace;
 
 /// Bytes that one instance may have in the writer's queue. An instance that writes faster than the
@@ -69,6 +69,11 @@ impl KeyValue {
             cas_bytes: 0,
             draft_listing: None,
         }
+    }
+
+    /// The time that the hosts of the store share.
+    pub fn server_clock(&self) -> Option<&Arc<ServerClock>> {
+        self.backend.server_clock()
     }
 
     /// Begins another request: its reads and writes are recorded in the given scope and read set.

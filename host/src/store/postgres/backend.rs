@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::write_operation::WriteOperation;
 use super::write_queue::WriteQueue;
 use super::writer::Durability;
-use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, Swap};
+use crate::store::{Backend, ChangeClock, Key, Ledger, ServerClock, StoreError, Swap};
 
 pub struct ShardBackend {
     pub shared: Arc<Shared>,
@@ -94,6 +94,10 @@ impl Backend for ShardBackend {
 
     fn change_clock(&self) -> Option<&ChangeClock> {
         Some(self.shared.keeper.memory.clock())
+    }
+
+    fn server_clock(&self) -> Option<&Arc<ServerClock>> {
+        Some(&self.shared.keeper.clock)
     }
 
     fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {

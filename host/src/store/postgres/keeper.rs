@@ -1,4 +1,5 @@
-//! Keeps a link to a server: makes another one after it is lost, and answers barriers over it.
+//! Keeps a link to a server: makes another one after it is lost, answers barriers over it, and follows the server's
+//! time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,7 @@ use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
 use super::patience::PATIENCE;
 use super::sql;
-use crate::store::{StoreError, StoreHealth, StoreProblem};
+use crate::store::{ServerClock, StoreError, StoreHealth, StoreProblem};
 
 /// How long a barrier may take before its server counts as lost.
 const BARRIER_DEADLINE: Duration = Duration::from_secs(3);
@@ -44,6 +45,7 @@ pub struct Keeper {
     connector: Connector,
     pub memory: Memory,
     pub health: Arc<StoreHealth>,
+    pub clock: Arc<ServerClock>,
     link: watch::Sender<Option<Arc<Link>>>,
     /// The era of the last link.
     era: Mutex<Arc<str>>,
@@ -73,6 +75,7 @@ impl Keeper {
             memory: Memory::new(defect),
             defect,
             health,
+            clock: Arc::default(),
             link: watch::Sender::new(None),
             era: Mutex::new(link.era.clone()),
             queue: BarrierQueue::default(),
@@ -135,6 +138,7 @@ impl Keeper {
     fn publish(&self, link: Link) {
         let (snapshot, began) = link.first.clone();
         // Before anybody can read over it.
+        self.clock.set(link.time);
         self.memory.begin(link.number, snapshot, began);
         // A request that finds this era finds nothing in memory of the one before.
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = link.era.clone();
@@ -234,12 +238,21 @@ impl Keeper {
                 Ok(()) => {
                     last = Instant::now();
                     self.health.record_commit(usize::MAX);
+                    self.look_at_clock().await;
                 }
                 Err(error) if last.elapsed() >= UNREADY_AFTER => {
                     self.health.begin_outage(StoreProblem::Unavailable, &error.to_string(), 0);
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    async fn look_at_clock(&self) {
+        let Some(link) = self.present_link() else { return };
+        // If the link is lost, the next one brings the time of its server.
+        if let Ok(Ok(look)) = timeout(BARRIER_DEADLINE, link.barrier().look_at_clock()).await {
+            self.clock.set(look);
         }
     }
 
@@ -251,7 +264,7 @@ impl Keeper {
             {
                 let work = async {
                     link.seek_leadership().await?;
-                    self.report.update(&writer.client).await?;
+                    self.report.update(&writer.client, &self.clock).await?;
                     writer.client.execute(sql::PRUNE, &[]).await
                 };
                 let done = timeout(HOUSEKEEPING_DEADLINE, work).await;

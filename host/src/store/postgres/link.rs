@@ -18,6 +18,7 @@ use super::tls::Tls;
 use super::url::{Server, StoreUrl};
 use super::writer::{WriteConnection, WriteConnections};
 use super::{schema, sql};
+use crate::store::Look;
 
 /// The key of the advisory lock of the host that does maintenance; any number that no other program uses.
 const LEADER_LOCK: i64 = 0x6865_7861_6401;
@@ -47,6 +48,7 @@ pub struct ReadConnection {
     pub list: Statement,
     pub serving: Statement,
     pub hosts: Statement,
+    clock: Statement,
 }
 
 /// All connections to one server.
@@ -58,6 +60,8 @@ pub struct Link {
     pub era: Arc<str>,
     /// The first snapshot, and when its statement was sent.
     pub first: (Snapshot, Instant),
+    /// The first look at the server's time.
+    pub time: Look,
     /// How many connections there are.
     pub connections: usize,
     barrier: ReadConnection,
@@ -117,6 +121,7 @@ impl Connector {
         }));
         let (readers, writers) = (readers.await?, writers.await?);
         let aside = WriteConnection::new(self.connect_again(server, &lost, &era).await?, self.defect).await?;
+        let time = barrier.look_at_clock().await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
         let observed = Observation::of(&row)?.ok_or(OpenError::NewerFormat { found: 0, reads: 0 })?;
@@ -126,6 +131,7 @@ impl Connector {
             server: server.name.clone(),
             era: Arc::from(era),
             first: (observed.into_snapshot(), began),
+            time,
             connections: 2 + readers.len() + writers.len(),
             barrier,
             readers,
@@ -187,8 +193,15 @@ impl ReadConnection {
         let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
         let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
         let (list, serving) = (client.prepare(&sql::LIST).await?, client.prepare(&sql::SERVING).await?);
-        let hosts = client.prepare(&sql::HOSTS).await?;
-        Ok(Self { client, barrier, get, exists, get_many, list, serving, hosts })
+        let (hosts, clock) = (client.prepare(&sql::HOSTS).await?, client.prepare(sql::CLOCK).await?);
+        Ok(Self { client, barrier, get, exists, get_many, list, serving, hosts, clock })
+    }
+
+    /// Asks for the server's time.
+    pub async fn look_at_clock(&self) -> Result<Look, tokio_postgres::Error> {
+        let began = Instant::now();
+        let row = self.client.query_one(&self.clock, &[]).await?;
+        Ok(Look::new(row.try_get(0)?, began))
     }
 }
 

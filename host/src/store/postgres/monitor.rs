@@ -1,8 +1,11 @@
-//! What an operator should know about the server: its size, and settings that endanger data.
+//! What an operator should know about the server: its size, settings that endanger data, and a clock that is wrong.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::SignedDuration;
 use tokio_postgres::{Client, Error};
+
+use crate::store::ServerClock;
 
 /// Settings without which an acknowledged write can be lost, and what is lost then.
 const DANGEROUS_WHEN_OFF: [(&str, &str); 2] = [
@@ -10,11 +13,14 @@ const DANGEROUS_WHEN_OFF: [(&str, &str); 2] = [
     ("full_page_writes", "a crash of the machine can damage pages"),
 ];
 
+/// How far the clocks of machines whose time is kept by a service may be apart.
+const SAME_TIME: SignedDuration = SignedDuration::from_secs(10);
+
 /// What the last look at the server has found.
 #[derive(Debug, Default)]
 pub struct Report(Mutex<Findings>);
 
-/// A setting of the server that endangers data.
+/// Something that endangers data: a setting of the server, or `clock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub setting: &'static str,
@@ -37,10 +43,11 @@ impl Report {
     }
 
     /// Looks at the server, and logs a warning when it first applies.
-    pub async fn update(&self, client: &Client) -> Result<(), Error> {
-        let findings = look(client).await?;
+    pub async fn update(&self, client: &Client, clock: &ServerClock) -> Result<(), Error> {
+        let mut findings = look(client).await?;
+        findings.warnings.extend(compare_clocks(clock.machine_ahead()));
         let mut last = self.lock();
-        for warning in findings.warnings.iter().filter(|warning| !last.warnings.contains(warning)) {
+        for warning in findings.warnings.iter().filter(|warning| !last.has(warning.setting)) {
             tracing::warn!(setting = warning.setting, "PostgreSQL: {}", warning.text);
         }
         *last = findings;
@@ -50,6 +57,26 @@ impl Report {
     fn lock(&self) -> MutexGuard<'_, Findings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Findings {
+    fn has(&self, setting: &str) -> bool {
+        self.warnings.iter().any(|warning| warning.setting == setting)
+    }
+}
+
+/// Guests have the server's time whatever the host's is, so that nothing is lost; but one of the two is wrong.
+fn compare_clocks(ahead: SignedDuration) -> Option<Warning> {
+    let is_ahead = ahead.is_positive();
+    let apart = ahead.abs();
+    (apart > SAME_TIME).then(|| {
+        let (apart, place) = (SignedDuration::from_secs(apart.as_secs()), if is_ahead { "ahead of" } else { "behind" });
+        let text = format!(
+            "this host's clock is {apart:#} {place} PostgreSQL's, whose time components have: one of the two is wrong; \
+             let a time service set the clocks of both machines"
+        );
+        Warning { setting: "clock", text }
+    })
 }
 
 async fn look(client: &Client) -> Result<Findings, Error> {

@@ -178,6 +178,9 @@ pub const IS_WORKING: &str =
 
 pub const CONTENTS: &str = "select store, count(*) from hexad.kv group by store order by store";
 
+/// The server's time, in microseconds since 1970.
+pub const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+
 /// How many connections of hosts there are, with those of the caller.
 pub const CONNECTIONS: &str = "
     select count(*) from pg_stat_activity where datname = current_database() and application_name = 'hexad'";
