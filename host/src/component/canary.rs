@@ -6,8 +6,8 @@
 //! requests have come.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::generation::Generation;
@@ -82,8 +82,8 @@ pub struct Canary {
     started: Instant,
     /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
-    /// Set once the canary has failed: it serves no requests until the trial is ended.
-    has_failed: AtomicBool,
+    /// Why the canary failed: it serves no requests until the trial is ended.
+    failure: OnceLock<String>,
 }
 
 impl Canary {
@@ -95,14 +95,14 @@ impl Canary {
             baseline: Tally::default(),
             started: Instant::now(),
             concluded: AtomicBool::new(false),
-            has_failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
         }
     }
 
     /// Whether the canary serves this caller. The hash includes the digest, so that different canaries
     /// have different callers.
     pub fn serves(&self, caller: u64) -> bool {
-        if self.has_failed() {
+        if self.failure().is_some() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -112,13 +112,13 @@ impl Canary {
     }
 
     /// Takes all callers from the canary at once.
-    pub fn stop_serving(&self) {
-        self.has_failed.store(true, Ordering::SeqCst);
+    pub fn fail(&self, reason: &str) {
+        self.failure.get_or_init(|| reason.to_owned());
     }
 
-    /// Whether it serves no requests any more.
-    pub fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::SeqCst)
+    /// Why it serves no requests any more.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     /// Counts a response of the canary or of the current generation. `failed`: it had a status of 500 or

@@ -80,7 +80,7 @@ impl Trial {
         self.canary.count(self.by_canary, failed, latency);
         match self.canary.verdict() {
             Verdict::Failed(reason) if self.canary.conclude() => {
-                self.canary.stop_serving();
+                self.canary.fail(&reason);
                 Some(reason)
             }
             _ => None,
@@ -225,7 +225,7 @@ impl Slot {
             if !Arc::ptr_eq(&seen, &before) {
                 continue;
             }
-            // Afterwards, so that whoever sees this number is served by what it counts.
+            // Afterwards, so that a request that sees this number is served by what it counts.
             self.changes.fetch_add(1, Ordering::SeqCst);
             let canary = |deployment: &Deployment| deployment.canary.as_ref().map(|canary| canary.generation.clone());
             let serving: Vec<_> = [Some(after.current.clone()), canary(&after)].into_iter().flatten().collect();

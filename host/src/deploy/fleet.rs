@@ -50,9 +50,11 @@ pub struct ServingEntry {
     pub previous: Option<Digest>,
     #[serde(default)]
     pub canary: Option<CanaryEntry>,
-    /// The actor and the action of the last change, for the audit log of each host.
+    /// The actor, the action and the reason of the last change, for the audit log of each host.
     pub by: String,
     pub action: Action,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A canary and its policy.
@@ -189,11 +191,11 @@ impl FleetChange<'_> {
         match self.canary {
             Some(policy) => {
                 let canary = Some(CanaryEntry::new(digest, policy));
-                ServingEntry { digest: present, previous: before, canary, by, action }
+                ServingEntry { digest: present, previous: before, canary, by, action, reason: None }
             }
             None => {
                 let previous = if present == digest { before } else { Some(present) };
-                ServingEntry { digest, previous, canary: None, by, action }
+                ServingEntry { digest, previous, canary: None, by, action, reason: None }
             }
         }
     }

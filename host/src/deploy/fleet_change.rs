@@ -119,6 +119,7 @@ impl Deployer {
             }
             entry.by = by.to_owned();
             entry.action = action;
+            entry.reason = reason.map(str::to_owned);
             Ok(vec![AuditEntry { reason, ..line }.to_json()])
         })
     }

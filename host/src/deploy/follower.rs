@@ -126,10 +126,10 @@ impl FollowerState {
                 Err(error) => problem = Some(error.to_string()),
             }
             if let (Some(canary), Some(wanted)) = (&slot.deployment().canary, &entry.canary)
-                && canary.has_failed()
+                && let Some(reason) = canary.failure()
                 && canary.generation.digest == wanted.digest
             {
-                self.end_failed_canary(slot.id(), wanted.digest);
+                self.end_failed_canary(slot.id(), wanted.digest, reason);
             }
         }
         let is_applied = wanted.is_empty() && problem.is_none();
@@ -228,15 +228,16 @@ impl FollowerState {
 
     /// Tells the other hosts that a canary failed, if they could not be told when it did. On a thread of its own:
     /// reads and reports go on while the store takes no writes.
-    fn end_failed_canary(&mut self, component: &str, digest: Digest) {
+    fn end_failed_canary(&mut self, component: &str, digest: Digest, reason: &str) {
         let is_due =
             |(thread, began): &(JoinHandle<()>, Instant)| thread.is_finished() && began.elapsed() >= RETRY_AFTER;
         if !self.canary_end.as_ref().is_none_or(is_due) {
             return;
         }
-        let (deployer, fleet, component) = (self.deployer.clone(), self.fleet.clone(), component.to_owned());
+        let (deployer, fleet) = (self.deployer.clone(), self.fleet.clone());
+        let (component, reason) = (component.to_owned(), reason.to_owned());
         let tell = move || {
-            if let Err(error) = deployer.fail_canary_in_fleet(&fleet, &component, digest, "it failed on a host") {
+            if let Err(error) = deployer.fail_canary_in_fleet(&fleet, &component, digest, &reason) {
                 tracing::error!(component, %error, "the other hosts do not know yet that the canary failed");
             }
         };
@@ -282,7 +283,7 @@ impl Deployer {
                 canary.conclude();
                 let mut state = self.state();
                 let line = completed(&entry.by, Action::Rollback, slot.id(), entry.digest, Some(digest));
-                state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
+                state.files.log(&AuditEntry { reason: entry.reason.as_deref().or(Some("the canary")), ..line })?;
                 slot.end_trial(&digest);
                 self.prune(&state.files);
             }

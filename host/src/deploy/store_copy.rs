@@ -110,8 +110,8 @@ impl Place<'_> {
             Self::Fleet(store) => {
                 let id = random::token(8).map_err(io_error("the system's randomness"))?;
                 let entry = |entry: Entry| {
-                    let (by, action) = (HOST.to_owned(), Action::Swap);
-                    ServingEntry { digest: entry.digest, previous: entry.previous, canary: None, by, action }
+                    let (Entry { digest, previous, .. }, by) = (entry, HOST.to_owned());
+                    ServingEntry { digest, previous, canary: None, by, action: Action::Swap, reason: None }
                 };
                 let components = entries.into_iter().map(|(component, copied)| (component, entry(copied))).collect();
                 let recent = BTreeMap::from([(1, id.clone())]);

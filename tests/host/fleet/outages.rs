@@ -106,5 +106,8 @@ fn hosts_stay_ready_while_a_canary_that_failed_cannot_be_ended_and_end_it_afterw
             }
             assert!(Instant::now() < end, "{components}");
         }
+        let audit = std::fs::read_to_string(host.server.data.join("audit.ndjson")).expect("the audit log");
+        let last = audit.lines().last().expect("a line");
+        assert!(last.contains("rollback") && last.contains("of its 10 answers failed"), "{last}");
     }
 }

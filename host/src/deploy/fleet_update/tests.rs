@@ -16,7 +16,7 @@ fn fleet(host: &Host) -> Fleet {
 fn serve(fleet: &Fleet, component: &str) -> Result<i64, DeployError> {
     fleet.update(|record| {
         let (by, digest) = ("mia".to_owned(), Digest::of(component.as_bytes()));
-        let entry = ServingEntry { digest, previous: None, canary: None, by, action: Action::Swap };
+        let entry = ServingEntry { digest, previous: None, canary: None, by, action: Action::Swap, reason: None };
         record.components.insert(component.to_owned(), entry);
         Ok(vec![component.to_owned()])
     })
