@@ -26,7 +26,7 @@ MACHETE := cargo-machete@0.9.2
 TOOLS := $(TARGET)/tools
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host fixtures check test test-postgres torture failover lint audit advisories bench bench-namespaces bench-issues soak clean
+.PHONY: help run build components host profile fixtures check test test-postgres torture failover lint audit advisories bench bench-namespaces bench-issues soak clean
 .PHONY: toolchain tests git postgres clients browser peers wasmtime
 
 help: ## Show this list
@@ -48,11 +48,30 @@ components: toolchain ## Build the components into dist/
 # The linker optimizes the program as one, and keeps what it has made of each crate: after a change of one
 # crate the others are not optimized again. Where rustc brings no linker of its own, it does the same itself.
 COMMA := ,
-KEEP_LTO := $(if $(filter x86_64-unknown-linux-gnu,$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')),\
-  -Clinker-plugin-lto -Clink-arg=-Wl$(COMMA)--thinlto-cache-dir=$(TARGET)/lto-cache)
+RUSTC_HOST = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+RUSTC_RELEASE = $(shell rustc -vV 2>/dev/null | sed -n 's/^release: //p')
+LINKER_LTO = $(if $(filter x86_64-unknown-linux-gnu,$(RUSTC_HOST)),-Clinker-plugin-lto)
+KEEP_LTO = $(if $(LINKER_LTO),$(LINKER_LTO) -Clink-arg=-Wl$(COMMA)--thinlto-cache-dir=$(TARGET)/lto-cache)
+
+# How often each part of the program runs, as `make profile` has counted it. The compiler gets a copy whose path tells
+# its content and is the same for every clone: cargo compiles everything again when a flag changes, and only then.
+PROFILE = host/profile/rustc-$(RUSTC_RELEASE)-$(RUSTC_HOST).profdata
+PROFILE_COPY = $(if $(wildcard $(PROFILE)),$(abspath $(TARGET))/profile-$(shell sha256sum $(PROFILE) | cut -c 1-16).profdata)
+USE_PROFILE = $(if $(PROFILE_COPY),-Cprofile-use=$(PROFILE_COPY) -Cllvm-args=-no-pgo-warn-mismatch)
+COUNTED = $(abspath $(TARGET))/counted
 
 host: toolchain ## Build the program as it is shipped
-	RUSTFLAGS="$(strip $(RUSTFLAGS) $(KEEP_LTO))" cargo build --locked --release $(HOST) --bin hexad
+	@test -z "$(PROFILE_COPY)" || test -f "$(PROFILE_COPY)" || { mkdir -p $(TARGET) && cp $(PROFILE) $(PROFILE_COPY); }
+	RUSTFLAGS="$(strip $(RUSTFLAGS) $(KEEP_LTO) $(USE_PROFILE))" cargo build --locked --release $(HOST) --bin hexad
+
+profile: components fixtures $(if $(filter no,$(POSTGRES)),,postgres) ## Count how often each part of the program runs, for the compiler; half an hour
+	rustup component add llvm-tools
+	RUSTFLAGS="-Cprofile-generate=$(COUNTED)/counts $(LINKER_LTO)" \
+	  cargo build --locked --release --target-dir $(COUNTED) $(HOST) --bin hexad
+	rm -rf $(COUNTED)/counts
+	HEXAD_PROGRAM=$(COUNTED)/release/hexad HEXAD_POSTGRES=$(POSTGRES) cargo bench --locked $(TESTS) --bench hexad -- --train
+	@mkdir -p host/profile && rm -f host/profile/*-$(RUSTC_HOST).profdata
+	$$(rustc --print target-libdir)/../bin/llvm-profdata merge --sparse -o $(PROFILE) $(COUNTED)/counts/*.profraw
 
 fixtures: toolchain ## Build the guests that the host's own tests run, into dist/fixtures/
 	cargo build --locked --profile component --target $(WASM) $(FIXTURES:%=-p %)
@@ -76,14 +95,14 @@ test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,b
 	$(if $(filter no,$(POSTGRES)),,HEXAD_TEST_STORE=postgres cargo test --locked $(TESTS) -- areas::)
 
 # What a data folder alone has: its file, its backup, its commands. The tests of the host besides: values that a test
-# puts into the file, sources of manifests that win after a restart, flushes, limits of size; the last three expect an
-# order, numbers and reasons that are different where a component is swapped by way of the store.
+# puts into the file, sources of manifests that win after a restart, flushes, limits of size; the last two expect
+# numbers and an order that are different where a component is swapped by way of the store.
 OF_FOLDERS := host::backup host::maintenance
 OF_POSTGRES := host::deploy host::fleet host::many_hosts
 HOST_OF_FOLDERS := health:: restart:: foreign::asynchronous_calls_are_within_the_grants \
   key_value::a_response_is_replaced_if_its_writes key_value::grants_are_enforced key_value::listings_come_in_pages \
   loading::a_store_that_the_area_cannot_read memory::a_request_for_which_no_memory_is_left \
-  swap_load::no_request_fails canary::a_canary_that_fails canary::a_canary_whose_bodies_break
+  swap_load::no_request_fails
 
 test-postgres: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) postgres components fixtures ## Run the tests of behaviour against hosts on PostgreSQL; CLIENTS=no, BROWSER=no
 	$(MAKE) --no-print-directory --jobs=2 host tests
@@ -98,8 +117,6 @@ tests: toolchain
 	cargo test --locked --no-run $(TESTS)
 
 torture: toolchain postgres ## Hosts on one PostgreSQL under seeded faults; SEED=1 MINUTES=10
-	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || { $(APT_GET) faketime; } || \
-	  echo "hexad: without Debian's package faketime, no clock jumps" >&2
 	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test --locked $(HOST) --lib torture::whatever_happens -- --nocapture
 
 failover: postgres components host ## Start the example in deploy/, kill a host and the primary, and compare what was published
@@ -153,6 +170,8 @@ APT_GET = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update
 postgres:
 	@test -x "$(POSTGRES_BIN)/postgres" || { $(APT_GET) postgresql; } || \
 	  { echo "hexad: the tests of many hosts need PostgreSQL: install Debian's package postgresql, or name the folder of its programs in POSTGRES_BIN; 'make test POSTGRES=no' tests without it" >&2; exit 1; }
+	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || { $(APT_GET) faketime; } || \
+	  echo "hexad: without Debian's package faketime, no clock is wrong in the tests" >&2
 
 clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/peers/installed tests/cache/python/installed
 	@( for program in curl h2load openssl sslscan wrk; do command -v $$program >/dev/null || exit 1; done ) || \

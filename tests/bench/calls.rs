@@ -3,8 +3,9 @@
 
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::Server;
+use std::path::Path;
 
-use crate::component::{Wasmtime, hexad, uncached_manifest};
+use crate::component::{Wasmtime, guest, guest_0_2, hexad, hexad_0_2, uncached_manifest};
 use crate::load::{self, Load, Request};
 use crate::table::Table;
 use crate::{Bench, get};
@@ -12,15 +13,19 @@ use crate::{Bench, get};
 /// Whether the host caches responses, by the names of rows.
 const MODES: [(&str, bool); 2] = [("each answered by the component", false), ("answers cached", true)];
 
+/// The row of a component of the older interface.
+const OF_0_2: &str = "a 0.2 component, the same";
+
 pub fn run(bench: &Bench) {
-    if !bench.selection.has_any("calls", &MODES.map(|(name, _)| name)) {
+    if !bench.selection.has_any("calls", &[MODES[0].0, MODES[1].0, OF_0_2]) {
         return;
     }
     let mut table = Table::new("The smallest component, 16 connections; the peer is `wasmtime serve`", &bench.load);
-    let peer = Wasmtime::start().map(|peer| {
+    let peer_of = |guest: &Path| {
         eprintln!("wasmtime serve…");
-        Load::run(&peer.url, &get("/", &[]))
-    });
+        Wasmtime::start(guest).map(|peer| Load::run(&peer.url, &get("/", &[])))
+    };
+    let peer = peer_of(&guest());
     for (name, memoize) in MODES {
         if bench.selection.has("calls", name) {
             eprintln!("the smallest component, {name}…");
@@ -28,6 +33,12 @@ pub fn run(bench: &Bench) {
             let server = hexad(data.path(), memoize);
             table.row(name, &Load::run(&server.url, &get("/", &[])), peer.as_ref());
         }
+    }
+    if bench.selection.has("calls", OF_0_2) {
+        eprintln!("{OF_0_2}…");
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let load = Load::run(&hexad_0_2(data.path()).url, &get("/", &[]));
+        table.row(OF_0_2, &load, peer_of(&guest_0_2()).as_ref());
     }
     table.print();
 }
@@ -49,19 +60,23 @@ pub fn experiments(bench: &Bench) {
             false => Server::start_manifest(&uncached_manifest(data.path()), data.path(), &[]),
         };
         forge::seed(&server);
-        let import = |owner: &str, body: &str| Request {
-            method: "POST",
-            path: format!("/api/v4/import/{owner}"),
-            headers: vec![("private-token", ADMIN.into())],
-            body: body.into(),
-        };
-        let team = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
-        let definition = r#"{"kind":"experiment","name":"sign_up_experiment_percentage","milestone":"16.2"}"#;
-        load::each_once(&server.url, vec![import("directory", team), import("experiments", definition)], 1);
-        let list = get("/api/v4/experiments", &[("private-token", DEVELOPER)]);
-        table.row(name, &Load::run(&server.url, &list), Some(&peer));
+        table.row(name, &Load::run(&server.url, &list_of_experiments(&server)), Some(&peer));
     }
     table.print();
+}
+
+/// Makes an experiment. Returns the request for the list.
+pub fn list_of_experiments(server: &Server) -> Request {
+    let import = |owner: &str, body: &str| Request {
+        method: "POST",
+        path: format!("/api/v4/import/{owner}"),
+        headers: vec![("private-token", ADMIN.into())],
+        body: body.into(),
+    };
+    let team = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
+    let definition = r#"{"kind":"experiment","name":"sign_up_experiment_percentage","milestone":"16.2"}"#;
+    load::each_once(&server.url, vec![import("directory", team), import("experiments", definition)], 1);
+    get("/api/v4/experiments", &[("private-token", DEVELOPER)])
 }
 
 /// The most connections that are tried one after the other.
@@ -91,7 +106,7 @@ pub fn tail(bench: &Bench) {
         }
     };
     rows("a native hyper server", &bench.hello.url);
-    if let Some(peer) = Wasmtime::start() {
+    if let Some(peer) = Wasmtime::start(&guest()) {
         rows("`wasmtime serve`", &peer.url);
     }
     for (name, memoize) in MODES {

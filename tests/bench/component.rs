@@ -1,4 +1,4 @@
-//! The smallest guest, in this host and in `wasmtime serve`.
+//! The smallest guests, in this host and in `wasmtime serve`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,22 +11,37 @@ pub fn hexad(data: &Path, memoize: bool) -> Server {
     Server::start_manifest(&hello_manifest(data, memoize), data, &[])
 }
 
+/// A server of the smallest guest of the 0.2 interface. Its instances are used again, as those of 0.3 are by default.
+pub fn hexad_0_2(data: &Path) -> Server {
+    let settings = "allowed_outbound_hosts = []\n[component.hello.tool.hexad]\nreuse = 1000";
+    Server::start_manifest(&manifest(data, &guest_0_2(), settings), data, &[])
+}
+
 /// A manifest with one route, to the smallest guest.
 pub fn hello_manifest(folder: &Path, memoize: bool) -> PathBuf {
     let memo = if memoize { "[component.hello.tool.hexad]\nmemoize = \"1s\"\nheaders = []" } else { "" };
+    manifest(folder, &guest(), memo)
+}
+
+fn manifest(folder: &Path, guest: &Path, settings: &str) -> PathBuf {
     let text = format!(
         "spin_manifest_version = 2\napplication = {{ name = \"hello\" }}\n\
          [[trigger.http]]\nroute = \"/\"\ncomponent = \"hello\"\n\
-         [component.hello]\nsource = {:?}\n{memo}\n",
-        guest()
+         [component.hello]\nsource = {guest:?}\n{settings}\n"
     );
     let manifest = folder.join("hello.toml");
     std::fs::write(&manifest, text).expect("a file");
     manifest
 }
 
+/// Of the 0.3 interface, as its toolkit makes it.
 pub fn guest() -> PathBuf {
     root().join("dist/fixtures/hello.wasm")
+}
+
+/// Of the 0.2 interface.
+pub fn guest_0_2() -> PathBuf {
+    root().join("dist/fixtures/incoming.wasm")
 }
 
 /// The project's manifest without the response cache.
@@ -50,7 +65,7 @@ pub fn uncached_manifest(folder: &Path) -> PathBuf {
     path
 }
 
-/// `wasmtime serve` with the same guest.
+/// `wasmtime serve` with one of these guests.
 pub struct Wasmtime {
     child: Child,
     pub url: String,
@@ -58,7 +73,7 @@ pub struct Wasmtime {
 
 impl Wasmtime {
     /// Starts it if `make bench` has installed it.
-    pub fn start() -> Option<Self> {
+    pub fn start(guest: &Path) -> Option<Self> {
         let program = root().join("tests/cache/wasmtime/wasmtime_cli/wasmtime");
         if !program.is_file() {
             eprintln!("{} is missing: measuring without `wasmtime serve`", program.display());
@@ -66,7 +81,7 @@ impl Wasmtime {
         }
         let mut child = Command::new(program)
             .args(["serve", "-S", "p3,cli", "--addr", "127.0.0.1:0"])
-            .arg(guest())
+            .arg(guest)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

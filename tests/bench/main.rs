@@ -23,6 +23,7 @@ mod start;
 mod suggestions;
 mod swap;
 mod table;
+mod training;
 
 use load::{Load, Request};
 use selection::Selection;
@@ -41,6 +42,7 @@ fn main() {
         [hello::FLAG, ..] => return hello::serve(),
         [proxy::FLAG, server, ..] => return proxy::serve(server),
         [http_backend::FLAG, folder, ..] => return http_backend::serve(folder),
+        [training::FLAG, ..] => return training::run(),
         _ => {}
     }
     let hello = hello::start();

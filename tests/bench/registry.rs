@@ -35,15 +35,21 @@ const ROWS: [&str; 8] = [
 ];
 
 /// A registry under measurement.
-struct Registry {
-    url: String,
+pub struct Registry {
+    pub url: String,
     /// Path of the registry on its host.
     base: String,
     token: String,
 }
 
 impl Registry {
-    fn put(&self, name: &str, version: &str, size: usize, seed: u64) -> Request {
+    /// Of a server with the small forge.
+    pub fn of(server: &Server) -> Self {
+        let base = format!("/api/v4/projects/{PUBLIC}/packages/npm");
+        Self { url: server.url.clone(), base, token: DEVELOPER.into() }
+    }
+
+    pub fn put(&self, name: &str, version: &str, size: usize, seed: u64) -> Request {
         Request {
             method: "PUT",
             path: format!("{}/{name}", self.base),
@@ -65,14 +71,14 @@ impl Registry {
     }
 
     /// Publishes the packages that are read later, one after the other: a peer may not take many at once.
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut requests: Vec<Request> = (0..200).map(|n| self.put("many", &format!("1.0.{n}"), KB, n)).collect();
         requests.push(self.put("one", "1.0.0", 100 * KB, 1000));
         requests.push(self.put("big", "1.0.0", 5 * MB, 1001));
         load::each_once(&self.url, requests, 1);
     }
 
-    fn reads(&self) -> Vec<(&'static str, Request)> {
+    pub fn reads(&self) -> Vec<(&'static str, Request)> {
         let etag = load::header(&self.url, &self.get("one", &[]), "etag").expect("metadata has an ETag");
         let abbreviated = "application/vnd.npm.install-v1+json";
         let requests = [
@@ -134,11 +140,7 @@ pub fn run(bench: &Bench) {
     let mut server = Server::start_manifest(&component::uncached_manifest(data.path()), data.path(), &[]);
     forge::seed(&server);
     let peer = Verdaccio::start(verdaccio::ALONE);
-    let mut ours = Registry {
-        url: server.url.clone(),
-        base: format!("/api/v4/projects/{PUBLIC}/packages/npm"),
-        token: DEVELOPER.into(),
-    };
+    let mut ours = Registry::of(&server);
     let theirs =
         peer.as_ref().map(|peer| Registry { url: peer.url.clone(), base: String::new(), token: peer.token.clone() });
     if is_read {

@@ -1,4 +1,4 @@
-//! An area has one name everywhere, and every area has the same modules.
+//! Where things are: an area has one name everywhere, and every area has the same modules; the compiler has its profile.
 
 use super::{areas, manifest};
 use hexad_tests::server::root;
@@ -57,4 +57,14 @@ fn only_the_module_route_has_urls() {
             }
         }
     }
+}
+
+/// The name of the file is as in the Makefile. Without it the program is built all the same, and slower.
+#[test]
+fn there_is_a_profile_of_the_program_for_its_compiler() {
+    let text = std::fs::read_to_string(root().join("rust-toolchain.toml")).expect("readable");
+    let toolchain: toml::Table = toml::from_str(&text).expect("TOML");
+    let version = toolchain["toolchain"]["channel"].as_str().expect("a version");
+    let path = root().join(format!("host/profile/rustc-{version}-x86_64-unknown-linux-gnu.profdata"));
+    assert!(path.is_file(), "{} is missing; `make profile` makes it", path.display());
 }

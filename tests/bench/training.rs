@@ -1,0 +1,71 @@
+//! `make profile`: what the program does while it counts how often each part of it runs, for the compiler. That is
+//! what the rows of this benchmark measure of calls, of the registry and of lists, over both stores.
+
+use hexad_tests::forge;
+use hexad_tests::postgres::{self, Postgres};
+use hexad_tests::server::{self, Server};
+use std::path::Path;
+
+use crate::calls::list_of_experiments;
+use crate::component::{hexad, hexad_0_2, uncached_manifest};
+use crate::get;
+use crate::load::{self, Load};
+use crate::registry::Registry;
+
+pub const FLAG: &str = "--train";
+
+/// Publications, and how many of them are under way.
+const PUBLICATIONS: u64 = 200;
+const AT_ONCE: usize = 8;
+
+pub fn run() {
+    for cached in [false, true] {
+        eprintln!("the smallest component…");
+        let data = tempfile::tempdir().expect("a temporary folder");
+        load_and_stop(hexad(data.path(), cached));
+    }
+    let data = tempfile::tempdir().expect("a temporary folder");
+    load_and_stop(hexad_0_2(data.path()));
+    let database = postgres::is_enabled().then(|| Postgres::start(&[]));
+    for (number, cached) in [false, true].into_iter().enumerate() {
+        areas(cached, None);
+        if let Some(database) = &database {
+            areas(cached, Some(&database.new_database(&format!("training{number}"))));
+        }
+    }
+}
+
+fn load_and_stop(server: Server) {
+    Load::run(&server.url, &get("/", &[]));
+    // What it has counted is written when it ends by itself.
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// The areas, with or without the response cache, over a store on PostgreSQL or in a data folder.
+fn areas(cached: bool, store: Option<&str>) {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let manifest = if cached { Path::new("spin.toml").to_owned() } else { uncached_manifest(data.path()) };
+    let mut command = server::up(&manifest, data.path());
+    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN);
+    // All requests come from one address.
+    command
+        .env("SPIN_VARIABLE_REGISTRY_RATE_LIMIT_LOOKUPS", "0")
+        .env("SPIN_VARIABLE_REGISTRY_RATE_LIMIT_SEARCHES", "0");
+    command.args(store.map(|url| ["--store", url]).into_iter().flatten());
+    let server = Server::spawn(command, data.path());
+    forge::seed(&server);
+    let registry = Registry::of(&server);
+    eprintln!("publications…");
+    registry.fill();
+    let publication = |n: u64| registry.put(&format!("fresh-{n}"), "1.0.0", 100_000, n);
+    load::each_once(&server.url, (0..PUBLICATIONS).map(publication).collect(), AT_ONCE);
+    let mut scoped = registry.put("@acme/pages", "1.0.0", 1000, 1);
+    scoped.path = scoped.path.replace("@acme/", "@acme%2f");
+    load::each_once(&server.url, vec![scoped], 1);
+    let lists = [("experiments", list_of_experiments(&server)), ("a page", get("/packages/@acme/pages", &[]))];
+    for (name, request) in registry.reads().into_iter().chain(lists) {
+        eprintln!("{name}…");
+        Load::run(&server.url, &request);
+    }
+    assert_eq!(server.stop(), Some(0));
+}
