@@ -7,7 +7,8 @@ use crate::proxy;
 use crate::table::Table;
 use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
 use hexad_tests::server::Server;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::path::Path;
 
 /// How often each is measured; they take turns.
 const ROUNDS: usize = 5;
@@ -26,31 +27,43 @@ fn post(path: String, header: (&'static str, &str), body: &str) -> Request {
     Request { method: "POST", path, headers, body: body.into() }
 }
 
+const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]},"queryType":"multi"}"#;
+
+/// A host whose components may ask an engine on this machine.
+pub fn start(data: &Path) -> Server {
+    let server = Server::start_with(data, &[("analytics_upstream", "http://127.0.0.1:*")]);
+    forge::seed(&server);
+    administer(&server, "POST", "features/product_analytics_features", &json!({"value": true}));
+    server
+}
+
+/// A query through the server, which passes it to the engine from now on whose answers have this size.
+pub fn query(server: &Server, engine: &Child, size: &str) -> Request {
+    let settings = json!({
+        "analytics_api_base_url": format!("{}/{size}/", engine.url),
+        "analytics_api_key": "a key of the benchmark",
+    });
+    administer(server, "PUT", "application/settings", &settings);
+    post(format!("/api/v4/projects/{PUBLIC}/product_analytics/request/load"), ("private-token", DEVELOPER), QUERY)
+}
+
+fn administer(server: &Server, method: &'static str, path: &str, body: &Value) {
+    let request = post(format!("/api/v4/{path}"), ("private-token", ADMIN), &body.to_string());
+    each_once(&server.url, vec![Request { method, ..request }], 1);
+}
+
 /// Requests one after the other: to the engine, through a native proxy, and through hexad.
 pub fn run(engine: &Child, hello: &Load) {
     let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start_with(data.path(), &[("analytics_upstream", "http://127.0.0.1:*")]);
-    forge::seed(&server);
+    let server = start(data.path());
     let proxy = proxy::start(&engine.url);
-    let admin = |method, path: &str, body: serde_json::Value| {
-        let request = post(format!("/api/v4/{path}"), ("private-token", ADMIN), &body.to_string());
-        each_once(&server.url, vec![Request { method, ..request }], 1);
-    };
-    admin("POST", "features/product_analytics_features", json!({"value": true}));
     let mut table = Table::new("Product analytics, one after the other; the peer is the engine itself", hello);
     let idle = server.memory().0;
     server.reset_peak_memory();
     for (name, size, count) in [("2 kB", "small", 1000), ("5 MB", "large", 100)] {
         eprintln!("product analytics, {name}…");
-        let settings = json!({"analytics_api_base_url": format!("{}/{size}/", engine.url), "analytics_api_key": "a key of the benchmark"});
-        admin("PUT", "application/settings", settings);
-        let query = r#"{"query":{"measures":["TrackedEvents.count"]},"queryType":"multi"}"#;
-        let direct = post(format!("/{size}/cubejs-api/v1/load"), ("authorization", "none"), query);
-        let through = post(
-            format!("/api/v4/projects/{PUBLIC}/product_analytics/request/load"),
-            ("private-token", DEVELOPER),
-            query,
-        );
+        let direct = post(format!("/{size}/cubejs-api/v1/load"), ("authorization", "none"), QUERY);
+        let through = query(&server, engine, size);
         let ways = [(&engine.url, &direct), (&proxy.url, &direct), (&server.url, &through)];
         let measure = |count| ways.map(|(url, request)| each_once(url, vec![request.clone(); count], 1));
         measure(count / 5);

@@ -1,22 +1,26 @@
 //! `make profile`: what the program does while it counts how often each part of it runs, for the compiler. That is
-//! what the rows of this benchmark measure of calls, of the registry and of lists, over both stores.
+//! what the rows of this benchmark measure of calls, of the registry, of lists and of analytics, over both stores.
 
 use hexad_tests::forge;
 use hexad_tests::postgres::{self, Postgres};
 use hexad_tests::server::{self, Server};
 use std::path::Path;
 
+use crate::analytics;
 use crate::calls::list_of_experiments;
 use crate::component::{hexad, hexad_0_2, uncached_manifest};
-use crate::get;
 use crate::load::{self, Load};
 use crate::registry::Registry;
+use crate::{get, hello};
 
 pub const FLAG: &str = "--train";
 
 /// Publications, and how many of them are under way.
 const PUBLICATIONS: u64 = 200;
 const AT_ONCE: usize = 8;
+
+/// Answers of 5 MB of an engine.
+const LARGE_ANSWERS: usize = 500;
 
 pub fn run() {
     for cached in [false, true] {
@@ -26,6 +30,7 @@ pub fn run() {
     }
     let data = tempfile::tempdir().expect("a temporary folder");
     load_and_stop(hexad_0_2(data.path()));
+    queries();
     let database = postgres::is_enabled().then(|| Postgres::start(&[]));
     for (number, cached) in [false, true].into_iter().enumerate() {
         areas(cached, None);
@@ -38,6 +43,16 @@ pub fn run() {
 fn load_and_stop(server: Server) {
     Load::run(&server.url, &get("/", &[]));
     // What it has counted is written when it ends by itself.
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// What passes through to another server, and back.
+fn queries() {
+    let (engine, data) = (hello::start(), tempfile::tempdir().expect("a temporary folder"));
+    let server = analytics::start(data.path());
+    eprintln!("analytics…");
+    Load::run(&server.url, &analytics::query(&server, &engine, "small"));
+    load::each_once(&server.url, vec![analytics::query(&server, &engine, "large"); LARGE_ANSWERS], 1);
     assert_eq!(server.stop(), Some(0));
 }
 
