@@ -42,6 +42,7 @@ pub struct Connector {
 pub struct ReadConnection {
     pub client: Client,
     pub barrier: Statement,
+    pub snapshot: Statement,
     pub get: Statement,
     pub exists: Statement,
     pub get_many: Statement,
@@ -190,11 +191,12 @@ impl Connector {
 impl ReadConnection {
     async fn new(client: Client) -> Result<Self, tokio_postgres::Error> {
         client.batch_execute(sql::PLANS).await?;
-        let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
+        let (barrier, snapshot) = (client.prepare(&sql::BARRIER).await?, client.prepare(sql::SNAPSHOT).await?);
+        let get = client.prepare(&sql::GET).await?;
         let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
         let (list, serving) = (client.prepare(&sql::LIST).await?, client.prepare(&sql::SERVING).await?);
         let (hosts, clock) = (client.prepare(&sql::HOSTS).await?, client.prepare(sql::CLOCK).await?);
-        Ok(Self { client, barrier, get, exists, get_many, list, serving, hosts, clock })
+        Ok(Self { client, barrier, snapshot, get, exists, get_many, list, serving, hosts, clock })
     }
 
     /// Asks for the server's time.

@@ -66,6 +66,15 @@ impl<'a> Observation<'a> {
         Ok(snapshot.zip(pruned).map(|(snapshot, pruned)| Self { snapshot, pruned, changes }))
     }
 
+    /// What a statement in the snapshot that its base is of would have brought along.
+    pub fn nothing_new(snapshot: Snapshot) -> Self {
+        Self { snapshot, pruned: 0, changes: Vec::new() }
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     pub fn into_snapshot(self) -> Snapshot {
         self.snapshot
     }

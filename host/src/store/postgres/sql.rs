@@ -35,6 +35,10 @@ const BARRIER_COLUMNS: &str = "
 
 pub static BARRIER: LazyLock<String> = LazyLock::new(|| format!("select {BARRIER_COLUMNS}"));
 
+/// The snapshot alone. It takes the server a third of what [`BARRIER`] takes it, which opens its tables and prepares
+/// to look through them even if it then does not.
+pub const SNAPSHOT: &str = "select pg_current_snapshot()::text";
+
 pub static GET: LazyLock<String> = LazyLock::new(|| {
     format!("select {BARRIER_COLUMNS}, (select value from hexad.kv where store = $2::text and key = $3::text)")
 });

@@ -53,3 +53,25 @@ async fn whatever_the_tables_held_when_it_was_planned_a_read_finds_by_key() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_barrier_without_news_asks_for_the_snapshot_alone_and_misses_none() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("news");
+    let (host, other) = (Host::open(&url), Host::open(&url));
+    let (backend, writer) = (host.store.backend(0), other.store.backend(0));
+    for round in 0..20_u8 {
+        write(&*writer, "a", &[round]).await;
+        // The first barrier finds the change, the others find that there is nothing new.
+        for _ in 0..5 {
+            assert_eq!(read(&*backend, "a").await, Some(vec![round]));
+        }
+    }
+    let link = host.store.shared.keeper.present_link().unwrap();
+    let plans = "select coalesce(sum(generic_plans) filter (where statement = $1), 0)::int8,
+                        coalesce(sum(generic_plans) filter (where statement = $2), 0)::int8
+                 from pg_prepared_statements";
+    let row = link.barrier().client.query_one(plans, &[&sql::SNAPSHOT, &*sql::BARRIER]).await.unwrap();
+    let (brief, whole): (i64, i64) = (row.get(0), row.get(1));
+    assert!(brief >= 60 && whole >= 20, "{brief} of the snapshot, {whole} of the changes");
+}
