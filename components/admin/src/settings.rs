@@ -1,7 +1,7 @@
 //! Settings in requests and answers.
 
 use crate::setting_types;
-use directory::protection;
+use directory::protection::{self, Rule};
 use directory::setting::{Settings, is_secret};
 use kit::Error;
 use kit::params::{Params, Validation};
@@ -50,10 +50,12 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
         checks.reject("analytics_api_base_url is not an http or https URL");
     }
     // With rules that cannot be parsed, every publish would fail.
-    if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null())
-        && let Err(why) = protection::parse_rules(Some(rules))
-    {
-        checks.reject(format!("{} is invalid: {why}", protection::SETTING));
+    if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null()) {
+        match protection::parse_rules(Some(rules)) {
+            Ok(rules) if rules.iter().all(Rule::is_effective) => {}
+            Ok(_) => checks.reject(format!("{} is invalid: a rule requires no access level", protection::SETTING)),
+            Err(why) => checks.reject(format!("{} is invalid: {why}", protection::SETTING)),
+        }
     }
     checks.finish()?;
     Ok(changes)
@@ -163,6 +165,10 @@ mod tests {
         for (rules, why) in [
             (json!("x"), "invalid type: string \"x\", expected a sequence"),
             (json!([{}]), "missing field `package_name_pattern`"),
+            (
+                json!([{"package_name_pattern": "*", "minimum_access_level_for_push": null}]),
+                "a rule requires no access level",
+            ),
             (
                 json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "everybody"}]),
                 "unknown variant `everybody`, expected one of `maintainer`, `owner`, `admin`",

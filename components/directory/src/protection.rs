@@ -1,5 +1,5 @@
-//! Protected package names: which access publishing them requires beyond the project's roles. The rules are a setting of the service, with the fields of the reference service's
-//! package protection rules.
+//! Protected package names: which access changing them requires beyond the project's roles. The rules are a setting
+//! of the service, with the fields of the reference service's package protection rules.
 
 use crate::glob;
 use crate::model::role::Role;
@@ -20,8 +20,17 @@ pub struct Rule {
     package_name_pattern: String,
     /// Without it, the rule is for every kind of package.
     package_type: Option<String>,
-    /// Without it, the rule requires nothing.
+    /// For every change. Without it, the rule is only about removals.
     minimum_access_level_for_push: Option<RequiredAccess>,
+    /// For removals, in addition.
+    minimum_access_level_for_delete: Option<RequiredAccess>,
+}
+
+impl Rule {
+    /// Whether it protects something. Earlier builds stored rules that do not.
+    pub fn is_effective(&self) -> bool {
+        self.minimum_access_level_for_push.is_some() || self.minimum_access_level_for_delete.is_some()
+    }
 }
 
 /// The least access that a rule requires.
@@ -51,14 +60,19 @@ pub fn parse_rules(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Err
     setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
 }
 
-/// The access that publishing a package of this name to a project requires: the highest of all rules.
-pub fn required_access(rules: &[Rule], project: u64, name: &str) -> Option<RequiredAccess> {
+/// The access that a change of a package of this name in a project requires: the highest of all rules. `removes`: whether
+/// the change removes something.
+pub fn required_access(rules: &[Rule], project: u64, name: &str, removes: bool) -> Option<RequiredAccess> {
     let applies = |rule: &&Rule| {
         rule.project_id.is_none_or(|id| id == project)
             && rule.package_type.as_deref().is_none_or(|kind| kind == TYPE)
             && matches(&rule.package_name_pattern, name)
     };
-    rules.iter().filter(applies).filter_map(|rule| rule.minimum_access_level_for_push).max()
+    let level = |rule: &Rule| {
+        let for_delete = rule.minimum_access_level_for_delete.filter(|_| removes);
+        rule.minimum_access_level_for_push.max(for_delete)
+    };
+    rules.iter().filter(applies).filter_map(level).max()
 }
 
 /// Letter case does not matter, as in the reference service: names that differ in it only are too
@@ -112,10 +126,25 @@ mod tests {
             {"package_name_pattern": "*", "minimum_access_level_for_push": null},
         ]);
         let rules = parse_rules(Some(&rules)).unwrap();
-        assert_eq!(required_access(&rules, 7, "@acme/lib"), Some(RequiredAccess::Maintainer));
-        assert_eq!(required_access(&rules, 7, "@acme/core"), Some(RequiredAccess::Admin));
-        assert_eq!(required_access(&rules, 8, "@acme/lib"), None);
-        assert_eq!(required_access(&rules, 8, "@acme/core"), Some(RequiredAccess::Admin));
+        assert_eq!(required_access(&rules, 7, "@acme/lib", false), Some(RequiredAccess::Maintainer));
+        assert_eq!(required_access(&rules, 7, "@acme/core", false), Some(RequiredAccess::Admin));
+        assert_eq!(required_access(&rules, 8, "@acme/lib", false), None);
+        assert_eq!(required_access(&rules, 8, "@acme/core", false), Some(RequiredAccess::Admin));
+    }
+
+    #[test]
+    fn removals_may_require_more() {
+        let rules = json!([
+            {"package_name_pattern": "a*", "minimum_access_level_for_delete": "owner"},
+            {"package_name_pattern": "ab", "minimum_access_level_for_push": "maintainer"},
+            {"package_name_pattern": "*"},
+        ]);
+        let rules = parse_rules(Some(&rules)).unwrap();
+        let required = |name: &str, removes| required_access(&rules, 7, name, removes);
+        assert_eq!((required("a", false), required("a", true)), (None, Some(RequiredAccess::Owner)));
+        assert_eq!(required("ab", false), Some(RequiredAccess::Maintainer));
+        assert_eq!((required("ab", true), required("b", true)), (Some(RequiredAccess::Owner), None));
+        assert_eq!(rules.iter().map(Rule::is_effective).collect::<Vec<_>>(), [true, true, false]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod access;
 mod account;
 mod attestation;
+mod audit;
 mod caching;
 mod deprecate;
 mod download;
@@ -96,7 +97,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Login { .. } => Err(Error::unrouted()),
         Endpoint::Profile => account::profile(&request),
         Endpoint::Search => search::search(&request),
-        Endpoint::Audit(audit) => Ok(forward::audit(&request, audit)),
+        Endpoint::Audit(audit) => audit::report(request, audit).await,
         Endpoint::PublishElsewhere { name } => Err(misdirected::publish(&request, &name)?),
         Endpoint::Visibility { name } => visibility::get(&request, &name),
         Endpoint::List => list::packages(&request),

@@ -4,11 +4,11 @@
 //! and served byte for byte, so that parsing them loses nothing.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 /// The members of one JSON object, in the order in which they were written, each name once.
@@ -141,6 +141,76 @@ impl<'de> Deserialize<'de> for Unambiguous {
     }
 }
 
+/// The names of all members in a JSON text, at every depth; `None` if it is no JSON.
+pub fn names(text: &[u8]) -> Option<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    Names(&mut names).deserialize(&mut reader).ok()?;
+    reader.end().ok()?;
+    Some(names)
+}
+
+struct Names<'a>(&'a mut BTreeSet<String>);
+
+impl<'de> DeserializeSeed<'de> for Names<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Names<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Names(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            self.0.insert(name);
+            map.next_value_seed(Names(self.0))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether every client reads the text as the same JSON: some refuse a string with half of a surrogate pair, or a
+/// number that no double holds, and with it all that stands beside it.
+pub fn is_portable(value: &RawValue) -> bool {
+    serde_json::from_str::<Value>(value.get()).is_ok()
+}
+
 /// Whether the value is an object.
 pub fn is_object(value: &RawValue) -> bool {
     value.get().starts_with('{')
@@ -213,6 +283,27 @@ mod tests {
         assert_eq!(read(text), serde_json::from_str(text).ok());
         assert_eq!(read(r#"{"a":1,"a":2}"#), None);
         assert_eq!(read(r#"[{"a":{"b":1,"\u0062":"1"}}]"#), None);
+    }
+
+    #[test]
+    fn names_of_members_are_found_at_every_depth() {
+        let text = br#"{"a":[1,-1,1.5,true,null,"x",{"b":{"\u0063":{}}}],"a":{}}"#;
+        let names = names(text).unwrap();
+        assert_eq!(names.iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+        for text in ["", "{", "{}x", "{\"a\":}", "\u{1f}"] {
+            assert_eq!(super::names(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_strict_parsers_refuse_is_not_portable() {
+        let is_portable = |text: &str| is_portable(&RawValue::from_string(text.into()).unwrap());
+        for text in [r#"{"a":"\ud83d\ude00","b":[1e308,-0,18446744073709551616]}"#, r#""\u0000""#] {
+            assert!(is_portable(text), "{text}");
+        }
+        for text in [r#""\ud83d""#, r#"{"a":["\ude00x"]}"#, r#"{"\ud83d":1}"#, "1e400", "[-1e400]"] {
+            assert!(!is_portable(text), "{text}");
+        }
     }
 
     #[test]

@@ -78,6 +78,8 @@ const MAX_README: usize = 64 * 1024;
 pub enum ManifestError {
     /// Not an object with a name, a version, a tarball and a SHA-1.
     Schema,
+    /// JSON that some clients cannot read.
+    NotPortable,
     /// The name of another package.
     Name(String),
     /// Another version.
@@ -94,6 +96,10 @@ impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             ManifestError::Schema => f.write_str("Validation failed: Package json must be a valid json schema"),
+            ManifestError::NotPortable => f.write_str(
+                "Validation failed: Package json has a string with half of a surrogate pair, or a number that is too \
+                 large, which some clients cannot read",
+            ),
             ManifestError::Name(name) => {
                 write!(f, "Validation failed: Package json has the name {name}, which is not the package's")
             }
@@ -158,6 +164,9 @@ impl<'a> Manifest<'a> {
         }
         if its_version != version.as_str() {
             return Err(ManifestError::Version(its_version));
+        }
+        if !manifest.members.iter().all(|(name, value)| name == "readme" || json::is_portable(value)) {
+            return Err(ManifestError::NotPortable);
         }
         let readme = manifest.members.get("readme").map_or(0, |readme| readme.get().len());
         let size = manifest.members.iter().map(|(name, value)| name.len() + value.get().len()).sum::<usize>() - readme;

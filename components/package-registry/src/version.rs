@@ -6,6 +6,9 @@ use std::fmt;
 /// Longest version, in bytes: what clients can read back.
 const MAX_LENGTH: usize = 256;
 
+/// The largest number in a version that clients written in JavaScript read: 2^53 - 1.
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+
 /// A semantic version. Ordered by precedence; versions that differ in build metadata only, by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
@@ -25,6 +28,13 @@ impl Version {
 
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Whether all clients can read it. With one version that some cannot, they fail on the whole package, so it is
+    /// not published; earlier builds let it be.
+    pub fn is_portable(&self) -> bool {
+        let semver::Version { major, minor, patch, .. } = self.parsed;
+        major.max(minor).max(patch) <= MAX_NUMBER
     }
 
     pub fn is_prerelease(&self) -> bool {
@@ -76,6 +86,15 @@ mod tests {
             ["0.0.0", "1.2.3", "1.0.0-rc.1", "1.0.0--", "1.0.0+build.01", "1.0.0-0a.1+b", "18446744073709551615.0.0"]
         {
             assert_eq!(Version::parse(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn numbers_that_a_double_does_not_hold_are_not_portable() {
+        let is_portable = |text: &str| Version::parse(text).unwrap().is_portable();
+        assert!(is_portable("9007199254740991.9007199254740991.9007199254740991-18446744073709551615"));
+        for text in ["9007199254740992.0.0", "0.9007199254740992.0", "0.0.18446744073709551615"] {
+            assert!(!is_portable(text), "{text}");
         }
     }
 

@@ -49,7 +49,8 @@ pub fn authorize_or_forward<P: Permission>(
 ) -> Result<Authorized<P>, Error> {
     let found = lookup::package(request, name, P::ACTION)?;
     // Forwarding is decided before authorization, as in the reference service.
-    if found.package.is_none() {
+    // Of a name that was published here, a stranger could publish the next version elsewhere.
+    if found.package.is_none() && !found.is_local {
         forward::package(request, name, resource)?;
     }
     authorize_found(request, found, missing)
@@ -65,7 +66,7 @@ fn authorize_found<P: Permission>(
     let project = found.project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;
     let role = policy::check(request, &project, P::ACTION)?;
     if let Some(name) = found.name.as_ref().filter(|_| P::ACTION.is_write()) {
-        policy::check_protection(&request.env, &request.caller, &project, role, name.as_str())?;
+        policy::check_protection(&request.env, &request.caller, &project, role, name.as_str(), P::ACTION)?;
     }
     match (found.name, found.package) {
         (Some(name), Some(package)) => Ok(Authorized { name, project, package, permission: PhantomData }),
@@ -133,7 +134,7 @@ impl ProjectGrant<'_> {
     /// Checks the protection rules for a package of this name. Reads the settings.
     pub fn authorize_name(self, name: &str) -> Result<PublishGrant, Error> {
         let RegistryRequest { env, caller, .. } = self.request;
-        policy::check_protection(env, caller, &self.project, self.role, name)?;
+        policy::check_protection(env, caller, &self.project, self.role, name, Action::Publish)?;
         let user = caller.user();
         Ok(PublishGrant {
             project: self.project,

@@ -4,17 +4,16 @@
 //! A name that this registry does not have at the request's level is in the other one as a whole:
 //! metadata, versions, tags, files and attestations. Two kinds of names never leave, because a stranger
 //! could publish a package under the name of an internal one there: those whose scope is the present or
-//! former path of a top-level group, and those that a pattern of the operator denies.
+//! former path of a top-level group, and those that a pattern of the operator denies. Nor does a name whose
+//! versions were all unpublished here.
 
 use super::request::RegistryRequest;
 use crate::name;
-use crate::route::Audit;
 use directory::{glob, namespace};
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 use kit::store::StoreError;
-use kit::{Env, Error, Response, path};
-use serde_json::{Value, json};
+use kit::{Env, Error, path};
 
 /// The variable with the address of the other registry.
 pub const FORWARD_URL: &str = "registry_forward_url";
@@ -37,6 +36,16 @@ pub enum Resource<'a> {
 }
 
 impl Resource<'_> {
+    /// Whether its path names it for every client: some leave out a part that is called like a folder's parent.
+    fn is_path(self) -> bool {
+        match self {
+            Resource::Version(part) | Resource::File(part) | Resource::Attestations(part) => {
+                !matches!(part, "." | "..")
+            }
+            Resource::Metadata | Resource::Tags | Resource::Visibility => true,
+        }
+    }
+
     /// Its path below a registry's address, as clients spell it: the slash of a scope is encoded unless
     /// the name is the beginning of the path.
     fn path(self, name: &str) -> String {
@@ -63,7 +72,8 @@ impl Resource<'_> {
 pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Result<(), Error> {
     let env = &request.env;
     let Some(registry) = registry(env) else { return Ok(()) };
-    let may_leave = name::is_file_path(name) && !is_denied(env, name) && !has_local_scope(env, name)?;
+    let may_leave =
+        name::is_file_path(name) && resource.is_path() && !is_denied(env, name) && !has_local_scope(env, name)?;
     match HeaderValue::from_str(&format!("{registry}/{}", resource.path(name))) {
         Ok(location) if may_leave => {
             Err(Error::message(StatusCode::FOUND, "302 Found").with_header(LOCATION, location))
@@ -72,11 +82,13 @@ pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Res
     }
 }
 
-fn registry(env: &Env) -> Option<&str> {
+/// The address of the other registry.
+pub fn registry(env: &Env) -> Option<&str> {
     env.variables.get(FORWARD_URL).map(|url| url.trim_end_matches('/'))
 }
 
-fn is_denied(env: &Env, name: &str) -> bool {
+/// Whether the operator denies that the name leaves.
+pub fn is_denied(env: &Env, name: &str) -> bool {
     let patterns = env.variables.get(FORWARD_DENY).unwrap_or_default().to_ascii_lowercase();
     let name = name.to_ascii_lowercase();
     patterns.split([',', ' ', '\n']).any(|pattern| !pattern.is_empty() && glob::matches(pattern, &name))
@@ -84,37 +96,16 @@ fn is_denied(env: &Env, name: &str) -> bool {
 
 /// Whether the name's scope is the present or former path of a top-level group.
 fn has_local_scope(env: &Env, name: &str) -> Result<bool, StoreError> {
-    let Some((scope, _)) = name.strip_prefix('@').and_then(|name| name.split_once('/')) else { return Ok(false) };
+    scope(name).map_or(Ok(false), |scope| is_local_scope(env, scope))
+}
+
+/// The scope in a name, without its sign.
+pub fn scope(name: &str) -> Option<&str> {
+    Some(name.strip_prefix('@')?.split_once('/')?.0)
+}
+
+/// Whether a scope is the present or former path of a top-level group.
+pub fn is_local_scope(env: &Env, scope: &str) -> Result<bool, StoreError> {
     let found = namespace::by_present_or_former_path(env, scope)?;
     Ok(found.is_some_and(|(namespace, _)| namespace.is_group()))
-}
-
-/// The report without any advisory, with the members that clients require.
-fn nothing_known(audit: Audit) -> Value {
-    match audit {
-        Audit::Bulk => json!({}),
-        Audit::Quick | Audit::Full => json!({
-            "actions": [],
-            "advisories": {},
-            "muted": [],
-            "metadata": {
-                "vulnerabilities": {"info": 0, "low": 0, "moderate": 0, "high": 0, "critical": 0},
-                "dependencies": 0,
-                "devDependencies": 0,
-                "optionalDependencies": 0,
-                "totalDependencies": 0,
-            },
-        }),
-    }
-}
-
-/// Advisories about the packages in the body: none, or 307 to the other registry, which keeps the method
-/// and the body.
-pub fn audit(request: &RegistryRequest, audit: Audit) -> Response {
-    match registry(&request.env) {
-        Some(registry) => {
-            Response::new(StatusCode::TEMPORARY_REDIRECT).with_text(LOCATION, &format!("{registry}/{}", audit.path()))
-        }
-        None => Response::ok(&nothing_known(audit)),
-    }
 }

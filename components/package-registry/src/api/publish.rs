@@ -89,6 +89,7 @@ fn process(
     let (computed, contents) = file.ok_or_else(|| invalid("Attachment data is empty."))?;
     let name = PackageName::parse(&submission.name).ok_or_else(|| invalid(NAME_RULE))?;
     let version = Version::parse(version)
+        .filter(Version::is_portable)
         .ok_or_else(|| invalid("Validation failed: Version should follow SemVer: https://semver.org"))?;
     // Its error comes after the check whether the version exists, which has its own answer.
     let received = ReceivedVersion {

@@ -34,7 +34,7 @@ impl Records {
                     let digits = record.value().ok().filter(|size| size.bytes().all(|byte| byte.is_ascii_digit()));
                     set_once(&mut records.size, digits.and_then(|size| size.parse().ok()).ok_or(MALFORMED)?)?;
                 }
-                key if key.starts_with(b"GNU.sparse.") || key == b"SCHILY.realsize" => {
+                key if key.starts_with(b"GNU.sparse.") || key == b"SCHILY.realsize" || key == b"SUN.holesdata" => {
                     return Err(TarballError::Archive("it has a sparse file"));
                 }
                 key if is_harmless(key) => {}

@@ -22,6 +22,8 @@ pub struct PackageLookup {
     pub project: Option<Rc<Project>>,
     /// `None` also if every version is unpublished.
     pub package: Option<Rc<Package>>,
+    /// Whether there is a package of this name, or was until its last version was unpublished.
+    pub is_local: bool,
 }
 
 /// Looks a package up at the request's level. At group level the caller must be able to read the group;
@@ -38,7 +40,7 @@ pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<
                 (Some(project), Some(name)) => store::package(&request.env, &project.key(), name)?,
                 _ => None,
             };
-            PackageLookup { name, package, project }
+            PackageLookup { name, is_local: package.is_some(), package, project }
         }
         Level::Group(id) => {
             let group = group(request, id, action)?;
@@ -64,14 +66,16 @@ fn last_published(
 ) -> Result<PackageLookup, Error> {
     let env = &request.env;
     let mut newest: Option<(Rc<Project>, Rc<Package>)> = None;
+    let mut is_local = false;
     if let (Some(name), Some(above)) = (&name, above) {
         let holders = holders::projects_with_name_below(env, name, above)?;
         for id in holders.projects.iter().rev() {
             let Some(project) = project::by_id(env, *id)? else { continue };
-            let Some(package) = store::package(env, &project.key(), name)?.filter(|package| package.listed() > 0)
-            else {
+            let Some(package) = store::package(env, &project.key(), name)? else { continue };
+            is_local = true;
+            if package.listed() == 0 {
                 continue;
-            };
+            }
             if newest.as_ref().is_none_or(|(_, newest)| newest.published < package.published) {
                 newest = Some((Rc::new(project), package));
             }
@@ -81,7 +85,7 @@ fn last_published(
         }
     }
     let (project, package) = newest.unzip();
-    Ok(PackageLookup { name, package, project })
+    Ok(PackageLookup { name, project, package, is_local })
 }
 
 /// The group with this id or path, which the caller must be able to read.

@@ -60,19 +60,19 @@ pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Re
     if role < minimum { Err(refuse()) } else { Ok(Some(role)) }
 }
 
-/// Checks that the protection rules allow the caller to change a package of this name in any way. `role` is
-/// the caller's, as [`check`] returns it: a deploy token has none. Reads the settings.
+/// Checks that the protection rules allow the caller to do `action` to a package of this name. `role` is the caller's, as [`check`] returns it: a deploy token has none. Reads the settings.
 pub fn check_protection(
     env: &Env,
     caller: &Caller,
     project: &Project,
     role: Option<Role>,
     name: &str,
+    action: Action,
 ) -> Result<(), Error> {
     let settings = setting::read(env)?;
     let rules = protection::parse_rules(settings.all().get(protection::SETTING))
         .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
-    match protection::required_access(&rules, project.id, name) {
+    match protection::required_access(&rules, project.id, name, action == Action::Unpublish) {
         Some(minimum) if !minimum.allows(role, caller.is_admin()) => {
             Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
         }

@@ -104,7 +104,17 @@ fn a_scope_of_a_local_top_level_group_never_leaves() {
 #[test]
 fn paths_that_could_lead_elsewhere_do_not_leave() {
     let forge = forge();
-    for path in ["%2e%2e", "..%2f..%2fx", "a%5cb", "%2e%2e/x", "%2e%2e/-/x-1.0.0.tgz", "-/package/..%2fx/dist-tags"] {
+    for path in [
+        "lib/..",
+        "lib/%2e%2e",
+        "lib/.",
+        "%2e%2e",
+        "..%2f..%2fx",
+        "a%5cb",
+        "%2e%2e/x",
+        "%2e%2e/-/x-1.0.0.tgz",
+        "-/package/..%2fx/dist-tags",
+    ] {
         let answer = forge.get(&format!("/packages/npm/{path}"));
         assert!(answer.header("location").is_empty() && answer.status >= 400, "{path}: {}", answer.status);
     }
@@ -117,8 +127,62 @@ fn audits_go_to_the_other_registry_with_their_bodies() {
     let forge = forge();
     for report in ["advisories/bulk", "audits/quick", "audits"] {
         let path = format!("/groups/acme/-/packages/npm/-/npm/v1/security/{report}");
-        let answer = forge.send(request(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
+        let answer = forge.send(request(Method::POST, &path).body("{\"lib\":[\"1.0.0\"],\"@far/lib\":[]}"));
         let elsewhere = format!("{ELSEWHERE}/-/npm/v1/security/{report}");
         assert_eq!((answer.status, answer.header("location")), (307, elsewhere.as_str()));
+    }
+}
+
+/// The body of an audit has the names of all packages of a program.
+#[test]
+fn an_audit_with_a_name_that_may_not_leave_stays() {
+    let mut forge = forge();
+    forge.variables.push(("registry_forward_deny", "secret-*"));
+    let bodies = [
+        r#"{"lib":["1.0.0"],"secret-plan":["1.0.0"]}"#.as_bytes().to_vec(),
+        br#"{"@ACME/lib":["1.0.0"]}"#.to_vec(),
+        br#"{"requires":{"lib":"1"},"dependencies":{"lib":{"version":"1.0.0","requires":{"@acme/\u006cib":"1"}}}}"#
+            .to_vec(),
+        gzip(br#"{"@acme/lib":["1.0.0"]}"#),
+        b"no json".to_vec(),
+    ];
+    for report in ["advisories/bulk", "audits/quick", "audits"] {
+        let path = format!("/packages/npm/-/npm/v1/security/{report}");
+        for body in &bodies {
+            let mut sent = request(Method::POST, &path).body(body.clone());
+            if body.starts_with(&[0x1f, 0x8b]) {
+                sent = sent.with("content-encoding", "gzip");
+            }
+            let answer = forge.send(sent);
+            let shown = String::from_utf8_lossy(body);
+            assert_eq!((answer.status, answer.header("location")), (200, ""), "{report} {shown}");
+        }
+        let sent = request(Method::POST, &path).body(gzip(b"{\"lib\":[]}")).with("content-encoding", "gzip");
+        assert_eq!(forge.send(sent).status, 307);
+        let sent = request(Method::POST, &path).body("{\"lib\":[]}").with("content-encoding", "br");
+        assert_eq!(forge.send(sent).status, 200);
+    }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A stranger could publish the next version of it elsewhere.
+#[test]
+fn a_name_whose_versions_were_all_unpublished_stays() {
+    let forge = forge();
+    forge.publish(PUBLIC, "@far/lib", "1.0.0");
+    let path = "/projects/7/packages/npm/@far%2flib";
+    let revision = forge.get(&format!("{path}?write=true")).json()["_rev"].as_str().unwrap().to_owned();
+    assert_eq!(forge.send(request(Method::DELETE, &format!("{path}/-rev/{revision}")).by("maintainer")).status, 200);
+    for (prefix, expected) in
+        [("/projects/7", ""), ("/groups/acme/-", ""), ("/projects/8", "https://registry.example/@far/lib")]
+    {
+        let answer = forge.get(&format!("{prefix}/packages/npm/@far%2flib"));
+        assert_eq!(answer.header("location"), expected, "{prefix}: {}", answer.status);
     }
 }

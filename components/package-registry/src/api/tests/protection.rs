@@ -93,3 +93,15 @@ fn malformed_rules_refuse_every_publication() {
     assert!(cause.contains("package_protection_rules") && cause.contains("everybody"), "{cause}");
     assert!(forge.store.keys().iter().all(|key| !key.starts_with("package-registry/")), "{:?}", forge.store.keys());
 }
+
+#[test]
+fn a_rule_may_be_about_removals_only() {
+    let forge = forge(json!([{"package_name_pattern": "@acme/*", "minimum_access_level_for_delete": "owner"}]));
+    let path = |name: &str| format!("/projects/7/packages/npm/{}", name.replace('/', "%2f"));
+    for (name, expected) in [("@acme/lib", 403), ("lib", 200)] {
+        forge.publish(PUBLIC, name, "1.0.0");
+        let revision = forge.get(&format!("{}?write=true", path(name))).json()["_rev"].as_str().unwrap().to_owned();
+        let removal = request(Method::DELETE, &format!("{}/-rev/{revision}", path(name))).by("maintainer");
+        assert_eq!(forge.send(removal).status, expected, "{name}");
+    }
+}

@@ -131,3 +131,24 @@ fn a_file_with_two_readings_is_refused_by_name() {
 
 const SAME_NAME: &str =
     "some systems take for another one: they ignore letter case, Unicode forms and what ends a name";
+
+/// With one such version, some clients fail on the whole package.
+#[test]
+fn what_some_clients_cannot_read_is_not_published() {
+    let forge = Forge::new();
+    for version in ["9007199254740992.0.0", "1.0.18446744073709551615"] {
+        let text = "Validation failed: Version should follow SemVer: https://semver.org";
+        forge.send(publication("lib", version).to(PUBLIC)).is_refused(400, text);
+    }
+    forge.publish(PUBLIC, "lib", "9007199254740991.0.0");
+    for (text, is_refused) in [("\\ud83d", true), ("\\ud83d\\ude00", false)] {
+        let publication = publication("lib", "1.0.0").change(|document| {
+            document["versions"]["1.0.0"]["description"] = json!("SURROGATE");
+        });
+        let sent = publication.to(PUBLIC);
+        let body: Vec<u8> = sent.body.iter().flat_map(|chunk| chunk.clone().unwrap()).collect();
+        let body = String::from_utf8(body).unwrap().replace("SURROGATE", text);
+        let answer = forge.send(sent.body(body));
+        assert_eq!(answer.status, if is_refused { 400 } else { 200 }, "{text}: {}", answer.text());
+    }
+}
