@@ -1,5 +1,6 @@
 //! The `hexad` program.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -52,7 +53,8 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hexad: {}", one_line(&error));
+            // Without a reader, the exit status still tells.
+            let _ = writeln!(std::io::stderr(), "hexad: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }

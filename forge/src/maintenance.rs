@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use hexad::cli::code_folder;
 use hexad::manifest::{self, Manifest};
+use hexad::store::sqlite;
 use hexad::{Host, Options, Runtime};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,6 +55,10 @@ impl StoreArgs {
                 .context("no token; give an administrator's with --token or HEXAD_TOKEN, or a folder with --data")?;
             return Ok(OpenStore { server: Server::new(&self.url, token), _host: None });
         };
+        // A host would begin with an empty store where there is none.
+        if !data.join(sqlite::FILE_NAME).is_file() {
+            return Err(sqlite::OpenError::NoStore { directory: data.clone() }.into());
+        }
         let bootstrap_token = token::random()?;
         let manifest = Manifest::load(&self.manifest, &token::environment_with(&bootstrap_token), None)?;
         let runtime = Runtime::new(Some(code_folder(data)))?;

@@ -1,5 +1,6 @@
 //! The access log: a line for each request, written beside the threads that serve.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -264,7 +265,7 @@ impl Entry {
                     "user_agent": self.user_agent,
                     "request_id": self.request_id,
                 });
-                format!("{line}\n")
+                format!("{}\n", escape_controls(&line.to_string()))
             }
             AccessLogFormat::Combined => {
                 let mut line = String::new();
@@ -301,6 +302,20 @@ impl fmt::Display for Quoted<'_> {
             _ => write!(f, "\\x{byte:02X}"),
         })
     }
+}
+
+/// JSON may have some characters as they are that end a line for other readers, change the direction of the text, or
+/// command a terminal. Outside of ASCII they are in strings only.
+fn escape_controls(json: &str) -> Cow<'_, str> {
+    let is_control = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !json.contains(is_control) {
+        return json.into();
+    }
+    let escape = |escaped: String, c: char| match is_control(c) {
+        true => escaped + &format!("\\u{:04x}", u32::from(c)),
+        false => escaped + c.encode_utf8(&mut [0; 4]),
+    };
+    json.chars().fold(String::new(), escape).into()
 }
 
 #[cfg(test)]
@@ -357,6 +372,15 @@ mod tests {
             let rest = format!("\"GET {path} HTTP/1.1\" 200 7 \"http://a.test/b\" \"a\\x22\\x5Cb\\x09\\xC3\\xA9\"");
             assert!(line.ends_with(&rest), "{line}");
         }
+    }
+
+    #[test]
+    fn a_line_of_json_has_no_character_that_a_terminal_or_another_reader_takes_for_more() {
+        let text = "a\u{9b}31m\u{85}\u{2028}\u{202e}\u{7f}é\u{1f600}";
+        let line = json!({ "a": text }).to_string();
+        let escaped = escape_controls(&line);
+        assert_eq!(escaped, r#"{"a":"a\u009b31m\u0085\u2028\u202e\u007fé😀"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap()["a"], text);
     }
 
     #[test]

@@ -23,11 +23,14 @@ pub fn absolute_uri(
             host.to_str()
                 .ok()
                 .and_then(|host| host.parse::<Authority>().ok())
-                .filter(|authority| !authority.as_str().contains('@'))
+                .filter(is_host_and_port)
                 .ok_or("the Host header is not a host and port")?,
         ),
         (None, None) => None,
     };
+    if parts.authority.as_ref().is_some_and(|target| !is_host_and_port(target)) {
+        return Err("the request target does not name a host and port");
+    }
     let forwarded = origin.and_then(|origin| origin.authority.clone());
     parts.authority = match (forwarded.or(parts.authority), authority) {
         // The request target wins over the header (RFC 9112, section 3.2.2).
@@ -39,6 +42,18 @@ pub fn absolute_uri(
     let scheme = origin.map(|origin| origin.scheme.clone());
     parts.scheme = Some(scheme.or(parts.scheme).unwrap_or(Scheme::HTTP));
     Uri::from_parts(parts).map_err(|_| "the request target is not a path")
+}
+
+/// Whether it is what a client may address: without a user's name, with the number of a port if any, and with an address
+/// between brackets.
+pub fn is_host_and_port(authority: &Authority) -> bool {
+    let (text, host) = (authority.as_str(), authority.host());
+    let is_port =
+        |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
+    let is_host = host
+        .strip_prefix('[')
+        .is_none_or(|host| host.strip_suffix(']').is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok()));
+    is_host && text.strip_prefix(host).is_some_and(|rest| rest.is_empty() || is_port(rest))
 }
 
 #[cfg(test)]
@@ -62,6 +77,12 @@ mod tests {
         check("/a", &[], Err("the request has no Host header"));
         check("/a", &["a", "b"], Err("the request has more than one Host header"));
         check("/a", &["a/b"], Err("the Host header is not a host and port"));
-        check("/a", &["user@host"], Err("the Host header is not a host and port"));
+        for host in ["user@host", "a:x", "a:99999", "a:+80", "[zz]:80", "[::1]x"] {
+            check("/a", &[host], Err("the Host header is not a host and port"));
+        }
+        for host in ["a:", "a:0", "[::1]", "[::1]:8080"] {
+            check("/a", &[host], Ok(&format!("http://{host}/a")));
+        }
+        check("http://user:word@other.test/a", &["app.test"], Err("the request target does not name a host and port"));
     }
 }

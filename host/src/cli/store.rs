@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use jiff::SignedDuration;
 
@@ -31,7 +31,9 @@ pub struct StoreArgs {
 impl StoreArgs {
     /// `None` for a store in the data folder.
     pub fn options(&self) -> Result<Option<postgres::Options>> {
-        let Some(url) = self.store.as_deref().filter(|url| !url.is_empty()) else { return Ok(None) };
+        let Some(url) = self.store.as_deref() else { return Ok(None) };
+        // A host whose variable is not set would otherwise write to a store of its own.
+        ensure!(!url.is_empty(), "--store is empty; name the database, or leave out --store and HEXAD_STORE");
         let url = StoreUrl::parse(url, &Passwords::from_environment()?)?;
         Ok(Some(postgres::Options::new(url, self.store_connections.get(), self.freshness)))
     }

@@ -161,9 +161,9 @@ impl Up {
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
         memory::release_free_memory();
-        // Programs that start this one read the address from this line.
+        // Programs that start this one read the address from this line. That nobody can is no reason not to serve.
         for address in &addresses {
-            writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;
+            let _ = writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme());
         }
         let is_tls = ingress.certificates.is_some();
         started(&mut Serving { host: &mut host, address, is_tls, data: &self.data })?;

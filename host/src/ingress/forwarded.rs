@@ -17,6 +17,7 @@ use super::forwarding::{
 };
 use super::listener::Ingress;
 use super::operator_cookie::remove_operator_cookies;
+use crate::request_target::is_host_and_port;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
@@ -187,10 +188,12 @@ impl<'a> Hop<'a> {
 /// An address with or without a port, which is 0 then.
 fn address(text: &str) -> Option<SocketAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    match bare.parse::<IpAddr>() {
-        Ok(address) => Some(SocketAddr::new(address, 0)),
-        Err(_) => text.parse().ok(),
-    }
+    let address = match bare.parse::<IpAddr>() {
+        Ok(address) => SocketAddr::new(address, 0),
+        Err(_) => text.parse().ok()?,
+    };
+    // As that of a peer: one client has one name.
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
 fn scheme(text: &str) -> Option<Scheme> {
@@ -202,7 +205,7 @@ fn scheme(text: &str) -> Option<Scheme> {
 }
 
 fn authority(text: &str) -> Option<Authority> {
-    text.parse().ok().filter(|authority: &Authority| !authority.as_str().contains('@'))
+    text.parse().ok().filter(is_host_and_port)
 }
 
 #[cfg(test)]

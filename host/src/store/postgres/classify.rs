@@ -26,9 +26,13 @@ fn of_refusal(severity: Option<Severity>, code: &SqlState, reason: Arc<str>) -> 
     let unavailable = |problem| StoreError::Unavailable { problem, reason: reason.clone() };
     match *code {
         SqlState::DISK_FULL | SqlState::OUT_OF_MEMORY => unavailable(StoreProblem::Full),
-        SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE | SqlState::LOCK_NOT_AVAILABLE => {
-            unavailable(StoreProblem::Busy)
-        }
+        // A statement is cancelled by an operator, or by a time limit of the role or the database.
+        SqlState::T_R_DEADLOCK_DETECTED
+        | SqlState::T_R_SERIALIZATION_FAILURE
+        | SqlState::LOCK_NOT_AVAILABLE
+        | SqlState::QUERY_CANCELED
+        | SqlState::TOO_MANY_CONNECTIONS => unavailable(StoreProblem::Busy),
+        SqlState::IO_ERROR => unavailable(StoreProblem::Unavailable),
         // Only a counter is computed. The caller knows which one.
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE => StoreError::CounterOverflow { key: Arc::from(""), value: 0, delta: 0 },
         SqlState::READ_ONLY_SQL_TRANSACTION => unavailable(StoreProblem::Unavailable),

@@ -1,14 +1,16 @@
 //! The connections to one server. They stand and fall together: after one is lost, all are made anew, so
 //! that reads, writes and barriers never reach different servers.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::error::DbError;
+use tokio_postgres::{AsyncMessage, Client, Statement};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::memory::{Observation, Snapshot};
@@ -163,13 +165,27 @@ impl Connector {
     }
 
     async fn connect(&self, server: &Server, lost: &CancellationToken) -> Result<Client, OpenError> {
-        let (client, connection) = server.config.connect(self.tls.clone()).await?;
+        let (client, mut connection) = server.config.connect(self.tls.clone()).await?;
         let lost = lost.clone();
         tokio::spawn(async move {
+            let ended = poll_fn(|context| {
+                loop {
+                    match ready!(connection.poll_message(context)) {
+                        Some(Ok(AsyncMessage::Notice(notice))) if is_unconfirmed_commit(&notice) => {
+                            tracing::warn!(%notice, "a commit was not confirmed by a standby; its outcome is unknown");
+                            return Poll::Ready(());
+                        }
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => {
+                            tracing::debug!(%error, "a connection to PostgreSQL was lost");
+                            return Poll::Ready(());
+                        }
+                        None => return Poll::Ready(()),
+                    }
+                }
+            });
             tokio::select! {
-                ended = connection => if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection to PostgreSQL was lost");
-                },
+                () = ended => {}
                 () = lost.cancelled() => {}
             }
             lost.cancel();
@@ -186,6 +202,13 @@ impl Connector {
             .await?;
         Ok(client)
     }
+}
+
+/// Whether the server tells that it did not wait for a standby any more, because somebody cancelled the wait. The
+/// commit is told as successful right after, and would be lost with the primary. The text may be of any language, the
+/// name of the server's function is not.
+fn is_unconfirmed_commit(notice: &DbError) -> bool {
+    notice.routine() == Some("SyncRepWaitForLSN")
 }
 
 impl ReadConnection {

@@ -19,7 +19,10 @@ const SETUP_LOCK: i64 = 0x6865_7861_6400;
 /// table `era` is unlogged, so it is empty after a crash and on a promoted standby: the id in it changes
 /// whenever the server may have lost transactions that were committed asynchronously.
 const TABLES: &str = r#"
-create schema if not exists hexad;
+-- To make one asks for a right of the database, also if it is there.
+do $$ begin
+    if to_regnamespace('hexad') is null then create schema hexad; end if;
+end $$;
 create table hexad.format (version integer not null);
 create table hexad.kv (
     store text collate "C" not null, key text collate "C" not null, value bytea not null,

@@ -40,6 +40,8 @@ pub enum OpenError {
     Damaged { path: PathBuf, finding: String },
     #[error("the store {path} cannot be used: {reason}; see to its disk, and start again")]
     Failed { path: PathBuf, reason: String },
+    #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
+    Dangling { path: PathBuf },
     #[error("there is no store in {directory}; give the folder of a host with --data")]
     NoStore { directory: PathBuf },
     #[error("cannot start a thread of the store {path}: {source}")]
@@ -61,6 +63,9 @@ impl Database {
         let lock = DataLock::acquire(directory)?;
         let path = directory.join(FILE_NAME);
         if !path.exists() {
+            if path.is_symlink() {
+                return Err(OpenError::Dangling { path });
+            }
             create(directory, &path)?;
         }
         // SQLite gives its log and the log's index the mode of the database.
