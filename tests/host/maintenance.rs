@@ -3,7 +3,7 @@
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, run};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, run, up};
 use std::path::Path;
 use std::process::Output;
 
@@ -71,4 +71,25 @@ fn damage_is_named_and_makes_the_check_fail() {
     assert_eq!(damaged.status.code(), Some(1), "{text}");
     assert!(text.contains("package-registry/v1/package/7/lib: version 1.0.0: "), "{text}");
     assert!(text.contains("its checksum differs") && text.contains("1 problem found"), "{text}");
+}
+
+#[test]
+fn a_folder_without_a_store_is_refused_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let missing = folder.path().join("typo");
+    let data = missing.to_str().expect("text");
+    for command in ["gc", "repack", "fsck"] {
+        let output = run(&[command, "--data", data], &[]);
+        let text = printed(&output);
+        assert!(!output.status.success() && text.contains("there is no store in"), "{command}: {text}");
+        assert!(!missing.exists(), "{command}");
+    }
+    std::os::unix::fs::symlink(folder.path().join("away.db"), folder.path().join("sqlite_key_value.db"))
+        .expect("a link");
+    let output = up(Path::new("spin.toml"), folder.path()).output().expect("the program runs");
+    assert!(
+        !output.status.success() && printed(&output).contains("link to a file that is away"),
+        "{}",
+        printed(&output)
+    );
 }

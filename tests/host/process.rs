@@ -44,6 +44,30 @@ fn the_signals_end_it_cleanly() {
 }
 
 #[test]
+fn a_log_whose_reader_has_gone_ends_no_thread() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = up(&write_manifest(folder.path()), &data);
+    command
+        .args(["--threads", "2", "--max-connections-per-address", "3"])
+        .env("RUST_LOG", "trace")
+        .stderr(Stdio::piped());
+    let mut server = Server::spawn(command, &data);
+    drop(server.take_log());
+    for _ in 0..3 {
+        // The last ones are refused, and the host warns of it.
+        let connections = [(); 5].map(|()| TcpStream::connect(server.address()).expect("it listens"));
+        server.signal("HUP");
+        drop(connections);
+        // The places of closed connections are free as soon as the host has seen that.
+        while get(server.address(), "kv/set?key=k&value=v").as_deref() != Some("set") {
+            assert!(!server.has_ended());
+        }
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn every_acknowledged_write_survives_kill_9() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let acknowledged = Mutex::new(Vec::new());

@@ -17,6 +17,7 @@ mod half_done;
 mod plans;
 mod reconnect;
 mod restored;
+mod rights;
 mod volatile;
 
 pub use proxy::Proxy;
@@ -38,7 +39,6 @@ impl Host {
         Self::open_with(&options)
     }
 
-    /// A host with a defect.
     pub fn with_mutant(url: &str, mutant: Option<Mutant>) -> Self {
         let options = Options::new(StoreUrl::parse(url, &Passwords::default()).unwrap(), 4, Duration::ZERO);
         Self::open_with(&Options { defect: Defect::new(mutant), ..options }).unwrap()
