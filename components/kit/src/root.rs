@@ -27,6 +27,10 @@ const IMMEDIATE_ATTEMPTS: u32 = 2;
 /// the next look.
 const MAX_UNKNOWN: u32 = 3;
 
+/// How long an [`update`] may have taken, in milliseconds, for another swap after one without a known outcome. A store
+/// that took longer to say nothing waits for a copy that is away, and so would the next swap: behind the first one.
+const MAX_WAIT: i64 = 5_000;
+
 /// A rule's decision on the current value of a root.
 pub enum Decision<R, T> {
     /// Nothing needs to be written, or the effect is already there; the result.
@@ -108,7 +112,8 @@ where
 {
     let mut creation = Creation::of(env, key);
     let mut backoff = Backoff::new(env);
-    let mut unknown = 0;
+    let began = env.clock.now();
+    let (mut unknown, mut last) = (0, None);
     for attempt in 1..=ATTEMPTS {
         let bytes = root.current()?;
         let is_absent = bytes.is_none();
@@ -117,6 +122,9 @@ where
             Decision::Done(result) => return Ok(result),
             Decision::Write(new, result) => (new, result),
         };
+        if let Some(error) = last.take() {
+            return Err(E::from(error));
+        }
         if is_absent && creation.claim()? == Claim::LookAgain {
             root = env.store.compare(key)?;
             continue;
@@ -124,8 +132,9 @@ where
         let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(key, why))?;
         let outcome = match root.swap(&new) {
             // The next look shows whether it took place: if so, `decide` recognises its own effect.
-            Err(StoreError::Unknown(_)) if unknown < MAX_UNKNOWN => {
+            Err(error @ StoreError::Unknown(_)) if unknown < MAX_UNKNOWN => {
                 unknown += 1;
+                last = (env.clock.now().millis() - began.millis() > MAX_WAIT).then_some(error);
                 root = env.store.compare(key)?;
                 continue;
             }

@@ -1,5 +1,8 @@
 use super::*;
+use crate::clock::{Clock, Timestamp};
 use crate::testing::{Behaviour, LostReplyStore, MemoryStore, Simulation, SwapReply, env};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Appends `event` once, however often it is asked.
@@ -55,6 +58,36 @@ fn a_store_that_never_tells_the_outcome_is_given_up() {
     let never = |_| SwapReply::Unknown { took_place: false };
     let env = env(LostReplyStore::with(MemoryStore::default(), never), &[]);
     assert!(matches!(append(&env, 1), Err(StoreError::Unknown(_))));
+}
+
+/// Whose every look shows ten seconds more.
+#[derive(Default)]
+struct SlowClock(Cell<i64>);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.replace(self.0.get() + 10_000))
+    }
+
+    fn sleep(&self, _: Duration) {}
+}
+
+#[test]
+fn after_a_long_wait_for_an_unknown_outcome_there_is_one_look_and_no_other_swap() {
+    for (took_place, expected) in [(false, Err(())), (true, Ok(()))] {
+        let reply = match took_place {
+            true => |_| SwapReply::Unknown { took_place: true },
+            false => |_| SwapReply::Unknown { took_place: false },
+        };
+        let store = LostReplyStore::with(MemoryStore::default(), reply);
+        let env = Env { clock: Rc::new(SlowClock::default()), ..env(store, &[]) };
+        let mut looks = 0;
+        let outcome: Result<(), StoreError> = update(&env, "log", |current: Option<Vec<u32>>| {
+            looks += 1;
+            Ok(if current.is_some() { Decision::Done(()) } else { Decision::Write(vec![1], ()) })
+        });
+        assert_eq!((outcome.map_err(drop), looks), (expected, 2));
+    }
 }
 
 #[test]
