@@ -48,8 +48,9 @@ pub fn absolute_uri(
 /// between brackets.
 pub fn is_host_and_port(authority: &Authority) -> bool {
     let (text, host) = (authority.as_str(), authority.host());
-    let is_port =
-        |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
+    // A number of Rust may begin with a plus sign, and a port may not.
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.is_empty() || is_number(port));
     let is_host = host
         .strip_prefix('[')
         .is_none_or(|host| host.strip_suffix(']').is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok()));
