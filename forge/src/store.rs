@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use hexad::deploy::{Place, restore_deployed};
-use hexad::store::copy::{CopyError, CopyStep, copy};
+use hexad::store::copy::{CopyError, CopyStep, copy, finish};
 use hexad::store::postgres::{self, Passwords, StoreUrl};
 use hexad::store::{Engine, sqlite};
 use indicatif::ProgressBar;
@@ -49,6 +49,7 @@ impl Store {
         // Stores on PostgreSQL belong to no data folder here.
         let folders = (tempfile::tempdir()?, tempfile::tempdir()?);
         anyhow::ensure!(is_url(&from) || Path::new(&from).is_dir(), "there is no folder {from}; name a data folder");
+        anyhow::ensure!(!is_same(&from, &to)?, "the source and the target are the same store; name another target");
         let source = open(&from, folders.0.path()).context("the source")?;
         let target = open(&to, folders.1.path()).context("the target")?;
         if !is_url(&from) {
@@ -74,6 +75,7 @@ impl Store {
             bar.finish_and_clear();
         }
         let components = served.copy_to(&serving).context("what serves was not copied; remove the copy")?;
+        finish(&target)?;
         let mut out = std::io::stdout();
         writeln!(out, "{} copied and compared", counted(keys, "key"))?;
         if components > 0 {
@@ -86,6 +88,15 @@ impl Store {
 /// Where a store has the record of what serves.
 fn place<'a>(engine: &Engine, name: &'a str) -> Place<'a> {
     engine.fleet().map_or_else(|| Place::Folder(Path::new(name)), Place::Fleet)
+}
+
+fn is_same(from: &str, to: &str) -> Result<bool> {
+    if is_url(from) && is_url(to) {
+        let passwords = Passwords::from_environment()?;
+        return Ok(StoreUrl::parse(from, &passwords)?.name == StoreUrl::parse(to, &passwords)?.name);
+    }
+    // A target that is not there is another one.
+    Ok(Path::new(to).canonicalize().is_ok_and(|to| Path::new(from).canonicalize().is_ok_and(|from| from == to)))
 }
 
 fn is_url(store: &str) -> bool {

@@ -261,3 +261,23 @@ fn a_store_that_cannot_be_used_stops_the_start_with_one_sentence() {
     refused("mysql://db/forge", "postgres://");
     refused("postgres://me@127.0.0.1:1/forge", "start it");
 }
+
+#[test]
+fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
+    const FULL_DISK: &str = "
+        create function full_disk() returns trigger language plpgsql as 'begin raise disk_full; end';
+        create trigger full_disk before insert or update on hexad.kv execute function full_disk();";
+    let Some((database, hosts)) = two_hosts() else { return };
+    let (server, _) = &hosts[0];
+    let (operator, registry) = (Operator::of(server), Registry::new(server, PUBLIC, DEVELOPER));
+    database.sql_in("forge", FULL_DISK);
+    let tarball = package::tarball("refused", "1.0.0", 30_000, 1);
+    assert_eq!(registry.publish("refused", "1.0.0", &tarball).expect("an answer").status, 503);
+    let ready = operator.get("/readyz");
+    assert_eq!((ready.status, ready.text()), (503, "store full\n".to_owned()));
+    assert_eq!(registry.get("/refused").expect("an answer").status, 404, "reads go on");
+    database.sql_in("forge", "drop trigger full_disk on hexad.kv;");
+    // It finds out by itself.
+    while operator.get("/readyz").status != 200 {}
+    assert_eq!(registry.publish("refused", "1.0.0", &tarball).expect("an answer").status, 200);
+}

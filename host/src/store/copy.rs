@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use super::engine::{Engine, EngineError};
@@ -36,11 +37,20 @@ pub enum CopyError {
     Store(#[from] StoreError),
 }
 
-/// Copies everything and then compares every value. It blocks. `progress` gets the step, the keys that are done in
-/// it, and all keys.
+/// Copies everything and then compares every value, and returns how many keys there are. It blocks. `progress` gets
+/// the step, the keys that are done in it, and all keys. Until [`finish`] the target cannot be opened again, so that
+/// nobody serves a part of a store after a copy that was killed.
 pub fn copy(source: &Engine, target: &Engine, progress: impl FnMut(CopyStep, u64, u64)) -> Result<u64, CopyError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CopyError::Runtime)?;
-    runtime.block_on(copy_and_compare(source, target, progress))
+    runtime()?.block_on(copy_and_compare(source, target, progress))
+}
+
+/// Lets the target of a copy be opened, once it has everything. It blocks.
+pub fn finish(target: &Engine) -> Result<(), CopyError> {
+    Ok(runtime()?.block_on(target.mark_unfinished(false))?)
+}
+
+fn runtime() -> Result<Runtime, CopyError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CopyError::Runtime)
 }
 
 async fn copy_and_compare(
@@ -56,6 +66,7 @@ async fn copy_and_compare(
     if count(target).await? > 0 {
         return Err(CopyError::NotEmpty);
     }
+    target.mark_unfinished(true).await?;
     let total = count(source).await?;
     let (from, to) = (source.backend(0)?, target.backend(0)?);
     for step in [CopyStep::Copying, CopyStep::Comparing] {

@@ -61,6 +61,15 @@ impl Engine {
         })
     }
 
+    /// Marks that a copy into the store has begun, and that it is complete. A marked store cannot be opened.
+    pub async fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), EngineError> {
+        match self {
+            Self::Sqlite(store) => store.mark_unfinished(is_unfinished)?,
+            Self::Postgres(store) => store.mark_unfinished(is_unfinished).await?,
+        }
+        Ok(())
+    }
+
     /// Whether the store can do its work. It does not keep the store open.
     pub fn health(&self) -> &Arc<StoreHealth> {
         match self {

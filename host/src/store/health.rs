@@ -49,6 +49,9 @@ pub struct StoreFailure {
     pub since: Instant,
 }
 
+const MIN_PROBE_BYTES: usize = 64 * 1024;
+const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
+
 /// The state of a store's health.
 ///
 /// Damage, a file that was removed, and the end of the writer are for good. Another problem is an *outage*: it lasts until the
@@ -177,6 +180,13 @@ impl StoreHealth {
             true => self.outage().as_ref().map(|outage| outage.bytes),
             false => None,
         }
+    }
+
+    /// Size of the value that is written to find out whether the outage is over, `None` if there is none. Of the
+    /// transaction that failed, as much as fits into a range, so that a disk with room for a small record only does
+    /// not count as usable.
+    pub fn probe_bytes(&self) -> Option<usize> {
+        self.outage_bytes().map(|bytes| bytes.clamp(MIN_PROBE_BYTES, MAX_PROBE_BYTES))
     }
 
     pub fn count_failed_transaction(&self) {

@@ -1,6 +1,14 @@
 //! `hexad store copy` carries what serves.
 
 use super::*;
+use hexad_tests::forge;
+use std::process::{Command, Stdio};
+
+/// Lets the server take its time with what is written into the store.
+const SLOW_DISK: &str = "
+    create function slow_disk() returns trigger language plpgsql as 'begin perform pg_sleep(600); return new; end';
+    create trigger slow_disk before insert on hexad.kv for each row execute function slow_disk();";
+const WAITING: &str = "select count(*) from pg_stat_activity where wait_event = 'PgSleep';";
 
 /// A host on a data folder, without PostgreSQL.
 fn alone(folder: tempfile::TempDir) -> Member {
@@ -49,4 +57,40 @@ fn what_was_swapped_in_serves_after_the_store_is_copied_to_postgresql_and_back()
     let rolled_back = again.operator().post("/components/hello/rollback");
     assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
     assert_eq!(again.serves(), 2);
+}
+
+#[test]
+fn a_copy_that_was_killed_is_served_by_no_host() {
+    let Some(fleet) = Fleet::start() else { return };
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let source = data.path().to_str().expect("UTF-8");
+    let server = Server::start_manifest(Path::new("spin.toml"), data.path(), &[]);
+    forge::seed(&server);
+    assert_eq!(server.stop(), Some(0));
+    // So that the tables are there.
+    assert_eq!(fleet.host(&[]).server.stop(), Some(0));
+    fleet.database.sql_in("fleet", SLOW_DISK);
+    let arguments = ["store", "copy", "--from", source, "--to", &fleet.url];
+    let mut command = Command::new(server::program());
+    let mut copy = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    while fleet.database.sql(WAITING).trim() == "0" {
+        assert!(copy.try_wait().expect("its state").is_none(), "it has ended");
+    }
+    copy.kill().expect("it is killed");
+    copy.wait().expect("it ends");
+    fleet.database.sql("select count(pg_terminate_backend(pid)) from pg_stat_activity where wait_event = 'PgSleep';");
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut up = server::up(&manifest(folder.path()), &folder.path().join("data"));
+    let up = up.args(["--store", &fleet.url]).output().expect("the program runs");
+    let again = server::run(&arguments, &[]);
+    for refused in [up, again] {
+        let errors = String::from_utf8_lossy(&refused.stderr);
+        let advice = "a copy into it was not completed; remove it with `drop schema hexad cascade`, and copy again";
+        assert!(!refused.status.success() && errors.contains(advice), "{errors}");
+    }
+    fleet.database.sql_in("fleet", "drop schema hexad cascade; drop function slow_disk;");
+    let copied = server::run(&arguments, &[]);
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    assert_eq!(fleet.host(&[]).serves(), 0);
 }

@@ -224,7 +224,7 @@ impl FleetStore {
             let link = keeper.link(end).await?;
             let idle = connections(&link).idle_by(end, Instant::now() + DEADLINE).await.ok_or_else(away)?;
             let writer = idle.get().ok_or_else(away)?;
-            let replied = timeout(deadline, work(&writer.client)).await;
+            let replied = timeout(deadline, work(&writer.client)).await.ok();
             outcome_of(&link, idle, replied)
         })
     }

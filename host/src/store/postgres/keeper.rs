@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 use tokio_util::sync::DropGuard;
@@ -99,7 +99,7 @@ impl Keeper {
     pub async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
         let mut links = self.link.subscribe();
         let usable = links.wait_for(|link| link.as_ref().is_some_and(|link| !link.is_lost()));
-        match tokio::time::timeout_at(end.into(), usable).await {
+        match timeout_at(end.into(), usable).await {
             Ok(Ok(link)) => link.clone().ok_or_else(away),
             _ => Err(away()),
         }
@@ -121,6 +121,12 @@ impl Keeper {
             Ok(Ok(outcome)) => outcome,
             _ => Err(away()),
         }
+    }
+
+    /// Whether the server answers a barrier within `patience`. It must be called on the thread of the connections.
+    pub async fn responds(&self, patience: Duration) -> bool {
+        // As one more shard.
+        self.barrier(self.connector.readers(), patience).await.is_ok()
     }
 
     /// Whether this host does the maintenance of the store.
@@ -214,13 +220,14 @@ impl Keeper {
         let Some(base) = self.memory.base(link.number) else { return Ok(false) };
         let reader = link.barrier();
         let began = Instant::now();
+        let end = began + BARRIER_DEADLINE;
         let is_new = !self.expects_nothing_new.load(Ordering::Relaxed) || {
-            let row = ask(link, &reader.snapshot, &[]).await?;
+            let row = ask(link, end, &reader.snapshot, &[]).await?;
             row.try_get::<_, &str>(0).map_err(|error| classify::of_read(&error))? != &*base.text
         };
         let row;
         let observed = if is_new {
-            row = ask(link, &reader.barrier, &[&&*base.text]).await?;
+            row = ask(link, end, &reader.barrier, &[&&*base.text]).await?;
             Observation::of(&row).map_err(|error| classify::of_read(&error))?.ok_or_else(away)?
         } else {
             Observation::nothing_new(base.clone())
@@ -240,7 +247,7 @@ impl Keeper {
             match self.barrier(self.connector.readers(), PATIENCE).await {
                 Ok(()) => {
                     last = Instant::now();
-                    self.health.record_commit(usize::MAX);
+                    self.try_to_end_outage().await;
                     self.look_at_clock().await;
                 }
                 Err(error) if last.elapsed() >= UNREADY_AFTER => {
@@ -248,6 +255,33 @@ impl Keeper {
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    /// That the server responds ends an outage, unless it has refused a write: then only a write does.
+    async fn try_to_end_outage(&self) {
+        match self.health.outage_bytes() {
+            None => {}
+            Some(0) => self.health.record_commit(usize::MAX),
+            Some(_) => self.probe_writes().await,
+        }
+    }
+
+    async fn probe_writes(&self) {
+        let Some(bytes) = self.health.probe_bytes() else { return };
+        let Some(link) = self.present_link() else { return };
+        let Some(idle) = link.aside().idle().await else { return };
+        let Some(writer) = idle.get() else { return };
+        let value = vec![0u8; bytes];
+        // Each of the two is a transaction of its own, so that the value does take up its room.
+        let work = async {
+            writer.client.query_one(sql::PUT_PROBE, &[&value]).await?;
+            writer.client.query_one(sql::REMOVE_PROBE, &[]).await
+        };
+        let done = timeout(HOUSEKEEPING_DEADLINE, work).await.ok();
+        match outcome_of(&link, idle, done) {
+            Ok(_) => self.health.record_commit(usize::MAX),
+            Err(error) => tracing::debug!(%error, "PostgreSQL cannot be written to yet"),
         }
     }
 
@@ -270,7 +304,7 @@ impl Keeper {
                     self.report.update(&writer.client, &self.clock).await?;
                     writer.client.execute(sql::PRUNE, &[]).await
                 };
-                let done = timeout(HOUSEKEEPING_DEADLINE, work).await;
+                let done = timeout(HOUSEKEEPING_DEADLINE, work).await.ok();
                 if let Err(error) = outcome_of(&link, idle, done) {
                     tracing::warn!(%error, "PostgreSQL could not be looked after");
                 }
@@ -280,9 +314,14 @@ impl Keeper {
     }
 }
 
-/// Sends a statement of a barrier.
-async fn ask(link: &Link, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Row, StoreError> {
-    match timeout(BARRIER_DEADLINE, link.barrier().client.query_one(statement, params)).await {
+/// Sends a statement of a barrier that has to be over at `end`.
+async fn ask(
+    link: &Link,
+    end: Instant,
+    statement: &Statement,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Row, StoreError> {
+    match timeout_at(end.into(), link.barrier().client.query_one(statement, params)).await {
         Ok(Ok(row)) => Ok(row),
         Ok(Err(error)) => {
             if classify::ends_connection(&error) {

@@ -10,7 +10,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_postgres::Error;
 
@@ -26,21 +25,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const DELIVERY: Duration = Duration::from_secs(1);
 
 /// The result of statements that were sent over `writer` to change something, and for which the caller has
-/// waited for a limited time. `Unknown` if they may have taken place.
-pub fn outcome_of<T>(
-    link: &Arc<Link>,
-    writer: IdleWriter,
-    outcome: Result<Result<T, Error>, Elapsed>,
-) -> Result<T, StoreError> {
+/// waited for a limited time (`None` without a reply). `Unknown` if they may have taken place.
+pub fn outcome_of<T>(link: &Arc<Link>, writer: IdleWriter, outcome: Option<Result<T, Error>>) -> Result<T, StoreError> {
     match outcome {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => {
             if classify::ends_connection(&error) {
                 link.close();
             }
             Err(classify::of_write(&error))
         }
-        Err(_) => {
+        None => {
             tokio::spawn(wait_for_reply(link.clone(), writer));
             let reason = Arc::from("PostgreSQL did not respond in time");
             Err(StoreError::Unknown { problem: StoreProblem::Unavailable, reason })

@@ -152,6 +152,11 @@ impl Postgres {
         Ok(usize::try_from(connections).unwrap_or(usize::MAX) > link.connections)
     }
 
+    /// Marks that a copy into the database has begun, and that it is complete. No host connects to a marked one.
+    pub async fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), OpenError> {
+        schema::mark_unfinished(&self.present_link()?.barrier().client, is_unfinished).await
+    }
+
     fn present_link(&self) -> Result<Arc<Link>, OpenError> {
         let lost = || OpenError::Unreachable("the connections are lost".to_owned());
         self.shared.keeper.present_link().ok_or_else(lost)

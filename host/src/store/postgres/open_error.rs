@@ -48,6 +48,10 @@ pub enum OpenError {
         "its tables have format {found}, and this hexad reads up to {reads}; use the hexad that wrote them, or a newer one"
     )]
     NewerFormat { found: i32, reads: i32 },
+    #[error("a copy into it was not completed; remove it with `drop schema hexad cascade`, and copy again")]
+    Unfinished,
+    #[error("its table hexad.format has no row, so that nobody knows what the others hold; restore the database")]
+    NoFormat,
     #[error(
         "the password is missing or wrong for this user; correct the line in the file that PGPASSFILE names, or PGPASSWORD"
     )]
@@ -56,7 +60,11 @@ pub enum OpenError {
     Unknown(String),
     #[error("{0}; ask for fewer with --store-connections, or raise max_connections")]
     TooManyConnections(String),
-    #[error("its certificate is not accepted: {0}; write the name that the certificate has, or sslrootcert=FILE")]
+    #[error("it has no TLS; set `ssl = on` there, or write sslmode=disable in a network that you trust")]
+    NoTls,
+    #[error(
+        "its certificate is not accepted: {0}; write the name that the certificate has, or its authority with sslrootcert=FILE"
+    )]
     Certificate(String),
     #[error("it cannot be reached: {0}; correct the host and the port in the URL of the store, or start it")]
     Unreachable(String),
@@ -73,6 +81,7 @@ impl From<tokio_postgres::Error> for OpenError {
             let reason = text.to_lowercase();
             return match () {
                 () if reason.contains("password missing") => Self::Password,
+                () if reason.contains("does not support tls") => Self::NoTls,
                 () if reason.contains("certificate") || reason.contains("tls") => Self::Certificate(text),
                 () => Self::Unreachable(text),
             };

@@ -8,6 +8,10 @@ use super::open_error::OpenError;
 /// The format of the tables that this build writes. It reads the one before, too.
 const FORMAT: i32 = 1;
 
+/// The format while everything is copied into the tables from another store: no build reads it, also none that is older
+/// than copies.
+const UNFINISHED: i32 = i32::MAX;
+
 /// The oldest server, as `server_version_num`.
 const OLDEST_SERVER: i32 = 140_000;
 
@@ -137,9 +141,11 @@ async fn try_prepare(client: &mut Client) -> Result<(), OpenError> {
         }
         client.execute("select pg_advisory_unlock($1)", &[&SETUP_LOCK]).await?;
     }
-    let format: i32 = client.query_one("select version from hexad.format", &[]).await?.try_get(0)?;
-    if format > FORMAT {
-        return Err(OpenError::NewerFormat { found: format, reads: FORMAT });
+    let format = client.query_opt("select version from hexad.format", &[]).await?.ok_or(OpenError::NoFormat)?;
+    match format.try_get(0)? {
+        UNFINISHED => return Err(OpenError::Unfinished),
+        found if found > FORMAT => return Err(OpenError::NewerFormat { found, reads: FORMAT }),
+        _ => {}
     }
     // A statement that would be refused at the first write is refused now.
     let can_write: bool = client
@@ -160,6 +166,13 @@ async fn try_prepare(client: &mut Client) -> Result<(), OpenError> {
 
 async fn has_tables(client: &Client) -> Result<bool, Error> {
     client.query_one("select to_regclass('hexad.format') is not null", &[]).await?.try_get(0)
+}
+
+/// Marks that a copy into the tables has begun, and that it is complete.
+pub async fn mark_unfinished(client: &Client, is_unfinished: bool) -> Result<(), OpenError> {
+    let format = if is_unfinished { UNFINISHED } else { FORMAT };
+    client.execute("update hexad.format set version = $1", &[&format]).await?;
+    Ok(())
 }
 
 /// The id of the server's era, see [`TABLES`].

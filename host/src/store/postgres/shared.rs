@@ -1,6 +1,7 @@
 //! What the shards of a host share: the link, the reads over it, and the runtime of its connections.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use super::keeper::{Keeper, away};
 use super::link::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
-use super::patience::PATIENCE;
+use super::patience::{HALF_OF_PATIENCE, PATIENCE};
 use crate::store::{Key, StoreError};
 
 /// How long a read may take before its server counts as lost.
@@ -37,6 +38,27 @@ impl Shared {
     /// Runs a task beside the connections.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(task);
+    }
+
+    /// Waits for a reply of the server up to the deadline, and only as long as the server answers barriers meanwhile.
+    /// `None` if it does not come. So a slow disk or a slow statement is waited for, and a server that has gone is not.
+    pub async fn reply<T>(&self, deadline: Duration, reply: impl Future<Output = T>) -> Option<T> {
+        let end = Instant::now() + deadline;
+        let mut reply = pin!(reply);
+        loop {
+            if let Ok(reply) = timeout(HALF_OF_PATIENCE, &mut reply).await {
+                return Some(reply);
+            }
+            let keeper = self.keeper.clone();
+            let responds = self.runtime.spawn(async move { keeper.responds(HALF_OF_PATIENCE).await });
+            let responds = tokio::select! {
+                reply = &mut reply => return Some(reply),
+                responds = responds => responds.unwrap_or(false),
+            };
+            if !responds || Instant::now() >= end {
+                return None;
+            }
+        }
     }
 
     pub async fn get(&self, shard: usize, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
@@ -81,18 +103,21 @@ impl Shared {
             all.extend(params);
             let reader = link.reader(shard);
             let began = Instant::now();
-            let row = match timeout(READ_DEADLINE, reader.client.query_one(statement(reader), &all)).await {
-                Ok(Ok(row)) => row,
-                Ok(Err(error)) if classify::ends_connection(&error) => {
+            let row = match self.reply(READ_DEADLINE, reader.client.query_one(statement(reader), &all)).await {
+                Some(Ok(row)) => row,
+                Some(Err(error)) if classify::ends_connection(&error) => {
                     link.close();
                     if Instant::now() < end {
                         continue;
                     }
                     return Err(classify::of_read(&error));
                 }
-                Ok(Err(error)) => return Err(classify::of_read(&error)),
-                Err(_) => {
-                    link.close();
+                Some(Err(error)) => return Err(classify::of_read(&error)),
+                None => {
+                    // The barrier that was not answered closes the link if it stays so; here one connection may be cut.
+                    if began.elapsed() >= READ_DEADLINE {
+                        link.close();
+                    }
                     return Err(away());
                 }
             };

@@ -180,6 +180,18 @@ pub const PRUNE: &str = "
 pub const IS_WORKING: &str =
     "select coalesce((select state <> 'idle' from pg_stat_activity where pid = $1::int), false)";
 
+/// Write and remove the value `$1`, to find out whether there is room. No component can open a store with this label:
+/// labels of the manifest have no dot in front.
+pub const PUT_PROBE: &str = "
+    with put as (
+        insert into hexad.kv values ('.hexad', 'write-probe', $1)
+        on conflict (store, key) do update set value = excluded.value
+    )
+    select set_config('synchronous_commit', 'off', true)";
+pub const REMOVE_PROBE: &str = "
+    with removed as (delete from hexad.kv where store = '.hexad' and key = 'write-probe')
+    select set_config('synchronous_commit', 'off', true)";
+
 pub const CONTENTS: &str = "select store, count(*) from hexad.kv group by store order by store";
 
 /// The server's time, in microseconds since 1970.

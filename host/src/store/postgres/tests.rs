@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::store::conformance::{self, Shards, key, permit, read, write};
-use crate::store::copy::{CopyError, CopyStep, copy};
 use crate::store::{Engine, ErrorKind, Key, Ledger, Swap, sqlite};
 
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -13,11 +12,15 @@ mod server;
 mod proxy;
 
 mod busy;
+mod copied;
+mod full;
 mod half_done;
 mod plans;
 mod reconnect;
 mod restored;
 mod rights;
+mod silent;
+mod tls;
 mod volatile;
 
 pub use proxy::Proxy;
@@ -116,7 +119,7 @@ fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
     refused(&server.url("postgres", "nowhere"), "\"nowhere\" does not exist");
     refused("postgres://me@127.0.0.1:1/x", "start it");
     refused("postgres://me@no-such-host.invalid/x?sslmode=disable", "correct the host");
-    refused(&format!("{good}?sslmode=verify-full"), "server does not support TLS");
+    refused(&format!("{good}?sslmode=verify-full"), "ssl = on");
     server.sql("create database narrow template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C';");
     refused(&server.url("postgres", "narrow"), "--encoding=UTF8");
 
@@ -129,7 +132,9 @@ fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
 
     server.sql_in("good", "update hexad.format set version = 2;");
     refused(&good, "format 2");
-    server.sql_in("good", "update hexad.format set version = 1;");
+    server.sql_in("good", "delete from hexad.format;");
+    refused(&good, "hexad.format has no row");
+    server.sql_in("good", "insert into hexad.format values (1);");
 
     server.sql("alter role owner password 'right';");
     server.set_rules("local all all trust\nhost all owner all scram-sha-256\nhost all all all trust\n");
@@ -144,49 +149,6 @@ fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
     std::fs::write(server.folder().join("data/standby.signal"), "").unwrap();
     server.resume();
     refused(&good, "standby");
-}
-
-#[test]
-fn the_name_and_the_authority_of_a_server_are_checked() {
-    let folder = tempfile::tempdir().unwrap();
-    let issue = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
-    let (wrong, right) = (issue("db.example"), issue("localhost"));
-    let Some(server) = start(&[]) else { return };
-    let url = server.new_database("secret");
-    let install = |issued: &rcgen::CertifiedKey<rcgen::KeyPair>| {
-        server.write_secret("server.crt", &issued.cert.pem());
-        server.write_secret("server.key", &issued.signing_key.serialize_pem());
-        server.sql("alter system set ssl = on;");
-        server.sql("select pg_reload_conf();");
-    };
-    let ask = |authority: &rcgen::CertifiedKey<rcgen::KeyPair>| {
-        let file = folder.path().join("authority.pem");
-        std::fs::write(&file, authority.cert.pem()).unwrap();
-        let url = url.replace("127.0.0.1", "localhost");
-        let url = format!("{url}?sslmode=verify-full&sslrootcert={}", file.display());
-        // The server reads its files again a moment after it was told to.
-        let end = std::time::Instant::now() + Duration::from_secs(20);
-        loop {
-            match Host::try_open(&url, &Passwords::default()) {
-                Err(error) if error.to_string().contains("does not support TLS") && std::time::Instant::now() < end => {
-                }
-                opened => return opened.map(drop).map_err(|error| error.to_string()),
-            }
-        }
-    };
-    install(&wrong);
-    let error = ask(&wrong).unwrap_err();
-    assert!(
-        error.contains("certificate is not accepted") && error.contains("the name that the certificate has"),
-        "{error}"
-    );
-    let error = ask(&right).unwrap_err();
-    assert!(error.contains("sslrootcert"), "{error}");
-    install(&right);
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    while let Err(error) = ask(&right) {
-        assert!(std::time::Instant::now() < end, "{error}");
-    }
 }
 
 #[tokio::test]
@@ -346,55 +308,4 @@ async fn reads_and_barriers_of_a_request_are_counted() {
     }
     assert_eq!(values, [Some(b"1".to_vec()), None, Some(b"C".to_vec()), None]);
     assert_eq!(host.store.status_reader()().reads, before.reads, "they were fetched at once");
-}
-
-#[test]
-fn a_store_is_copied_from_a_folder_and_back_and_compared() {
-    let Some(server) = start(&[]) else { return };
-    let (folder, back, other) =
-        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let open = |folder: &Path| Engine::open(folder, 1, &sqlite::Options::default(), None).unwrap();
-    let source = open(folder.path());
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let fill = async {
-        let (backend, ledger) = (source.backend(0).unwrap(), Ledger::default());
-        let pairs = (0..1200u32).map(|n| (key(&format!("k/{n}")), n.to_le_bytes().repeat(n as usize % 7))).collect();
-        backend.set_many(&ledger, pairs, permit()).await.unwrap();
-        backend.set(&ledger, key("large"), vec![9; 20 << 20], permit()).await.unwrap();
-        backend.set(&ledger, key("larger"), vec![8; 20 << 20], permit()).await.unwrap();
-        backend.increment(&ledger, key("counter"), -3).await.unwrap();
-        let elsewhere = Key { store: Arc::from("other"), key: Arc::from("k") };
-        backend.set(&ledger, elsewhere, b"there".to_vec(), permit()).await.unwrap();
-        backend.durable(&ledger).await.unwrap();
-    };
-    runtime.block_on(fill);
-
-    let options = |name: &str| {
-        let url = StoreUrl::parse(&server.url("postgres", name), &Passwords::default()).unwrap();
-        Options::new(url, 2, Duration::ZERO)
-    };
-    server.new_database("copied");
-    let target = Engine::open(other.path(), 1, &sqlite::Options::default(), Some(&options("copied"))).unwrap();
-    let mut steps = Vec::new();
-    let copied = copy(&source, &target, |step, done, total| steps.push((step, done, total))).unwrap();
-    assert_eq!(copied, 1204);
-    assert!(steps.contains(&(CopyStep::Copying, 1204, 1204)) && steps.contains(&(CopyStep::Comparing, 1204, 1204)));
-
-    let returned = open(back.path());
-    assert_eq!(copy(&target, &returned, |_, _, _| ()).unwrap(), 1204);
-    let read = async {
-        let backend = returned.backend(0).unwrap();
-        assert_eq!(backend.increment(&Ledger::default(), key("counter"), 1).await.unwrap(), -2);
-        assert_eq!(backend.get(&key("k/6")).await.unwrap(), Some(6u32.to_le_bytes().repeat(6)));
-    };
-    runtime.block_on(read);
-
-    assert!(matches!(copy(&source, &target, |_, _, _| ()), Err(CopyError::NotEmpty)));
-    server.new_database("served");
-    let host = Host::open(&server.url("postgres", "served"));
-    let beside =
-        Engine::open(tempfile::tempdir().unwrap().path(), 1, &sqlite::Options::default(), Some(&options("served")));
-    let refused = copy(&source, &beside.unwrap(), |_, _, _| ()).unwrap_err();
-    assert!(refused.to_string().contains("stop every host"), "{refused}");
-    drop(host);
 }

@@ -1,4 +1,7 @@
 //! TLS of connections to PostgreSQL.
+//!
+//! The certificate of PostgreSQL's manual is signed by itself, and as an authority: libraries of the web refuse a server
+//! that shows one. If the operator names that very certificate with `sslrootcert`, it is accepted, as by libpq.
 
 use std::future::Future;
 use std::io;
@@ -7,9 +10,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
@@ -25,34 +31,109 @@ pub struct Tls(Arc<ClientConfig>);
 impl Tls {
     pub fn new(mode: &TlsMode) -> Result<Self, OpenError> {
         let mut roots = RootCertStore::empty();
+        let mut named = Vec::new();
         match mode {
             TlsMode::Disabled => {}
-            TlsMode::VerifyFull { authority: Some(path) } => add_authorities(&mut roots, path)?,
+            TlsMode::VerifyFull { authority: Some(path) } => {
+                named = read_certificates(path)?;
+                add_authorities(&mut roots, &named, path)?;
+            }
             TlsMode::VerifyFull { authority: None } => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        let unusable = |error: &dyn std::error::Error| OpenError::Tls(error.to_string());
+        let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| OpenError::Tls(error.to_string()))?;
-        Ok(Self(Arc::new(config.with_root_certificates(roots).with_no_client_auth())))
+            .map_err(|error| unusable(&error))?;
+        if named.is_empty() {
+            return Ok(Self(Arc::new(config.with_root_certificates(roots).with_no_client_auth())));
+        }
+        let by_authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let verifier = Verifier { by_authority: by_authority.map_err(|error| unusable(&error))?, named };
+        let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        Ok(Self(Arc::new(config.with_no_client_auth())))
     }
 }
 
-fn add_authorities(roots: &mut RootCertStore, path: &Path) -> Result<(), OpenError> {
-    let unusable = |reason: String| {
-        OpenError::Tls(format!("{}: {reason}; sslrootcert names a file of certificates in PEM", path.display()))
-    };
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+/// Checks a certificate by its authority, unless the operator has named the certificate itself.
+#[derive(Debug)]
+struct Verifier {
+    by_authority: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.by_authority.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+            // The time has been checked before this error is found, and the name has not.
+            Err(error) if is_authority(&error) && self.named.iter().any(|named| named == certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            outcome => outcome,
+        }
     }
-    match roots.is_empty() {
-        true => Err(unusable("it has no certificate".to_owned())),
-        false => Ok(()),
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls12_signature(message, certificate, signature)
     }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authority.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate is refused because it is an authority's.
+fn is_authority(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
+    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(path, &error))?;
+    let certificates: Vec<_> = certificates.collect::<Result<_, _>>().map_err(|error| unusable(path, &error))?;
+    match certificates.is_empty() {
+        true => Err(unusable(path, &"it has no certificate")),
+        false => Ok(certificates),
+    }
+}
+
+fn add_authorities(
+    roots: &mut RootCertStore,
+    certificates: &[CertificateDer<'static>],
+    path: &Path,
+) -> Result<(), OpenError> {
+    certificates
+        .iter()
+        .try_for_each(|certificate| roots.add(certificate.clone()))
+        .map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> OpenError {
+    OpenError::Tls(format!("{}: {reason}; sslrootcert names a file of certificates in PEM", path.display()))
 }
 
 impl<S> MakeTlsConnect<S> for Tls

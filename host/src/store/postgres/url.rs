@@ -65,6 +65,11 @@ impl StoreUrl {
         if config.get_password().is_some() {
             return Err(OpenError::PasswordInUrl);
         }
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(OpenError::Url(
+                "a host writes, and target_session_attrs=read-only is for one that reads".to_owned(),
+            ));
+        }
         let missing = |what: &str| OpenError::Url(format!("it names no {what}"));
         let database = config.get_dbname().ok_or_else(|| missing("database"))?;
         let user = config.get_user().ok_or_else(|| missing("user"))?;
@@ -173,6 +178,7 @@ mod tests {
             ("postgres://me@db/forge?sslmode=maybe", "verify-full"),
             ("postgres://me@db/forge?sslmode=require", "verify-full"),
             ("postgres://me@db/forge?colour=red", "colour"),
+            ("postgres://me@db/forge?target_session_attrs=read-only", "read-only"),
         ] {
             let text = parse(url).unwrap_err().to_string();
             assert!(text.contains(part), "{url}: {text}");

@@ -152,7 +152,10 @@ impl Worker {
                 entries.iter().for_each(LedgerEntry::record_stored);
                 self.unflushed.extend(entries);
             }
-            Err(error) => entries.into_iter().for_each(|entry| entry.fail(error.clone())),
+            Err(error) => {
+                self.record_refusal(&error, bytes);
+                entries.into_iter().for_each(|entry| entry.fail(error.clone()));
+            }
         }
     }
 
@@ -327,8 +330,15 @@ impl Worker {
     ) -> Result<Row, StoreError> {
         let idle = link.writers().idle_by(end, Instant::now() + WRITE_DEADLINE).await.ok_or_else(away)?;
         let writer = idle.get().ok_or_else(away)?;
-        let replied = timeout(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await;
-        outcome_of(link, idle, replied)
+        let replied = self.shared.reply(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await;
+        outcome_of(link, idle, replied).inspect_err(|error| self.record_refusal(error, 1))
+    }
+
+    /// Records that the server had no room for a transaction of at least this size.
+    fn record_refusal(&self, error: &StoreError, bytes: usize) {
+        if let StoreError::Unavailable { problem: StoreProblem::Full, reason } = error {
+            self.shared.keeper.health.begin_outage(StoreProblem::Full, reason, bytes);
+        }
     }
 }
 

@@ -152,6 +152,13 @@ impl Sqlite {
         taken.map_err(|error| self.database.open_error(error))
     }
 
+    /// Marks that a copy into the database has begun, and that it is complete. A marked one cannot be opened.
+    pub fn mark_unfinished(&self, is_unfinished: bool) -> Result<(), OpenError> {
+        let statement = if is_unfinished { open::MARK_UNFINISHED } else { open::MARK_FINISHED };
+        let marked = self.database.connect_checkpointer()?.execute_batch(statement);
+        marked.map_err(|error| self.database.open_error(error))
+    }
+
     /// Number of committed (flushed) transactions since the database was opened.
     pub fn commits(&self) -> u64 {
         self.writer.commits().load(Ordering::Relaxed)

@@ -23,6 +23,10 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
     PRIMARY KEY (store, key)
 )";
 
+/// A table that is there while everything is copied into the database from another store.
+pub const MARK_UNFINISHED: &str = "CREATE TABLE hexad_unfinished_copy (mark INTEGER)";
+pub const MARK_FINISHED: &str = "DROP TABLE hexad_unfinished_copy";
+
 /// How long a connection waits while a Spin with the same file open holds the lock for a transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -40,6 +44,8 @@ pub enum OpenError {
     Damaged { path: PathBuf, finding: String },
     #[error("the store {path} cannot be used: {reason}; see to its disk, and start again")]
     Failed { path: PathBuf, reason: String },
+    #[error("a copy into {directory} was not completed; remove what is in it, and copy again")]
+    Unfinished { directory: PathBuf },
     #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
     Dangling { path: PathBuf },
     #[error("there is no store in {directory}; give the folder of a host with --data")]
@@ -137,14 +143,18 @@ impl Database {
             }
             self.is_checked = true;
         }
-        let table: Option<String> = connection
-            .query_row("SELECT name FROM sqlite_schema WHERE type = 'table' AND name = 'spin_key_value'", [], |row| {
-                row.get(0)
-            })
-            .optional()
-            .map_err(|e| self.open_error(e))?;
-        if table.is_none() {
+        let has_table = |name: &str| {
+            let found =
+                connection
+                    .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |_| Ok(()));
+            found.optional().map(|found| found.is_some()).map_err(|e| self.open_error(e))
+        };
+        if !has_table("spin_key_value")? {
             return Err(damaged("it has no table `spin_key_value`"));
+        }
+        if has_table("hexad_unfinished_copy")? {
+            let directory = self.path.parent().unwrap_or(&self.path).to_owned();
+            return Err(OpenError::Unfinished { directory });
         }
         let columns = connection.prepare("SELECT store, key, value FROM spin_key_value");
         columns.map(drop).map_err(|error| match error {

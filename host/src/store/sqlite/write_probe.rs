@@ -7,11 +7,6 @@ use rusqlite::Connection;
 use super::classify::classify_commit;
 use crate::store::{ErrorKind, StoreError, StoreHealth, StoreProblem};
 
-/// The sizes of the value that is written. Of a failed transaction, as much as fits into this range is
-/// tried, so that a disk with room for a small record only does not count as usable.
-const MIN_BYTES: usize = 64 * 1024;
-const MAX_BYTES: usize = 8 * 1024 * 1024;
-
 /// No component can open a store with this label: labels of the manifest have no dot in front.
 const PUT: &str = "INSERT INTO spin_key_value (store, key, value) VALUES ('.hexad', 'write-probe', zeroblob(?1))
     ON CONFLICT (store, key) DO UPDATE SET value = zeroblob(?1)";
@@ -40,8 +35,8 @@ impl WriteProbe {
             return;
         }
         self.due = None;
-        let Some(bytes) = health.outage_bytes() else { return };
-        let bytes = i64::try_from(bytes.clamp(MIN_BYTES, MAX_BYTES)).unwrap_or(i64::MAX);
+        let Some(bytes) = health.probe_bytes() else { return };
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         // Each of the two is a transaction of its own, so that the value does take up its room.
         let written = connection.execute(PUT, [bytes]).and_then(|_| connection.execute(REMOVE, []));
         match written.map_err(|error| classify_commit(&error)) {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Makes the server refuse writes, as it does when its disk is full.
-const FULL_DISK: &str = "
+pub const FULL_DISK: &str = "
     create function full_disk() returns trigger language plpgsql as 'begin raise disk_full; end';
     create trigger full_disk before insert or update on hexad.kv execute function full_disk();";
 

@@ -1,0 +1,33 @@
+//! A server without room.
+
+use super::*;
+use crate::store::StoreProblem;
+
+#[tokio::test]
+async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("crowded"));
+    let backend = host.store.backend(0);
+    let problem = || host.store.health().failure().map(|failure| failure.problem);
+    server.sql_in("crowded", half_done::FULL_DISK);
+    let ledger = Ledger::default();
+    backend.set(&ledger, key("a"), vec![1; 100_000], permit()).await.unwrap();
+    backend.durable(&ledger).await.unwrap_err();
+    assert_eq!(problem(), Some(StoreProblem::Full));
+    // That the server responds does not end it.
+    let responses = host.store.status_reader();
+    let before = responses().barriers;
+    while responses().barriers < before + 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(problem(), Some(StoreProblem::Full));
+    server.sql_in("crowded", "drop trigger full_disk on hexad.kv;");
+    while problem().is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.sql_in("crowded", "select count(*) from hexad.kv;").trim(), "0", "the probe leaves nothing");
+    // A swap that is refused counts as well.
+    server.sql_in("crowded", "create trigger full_disk before insert on hexad.kv execute function full_disk();");
+    backend.cas(&Ledger::default(), key("root"), None, b"1".to_vec()).await.unwrap_err();
+    assert_eq!(problem(), Some(StoreProblem::Full));
+}
