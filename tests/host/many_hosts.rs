@@ -130,7 +130,9 @@ fn hosts_have_the_time_of_their_store_whatever_their_own_clocks_say() {
         }
         assert!(Instant::now() < end, "{status}");
     };
-    assert!(warning.contains("3h") && warning.contains("ahead of"), "{warning}");
+    // The look at the server takes a moment.
+    let is_three_hours = warning.contains("3h") || warning.contains("2h 59m");
+    assert!(is_three_hours && warning.contains("ahead of"), "{warning}");
     // As after a promotion of a server with another clock.
     database.set_clock(7200);
     while !hosts.iter().all(|(host, _)| is_right(host)) {
