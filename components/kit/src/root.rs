@@ -9,7 +9,8 @@ mod decoded;
 
 use crate::env::Env;
 use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
-use backoff::Backoff;
+pub use backoff::Backoff;
+pub use creation::time_write;
 use creation::{Claim, Creation};
 use serde::{Serialize, de::DeserializeOwned};
 use std::rc::Rc;

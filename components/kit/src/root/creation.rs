@@ -35,6 +35,18 @@ const LEASE_PER_WRITE: u32 = 4;
 /// How many creators a writer outlives before it gives up.
 const TERMS: u32 = 5;
 
+/// The counter beside a root.
+fn counter(key: &str) -> String {
+    format!("{key}/init")
+}
+
+/// How long the store takes for a write, by an increment of the counter beside a root that changes nothing.
+pub fn time_write(env: &Env, key: &str) -> Result<Duration, StoreError> {
+    let began = env.clock.now().millis();
+    env.store.increment(&counter(key), 0)?;
+    Ok(Duration::from_millis((env.clock.now().millis() - began).unsigned_abs()))
+}
+
 /// What a new term adds to the counter. So many writers can wait for one root.
 const TERM: i64 = 1 << 32;
 
@@ -102,8 +114,14 @@ impl<'a> Creation<'a> {
                     };
                 }
                 State::Claimed { increment, .. } if self.is_valid(&increment) => return Ok(Claim::Create),
-                // No other writer was elected since the root was seen to be absent if this writer is again.
-                State::Claimed { term, .. } => self.begin_term(term)?,
+                // No other writer was elected since the root was seen to be absent if this writer is again. But what it
+                // has decided on may have changed in that time.
+                State::Claimed { term, .. } => {
+                    self.begin_term(term)?;
+                    if matches!(self.state, State::Claimed { .. }) {
+                        return Ok(Claim::LookAgain);
+                    }
+                }
                 State::Waiting { term } => {
                     if self.wait_for_root()? {
                         return Ok(Claim::LookAgain);
@@ -159,7 +177,7 @@ impl<'a> Creation<'a> {
 
     fn increment(&mut self, delta: i64) -> Result<Increment, StoreError> {
         let began = self.env.clock.now().millis();
-        let count = self.env.store.increment(&format!("{}/init", self.key), delta)?;
+        let count = self.env.store.increment(&counter(self.key), delta)?;
         let took = Duration::from_millis((self.env.clock.now().millis() - began).unsigned_abs());
         // A claim is not made valid for longer by its own delay, only by those before.
         let lease = LEASE.max(self.shortest.unwrap_or_default() * LEASE_PER_WRITE);

@@ -79,12 +79,13 @@ fn after_a_long_wait_for_an_unknown_outcome_there_is_one_look_and_no_other_swap(
             true => |_| SwapReply::Unknown { took_place: true },
             false => |_| SwapReply::Unknown { took_place: false },
         };
-        let store = LostReplyStore::with(MemoryStore::default(), reply);
-        let env = Env { clock: Rc::new(SlowClock::default()), ..env(store, &[]) };
+        let store = MemoryStore::default();
+        store.set("log", b"[0]").unwrap();
+        let env = Env { clock: Rc::new(SlowClock::default()), ..env(LostReplyStore::with(store, reply), &[]) };
         let mut looks = 0;
         let outcome: Result<(), StoreError> = update(&env, "log", |current: Option<Vec<u32>>| {
             looks += 1;
-            Ok(if current.is_some() { Decision::Done(()) } else { Decision::Write(vec![1], ()) })
+            Ok(if current == Some(vec![1]) { Decision::Done(()) } else { Decision::Write(vec![1], ()) })
         });
         assert_eq!((outcome.map_err(drop), looks), (expected, 2));
     }

@@ -8,7 +8,7 @@ mod lookup;
 mod policy;
 
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
-pub use holders::projects_with_name_below;
+pub use holders::projects_below;
 
 use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};

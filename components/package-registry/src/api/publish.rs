@@ -4,10 +4,12 @@
 //! and everything else is checked at the end. Nothing names the chunks until the package is written
 //! last, so a publication is visible as a whole or not at all.
 
+mod claim;
 mod commit;
 mod error;
 mod receive;
 mod release;
+mod tags;
 
 pub use receive::{MAX_FILE, MAX_SKELETON, MAX_UNPACKED};
 pub use release::MANIFEST_MISMATCH;
@@ -103,9 +105,8 @@ fn process(
         publisher: grant.username.as_deref(),
     };
     let release = received.check(contents);
-    let tag = received.tag();
     let publication =
-        Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, tag, release };
+        Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, release };
     Ok(match publication.commit(&mut receiver.staging)? {
         Committed::Added(row) => Outcome::Published(Response::ok(&row)),
         Committed::Repeated(row) => Outcome::FileUnused(Response::ok(&row)),

@@ -5,6 +5,7 @@ mod account;
 mod attestation;
 mod cost;
 mod deprecate;
+mod document_tags;
 mod forward;
 mod golden;
 mod holders;

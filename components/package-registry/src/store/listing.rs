@@ -3,7 +3,7 @@
 
 use super::key::Key;
 use super::packages;
-use super::record::{PackageNamesRecord, ProjectsRecord};
+use super::record::{ClaimRecord, PackageNamesRecord, ProjectsRecord};
 use crate::name::PackageName;
 use crate::version::Version;
 use directory::project::ProjectKey;
@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The projects that may have packages, in the order in which they got their first one.
 pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
@@ -44,11 +45,10 @@ impl Holders {
         Holders { projects, by_publication: *by_publication, without_version_lists: without_version_lists.clone() }
     }
 
-    /// The projects that may have a version that the projects `listed` are listed for.
-    pub fn with_version(&self, listed: &[u64]) -> impl Iterator<Item = u64> {
-        let listed: BTreeSet<u64> = listed.iter().copied().collect();
+    /// Those of which not every version is in [`projects_with_version`].
+    pub fn without_version_lists(&self) -> impl Iterator<Item = u64> {
         let is_unlisted = |id: &u64| self.without_version_lists.as_ref().is_none_or(|without| without.contains(id));
-        self.projects.iter().copied().filter(move |id| listed.contains(id) || is_unlisted(id))
+        self.projects.iter().copied().filter(is_unlisted)
     }
 }
 
@@ -125,10 +125,26 @@ pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -
     })
 }
 
-/// The projects that may have this version of a scoped name, but for those of earlier builds
-/// ([`Holders::with_version`]). 1 read.
-pub fn projects_with_version(env: &Env, name: &PackageName, version: &Version) -> Result<Vec<u64>, StoreError> {
-    members(env, &Key::ProjectsWithVersion(name, version.as_str()))
+/// The projects that may have a version of a scoped name, but for those of earlier builds
+/// ([`Holders::without_version_lists`]).
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct VersionHolders {
+    pub projects: Vec<u64>,
+    /// The publication that claimed the version last.
+    pub claim: Option<ClaimRecord>,
+}
+
+impl From<&ProjectsRecord> for VersionHolders {
+    fn from(record: &ProjectsRecord) -> Self {
+        VersionHolders { projects: record.projects.clone(), claim: record.claim.clone() }
+    }
+}
+
+/// The projects that may have this version of a scoped name. 1 read.
+pub fn projects_with_version(env: &Env, name: &PackageName, version: &Version) -> Result<VersionHolders, StoreError> {
+    let key = Key::ProjectsWithVersion(name, version.as_str()).to_string();
+    let record = root::read::<ProjectsRecord>(&*env.store, &key)?.unwrap_or_default();
+    Ok(VersionHolders::from(&record))
 }
 
 /// Lists a version of a scoped name before its package has it.
@@ -139,6 +155,38 @@ pub fn add_project_with_version(
     project: &ProjectKey,
 ) -> Result<(), StoreError> {
     add(env, &Key::ProjectsWithVersion(name, version.as_str()), project)
+}
+
+/// The same with a claim of this id, in place of an earlier one, unless `obstacle` finds a reason against it. The
+/// reason, if there is one: then nothing is written.
+pub fn claim_version<T, E: From<StoreError>>(
+    env: &Env,
+    name: &PackageName,
+    version: &Version,
+    project: &ProjectKey,
+    id: &str,
+    mut obstacle: impl FnMut(&VersionHolders) -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
+    let key = Key::ProjectsWithVersion(name, version.as_str()).to_string();
+    root::update(env, &key, |record: Option<ProjectsRecord>| {
+        let mut record = record.unwrap_or_default();
+        let claim = ClaimRecord { project: project.id, id: id.to_owned() };
+        // An earlier attempt was stored, but its reply was lost.
+        if record.claim.as_ref() == Some(&claim) {
+            return Ok(Decision::Done(None));
+        }
+        if let Some(reason) = obstacle(&VersionHolders::from(&record))? {
+            return Ok(Decision::Done(Some(reason)));
+        }
+        record.add(project);
+        record.claim = Some(claim);
+        Ok(Decision::Write(record, None))
+    })
+}
+
+/// How long the store takes for a write, by one that changes nothing.
+pub fn time_version_write(env: &Env, name: &PackageName, version: &Version) -> Result<Duration, StoreError> {
+    root::time_write(env, &Key::ProjectsWithVersion(name, version.as_str()).to_string())
 }
 
 /// Removes a deleted project from the list of a version.

@@ -169,6 +169,17 @@ pub struct ProjectsRecord {
     /// because earlier builds wrote none. Absent: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_version_lists: Option<BTreeSet<u64>>,
+    /// Of a list of the projects with a version: the publication that claimed the version last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ClaimRecord>,
+}
+
+/// A project is about to publish a version, or did so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimRecord {
+    pub project: u64,
+    /// Every claim has another one.
+    pub id: String,
 }
 
 impl ProjectsRecord {
@@ -259,6 +270,7 @@ mod tests {
             r#"{"projects":[7,8]}"#,
             r#"{"projects":[8,7],"by_publication":true,"incarnations":{"7":"01a0c4e1a80000000000000000000009"}}"#,
             r#"{"projects":[8,7],"by_publication":true,"without_version_lists":[8]}"#,
+            r#"{"projects":[8,7],"claim":{"project":7,"id":"01a0c4e1a80000000000000000000009"}}"#,
         ] {
             let read: ProjectsRecord = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&read).unwrap(), text);

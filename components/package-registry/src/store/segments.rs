@@ -15,6 +15,13 @@ pub struct StoredVersion {
     pub state: VersionState,
 }
 
+impl StoredVersion {
+    /// Whether it was not unpublished.
+    pub fn is_listed(&self) -> bool {
+        self.state == VersionState::Listed
+    }
+}
+
 /// The entry of a version, looked for in the newest segment first.
 pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
     for segment in package.segments.iter().rev() {
@@ -28,7 +35,7 @@ pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Stored
 
 /// The same, unless the version was unpublished.
 pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
-    Ok(find(env, package, version)?.filter(|entry| entry.state == VersionState::Listed))
+    Ok(find(env, package, version)?.filter(StoredVersion::is_listed))
 }
 
 /// The id of the segment that lists a version.

@@ -51,7 +51,13 @@ impl Staging {
     }
 
     /// Writes the last chunk and the upload's record. Committing again writes nothing.
-    pub fn commit(&mut self, integrity: Integrity, publisher: &str, tag: &str) -> Result<(), StoreError> {
+    pub fn commit(
+        &mut self,
+        integrity: Integrity,
+        publisher: &str,
+        tag: &str,
+        further_tags: Vec<String>,
+    ) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -63,6 +69,7 @@ impl Staging {
             created: self.env.now,
             checksums: self.checksums.clone(),
             tag: Some(tag.to_owned()),
+            further_tags,
         };
         let key = Key::Upload(&self.id);
         let record = serde_json::to_vec(&UploadRecord::from(&upload))

@@ -3,6 +3,7 @@
 use super::blob;
 use super::key::Key;
 use crate::integrity::Integrity;
+use crate::package::LATEST;
 use bytes::Bytes;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -31,9 +32,17 @@ pub struct Upload {
     pub checksums: Vec<u64>,
     /// The tag that it was published with; `None` in records of old builds.
     pub tag: Option<String>,
+    /// The other tags in the document that it was published with.
+    pub further_tags: Vec<String>,
 }
 
 impl Upload {
+    /// Whether the document that it was published with had this tag. Old builds did not store the tag, which was most
+    /// often `latest`.
+    pub fn was_published_with(&self, tag: &str) -> bool {
+        self.tag.as_deref().unwrap_or(LATEST) == tag || self.further_tags.iter().any(|further| further == tag)
+    }
+
     pub fn chunks(&self) -> usize {
         self.checksums.len()
     }
@@ -119,6 +128,8 @@ pub struct UploadRecord {
     checksums: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    further_tags: Vec<String>,
 }
 
 impl UploadRecord {
@@ -133,6 +144,7 @@ impl UploadRecord {
             created: self.created,
             checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
             tag: self.tag,
+            further_tags: self.further_tags,
         })
     }
 }
@@ -147,6 +159,7 @@ impl From<&Upload> for UploadRecord {
             created: upload.created,
             checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
             tag: upload.tag.clone(),
+            further_tags: upload.further_tags.clone(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::name::PackageName;
 use crate::store::{self, Holders};
-use directory::catalog::{self, TreeVersion};
+use directory::catalog::{self, Catalog, TreeVersion};
 use directory::project;
 use kit::Env;
 use kit::store::StoreError;
@@ -34,14 +34,7 @@ struct Filtered {
 pub fn projects_with_name_below(env: &Env, name: &PackageName, above: u64) -> Result<Rc<Holders>, StoreError> {
     let all = store::holders(env, name)?;
     if all.projects.len() <= FEW {
-        let mut projects = Vec::with_capacity(all.projects.len());
-        for id in &all.projects {
-            let project = project::by_id(env, *id)?;
-            if project.is_some_and(|project| project.namespace.lineage().any(|namespace| namespace.id == above)) {
-                projects.push(*id);
-            }
-        }
-        return Ok(Rc::new(all.with_projects(projects)));
+        return Ok(Rc::new(all.with_projects(few_below(env, &all.projects, above)?)));
     }
     let catalog = catalog::read(env)?;
     let tree = catalog.tree_version();
@@ -55,10 +48,33 @@ pub fn projects_with_name_below(env: &Env, name: &PackageName, above: u64) -> Re
     if let Some(found) = known.get(&key).filter(|found| Rc::ptr_eq(&found.all, &all) && found.tree == tree) {
         return Ok(found.below.clone());
     }
+    let below = Rc::new(all.with_projects(many_below(&catalog, &all.projects, above)));
+    known.put(key, Filtered { all, tree, below: below.clone() });
+    Ok(below)
+}
+
+/// Those of these projects that are below the namespace `above`. Reads: each of a few, or the catalog.
+pub fn projects_below(env: &Env, ids: &[u64], above: u64) -> Result<Vec<u64>, StoreError> {
+    if ids.len() <= FEW {
+        return few_below(env, ids, above);
+    }
+    Ok(many_below(&*catalog::read(env)?, ids, above))
+}
+
+fn few_below(env: &Env, ids: &[u64], above: u64) -> Result<Vec<u64>, StoreError> {
+    let mut below = Vec::with_capacity(ids.len());
+    for id in ids {
+        let project = project::by_id(env, *id)?;
+        if project.is_some_and(|project| project.namespace.lineage().any(|namespace| namespace.id == above)) {
+            below.push(*id);
+        }
+    }
+    Ok(below)
+}
+
+fn many_below(catalog: &Catalog, ids: &[u64], above: u64) -> Vec<u64> {
     let is_below = |id: &u64| {
         catalog.project(*id).is_some_and(|project| project.namespace().lineage().any(|found| found.id() == above))
     };
-    let below = Rc::new(all.with_projects(all.projects.iter().copied().filter(is_below).collect()));
-    known.put(key, Filtered { all, tree, below: below.clone() });
-    Ok(below)
+    ids.iter().copied().filter(is_below).collect()
 }

@@ -1,19 +1,19 @@
 //! Adds a version to its package.
 
+use super::claim::VersionClaim;
 use super::error::PublishError;
 use super::release::Release;
-use crate::api::access::{self, PublishGrant};
+use crate::api::access::PublishGrant;
 use crate::api::error::same_text;
 use crate::api::{latest, tag};
 use crate::integrity::ComputedDigests;
 use crate::name::PackageName;
-use crate::package::{LATEST, Package};
+use crate::package::Package;
 use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store::{self, Staging, StoredVersion};
 use crate::version::Version;
 use http::StatusCode;
 use kit::root::Decision;
-use kit::store::StoreError;
 use kit::{Env, Error};
 use serde_json::{Value, json};
 
@@ -24,9 +24,7 @@ pub struct Publication<'a> {
     pub name: &'a PackageName,
     pub version: &'a Version,
     pub computed: &'a ComputedDigests,
-    /// The tag in the document. Its error is returned unless the version exists with another file.
-    pub tag: Result<String, Error>,
-    /// The error is returned only if the version does not exist yet.
+    /// The error is returned unless the version exists with another file.
     pub release: Result<Release, Error>,
 }
 
@@ -44,6 +42,7 @@ impl Publication<'_> {
         let event = self.env.id();
         // The package that was prepared for a revision, in case the swap of that revision is retried.
         let mut prepared: Option<(Option<String>, Package)> = None;
+        let mut claim = VersionClaim::new(self.env, &self.grant.project, self.name, self.version);
         store::update_package(self.env, &self.grant.project.key(), self.name, |current| {
             if let Some(package) = &current
                 && let Some(decision) = self.existing(package, &event, staging.id())?
@@ -54,8 +53,9 @@ impl Publication<'_> {
             let revision = current.as_ref().map(Package::revision_id);
             let package = match prepared.take().filter(|(basis, _)| *basis == revision) {
                 Some((_, package)) => package,
-                None => self.prepare(current, release, &event, staging)?,
+                None => self.prepare(current, release, &event, staging, &mut claim)?,
             };
+            claim.hold()?;
             prepared = Some((revision, package.clone()));
             Ok(Decision::Write(package, Committed::Added(self.row(staging.id()))))
         })
@@ -78,8 +78,9 @@ impl Publication<'_> {
     }
 
     /// The decision on a version that exists. Clients repeat a request whose answer was lost, so the same bytes
-    /// from the same publisher are no error. With another tag than at first they set that tag. With the same
-    /// one they do not: the request may be late, and the tag may have moved since.
+    /// from the same publisher are no error, unless the rest of the document would have been one. Tags that the first
+    /// request did not have are set. Those that it had are not: the repetition may be late, and they may have moved
+    /// since.
     fn repeated(
         &self,
         package: &Package,
@@ -87,28 +88,58 @@ impl Publication<'_> {
         event: &str,
     ) -> Result<Decision<Package, Committed>, PublishError> {
         let exists = || same_text(StatusCode::FORBIDDEN, "Package already exists.");
-        if version.state != VersionState::Listed {
+        if !version.is_listed() {
             return Err(exists().into());
         }
         let upload = store::upload(self.env, &version.upload)?;
         if upload.integrity != self.computed.integrity || upload.publisher != self.grant.publisher {
             return Err(exists().into());
         }
+        let release = self.release.as_ref().map_err(Error::clone)?;
         let answer = Committed::Repeated(self.row(&version.upload));
-        let is_set = |tag: &str| package.tags.get(tag).is_some_and(|set| set.version == self.version.as_str());
-        // Old builds did not store the first tag.
-        let first_tag = upload.tag.as_deref().unwrap_or(LATEST);
-        let tag = self.tag.as_deref().map_err(Error::clone)?;
-        match Some(tag).filter(|tag| *tag != first_tag && !is_set(tag)) {
-            Some(tag) if !package.has_applied(event) => {
-                let mut package = package.clone();
-                let set = package.set_tag(tag, self.version.as_str(), &version.upload, self.env.now);
-                set.map_err(tag::tag_error)?;
-                package.record_change(event, self.env.now);
-                Ok(Decision::Write(package, answer))
-            }
-            _ => Ok(Decision::Done(answer)),
+        if package.has_applied(event) {
+            return Ok(Decision::Done(answer));
         }
+        let mut changed = package.clone();
+        self.set_tags(&mut changed, release, &version.upload, |tag| !upload.was_published_with(tag))?;
+        if changed.tags == package.tags {
+            return Ok(Decision::Done(answer));
+        }
+        changed.record_change(event, self.env.now);
+        Ok(Decision::Write(changed, answer))
+    }
+
+    /// Sets the document's tags for which `is_new` is true, unless they are set to the same versions. `upload` has the
+    /// file of this publication.
+    fn set_tags(
+        &self,
+        package: &mut Package,
+        release: &Release,
+        upload: &str,
+        is_new: impl Fn(&str) -> bool,
+    ) -> Result<(), PublishError> {
+        for (tag, version) in release.tags.iter(self.version).filter(|(tag, _)| is_new(tag)) {
+            if package.tags.get(tag).is_some_and(|set| set.version == version) {
+                continue;
+            }
+            let upload = match version == self.version.as_str() {
+                true => upload.to_owned(),
+                false => self.upload_of(package, tag, version)?,
+            };
+            package.set_tag(tag, version, &upload, self.env.now).map_err(tag::tag_error)?;
+        }
+        Ok(())
+    }
+
+    /// The upload of another version that a tag is for.
+    fn upload_of(&self, package: &Package, tag: &str, version: &str) -> Result<String, PublishError> {
+        let found = store::find_listed(self.env, package, version)?;
+        let missing = || {
+            let text =
+                format!("Validation failed: Tag {tag} is for version {version}, which the package does not have");
+            PublishError::invalid(text)
+        };
+        found.map(|found| found.upload).ok_or_else(missing)
     }
 
     /// Writes everything but the package, and returns the package with the new version.
@@ -118,24 +149,23 @@ impl Publication<'_> {
         release: &Release,
         event: &str,
         staging: &mut Staging,
+        claim: &mut VersionClaim,
     ) -> Result<Package, PublishError> {
         let env = self.env;
-        if self.exists_in_sibling()? {
-            return Err(PublishError::invalid("Validation failed: Package already exists"));
+        let (is_new, mut package) = (current.is_none(), current.unwrap_or_else(|| Package::new(env.now)));
+        // A tag that cannot be set is found before anything is written.
+        self.set_tags(&mut package, release, staging.id(), |_| true)?;
+        claim.hold()?;
+        match is_new {
+            true => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
+            false => store::record_publication(env, self.name, &self.grant.project.key())?,
         }
-        match &current {
-            None => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
-            Some(_) => store::record_publication(env, self.name, &self.grant.project.key())?,
-        }
-        if self.name.scope().is_some() {
-            store::add_project_with_version(env, self.name, self.version, &self.grant.project.key())?;
-        }
-        staging.commit(self.computed.integrity, &self.grant.publisher, &release.tag)?;
+        let further_tags = release.tags.further.iter().map(|(tag, _)| tag.clone()).collect();
+        staging.commit(self.computed.integrity, &self.grant.publisher, &release.tags.first, further_tags)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
         if let Some(document) = &release.attestations {
             store::save_attestations(env, staging.id(), document)?;
         }
-        let mut package = current.unwrap_or_else(|| Package::new(env.now));
         self.add(&mut package, release, staging.id())?;
         package.record_change(event, env.now);
         Ok(package)
@@ -153,30 +183,7 @@ impl Publication<'_> {
             newest.iter().map(|segment| store::segment(env, &segment.id)).collect::<Result<_, _>>()?;
         latest::complete(env, package)?;
         let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
-        Ok(package.publish(version, &release.tag, upload, merged, segment, env.now).map_err(tag::tag_error)?)
-    }
-
-    /// Whether another project below the same top-level namespace has this version of a package whose
-    /// scope is that namespace's path. At instance level the two would be indistinguishable. Reads the list of
-    /// the projects with the name, and that of those with the version, which are few.
-    fn exists_in_sibling(&self) -> Result<bool, StoreError> {
-        let Publication { env, name, version, .. } = self;
-        let project = &self.grant.project;
-        let root = project.root_namespace().path.as_str();
-        if name.scope() != Some(root) {
-            return Ok(false);
-        }
-        let siblings = access::projects_with_name_below(env, name, project.root_namespace().id)?;
-        let listed = store::projects_with_version(env, name, version)?;
-        for id in siblings.with_version(&listed).filter(|id| *id != project.id) {
-            if let Some(sibling) = directory::project::by_id(env, id)?
-                && let Some(package) = store::package(env, &sibling.key(), name)?
-                && store::find_listed(env, &package, version.as_str())?.is_some()
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(package.publish(version, &release.tags.first, upload, merged, segment, env.now).map_err(tag::tag_error)?)
     }
 
     /// The body of a successful answer: the row that the reference service keeps for a version. No

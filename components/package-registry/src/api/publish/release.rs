@@ -1,8 +1,8 @@
 //! Checks a received version and renders its records.
 
+use super::tags::DocumentTags;
 use crate::api::error::same_text;
 use crate::api::request::RegistryRequest;
-use crate::api::tag;
 use crate::install_fields::InstallFields;
 use crate::integrity::{ComputedDigests, DeclaredDigests, Integrity};
 use crate::manifest::{Manifest, RegistryValues};
@@ -25,7 +25,7 @@ const USE_FILE: &str = "file";
 
 /// The records of a version that passed every check.
 pub struct Release {
-    pub tag: String,
+    pub tags: DocumentTags,
     pub full: String,
     pub abbreviated: String,
     pub latest_fields: String,
@@ -47,14 +47,6 @@ pub struct ReceivedVersion<'a> {
 }
 
 impl ReceivedVersion<'_> {
-    /// The tag that the version is published with.
-    pub fn tag(&self) -> Result<String, Error> {
-        let tag = self.submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
-        let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
-        tag::check(&tag)?;
-        Ok(tag)
-    }
-
     pub fn check(&self, contents: Result<Contents, TarballError>) -> Result<Release, Error> {
         let ReceivedVersion { submission, url_name, name, version, computed, .. } = *self;
         if url_name != name.as_str() {
@@ -67,7 +59,7 @@ impl ReceivedVersion<'_> {
                 "Validation failed: Attachment is called {file}, which is not the file of {name}@{version}"
             )));
         }
-        let tag = self.tag()?;
+        let tags = DocumentTags::read(submission.tags.as_ref(), version)?;
         let declared = DeclaredDigests { length: submission.length, ..manifest.declared() };
         computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
         let contents = contents.map_err(|error| invalid(error.to_string()))?;
@@ -86,7 +78,7 @@ impl ReceivedVersion<'_> {
             npm_version: self.request.http.header(USER_AGENT).and_then(npm_version),
         };
         Ok(Release {
-            tag,
+            tags,
             full: manifest.full(&values),
             abbreviated: manifest.abbreviated(&values),
             latest_fields: manifest.latest_fields(submission.readme),

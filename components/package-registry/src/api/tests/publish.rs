@@ -105,6 +105,30 @@ fn a_repetition_with_a_bad_tag_is_refused_as_the_first_request_is() {
 }
 
 #[test]
+fn a_repetition_with_another_document_is_refused_as_the_first_request_would_be() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let repeat = |change: fn(&mut Value)| forge.send(publication("lib", "1.0.0").change(change).to(PUBLIC));
+    let tags = || forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").json();
+    type Change = fn(&mut Value);
+    let lies: &[(Change, &str)] = &[
+        (|d| d["versions"]["1.0.0"]["dependencies"] = json!({"evil": "1.0.0"}), "dependencies"),
+        (|d| d["versions"]["1.0.0"]["bin"] = json!({"lib": "evil.js"}), "bin"),
+        (|d| d["versions"]["1.0.0"]["dist"]["integrity"] = json!("sha512-AAAA"), "dist.integrity"),
+        (|d| d["versions"]["1.0.0"]["name"] = json!("other"), "name"),
+    ];
+    for (change, field) in lies {
+        let answer = repeat(*change);
+        assert_eq!(answer.status, 400, "{field}: {}", answer.text());
+        let with_tag = publication("lib", "1.0.0").change(change).change(|d| d["dist-tags"] = json!({"next": "1.0.0"}));
+        assert_eq!(forge.send(with_tag.to(PUBLIC)).text(), answer.text());
+        assert_eq!(tags(), json!({"latest": "1.0.0"}));
+    }
+    // What clients write about themselves may differ, for example after an update of the client.
+    assert_eq!(repeat(|d| d["versions"]["1.0.0"]["_nodeVersion"] = json!("24.0.0")).status, 200);
+}
+
+#[test]
 fn an_attachment_may_be_called_with_build_metadata() {
     let forge = Forge::new();
     let renamed = |version: &str, file: &str| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use kit::store::Store as _;
-use kit::testing::{Behaviour, Simulation};
+use kit::testing::{Behaviour, FailingStore, Simulation};
 
 /// Several first publications of one package at once.
 fn first_publications(seed: u64, behaviour: &Behaviour, publishers: u64) {
@@ -37,6 +37,79 @@ fn first_publications_at_once_lose_no_version_and_no_listing() {
     for behaviour in [file, slow] {
         for (seed, publishers) in (0..8).zip([2, 3, 4, 8].into_iter().cycle()) {
             first_publications(seed, &behaviour, publishers);
+        }
+    }
+}
+
+const TAKEN: &str = "Validation failed: Package already exists";
+
+/// Two projects of one top-level group publish the same version at once. Which one wins does not matter, but that one
+/// of them does.
+fn same_version_in_two_projects(seed: u64, behaviour: &Behaviour, has_package: bool) {
+    let forge = Forge::new();
+    let projects = [PUBLIC, INTERNAL, PRIVATE];
+    if has_package {
+        projects.iter().for_each(|id| drop(forge.publish(*id, "@acme/lib", &format!("0.0.{id}"))));
+    }
+    let store = Simulation::new(seed, behaviour.clone());
+    for key in forge.store.keys() {
+        store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
+    }
+    let publisher = |project: u64| {
+        move |env: Env| {
+            let answer = TestResponse::of(env, publication("@acme/lib", "1.0.0").to(project));
+            (answer.status, answer.text())
+        }
+    };
+    let answers = store.run(projects.map(publisher).into());
+    let of_run = format!("seed {seed}, {behaviour:?}, {has_package}: {answers:?}");
+    assert_eq!(answers.iter().filter(|(status, _)| *status == 200).count(), 1, "{of_run}");
+    assert!(
+        answers.iter().all(|(status, text)| *status == 200 || (*status == 400 && text.contains(TAKEN))),
+        "{of_run}"
+    );
+    let listed = |project: &u64| {
+        let path = format!("/projects/{project}/packages/npm/@acme%2flib/1.0.0");
+        TestResponse::of(store.env(99), request(Method::GET, &path)).status
+    };
+    let statuses: Vec<u16> = projects.iter().map(listed).collect();
+    assert_eq!(statuses, answers.iter().map(|(status, _)| if *status == 200 { 200 } else { 404 }).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_projects_that_publish_one_version_at_once_one_wins() {
+    let file = Behaviour { read: 5..50, write: 1_300..4_000, seen_after: 0, stalls: 0, stall: 0 };
+    let slow = Behaviour { read: 1_000..20_000, write: 300_000..700_000, ..file.clone() };
+    let slowest = Behaviour { read: 1_000..20_000, write: 1_500_000..2_500_000, ..file.clone() };
+    let stalling = Behaviour { stalls: 50, stall: 5_000_000, ..file.clone() };
+    for (behaviour, runs) in [(file, 20), (slow, 20), (slowest, 10), (stalling, 200)] {
+        for seed in 0..runs {
+            same_version_in_two_projects(seed, &behaviour, seed % 2 == 0);
+        }
+    }
+}
+
+/// A publication that breaks off leaves a version to the projects that come later.
+#[test]
+fn whichever_operation_a_publication_breaks_off_at_another_project_can_publish_the_version() {
+    for has_package in [false, true] {
+        for operations in 0.. {
+            let forge = Forge::new();
+            if has_package {
+                [PUBLIC, INTERNAL].iter().for_each(|id| drop(forge.publish(*id, "@acme/lib", &format!("0.0.{id}"))));
+            }
+            let failing = FailingStore::after(operations, forge.store.clone());
+            let publish = |env: Env, project: u64| TestResponse::of(env, publication("@acme/lib", "1.0.0").to(project));
+            let first = publish(forge.env_over(failing.clone()), PUBLIC);
+            if !failing.failed() {
+                assert_eq!(first.status, 200);
+                break;
+            }
+            assert_eq!(first.status, 500, "operation {operations}");
+            let has_version = forge.get("/projects/7/packages/npm/@acme%2flib/1.0.0").status == 200;
+            assert!(!has_version, "operation {operations}");
+            assert_eq!(publish(forge.env(), INTERNAL).status, 200, "operation {operations}");
+            publish(forge.env(), PUBLIC).is_refused(400, TAKEN);
         }
     }
 }
