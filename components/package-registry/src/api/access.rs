@@ -79,6 +79,11 @@ pub fn readable_project(request: &RegistryRequest) -> Result<Rc<Project>, Error>
     Ok(project(request, Action::Read)?.0)
 }
 
+/// 301 if the request names its project by a former path. Only for endpoints that no package manager reads.
+pub fn redirect_moved(request: &RegistryRequest) -> Result<(), Error> {
+    lookup::redirect_moved(request, Action::Read)
+}
+
 /// The group with this id or path, in which the caller may look for packages.
 pub fn readable_group(request: &RegistryRequest, id: &str) -> Result<Namespace, Error> {
     lookup::group(request, id, Action::Read)

@@ -100,6 +100,7 @@ struct PackageFilter<'a> {
 /// paths only the indexes of the page; if a status is asked for, also their abbreviated forms; for each version that is
 /// shown, its form and its upload.
 pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
+    access::redirect_moved(request)?;
     let params = request.http.params();
     let checks = Validation::new(&params);
     let page = Pagination::check(&checks);

@@ -96,17 +96,32 @@ pub fn group(request: &RegistryRequest, id: &str, action: Action) -> Result<Name
     }
 }
 
-/// The project with this id or path. The error is 301, or 405 for a write, if the project has moved.
+/// The project with this id or path. A former path is read as the present one is: some clients have no token for the
+/// address that they would be redirected to. The error is 405 for a write to a former path.
 pub fn project(request: &RegistryRequest, id: &str, action: Action) -> Result<Option<Rc<Project>>, Error> {
-    let project = match record_cache::find_project(&request.env, id)? {
-        ProjectLookup::Found(project) => return Ok(Some(project)),
-        ProjectLookup::Missing => return Ok(None),
-        ProjectLookup::Moved(project) => project,
-    };
-    if !access::may_read_project(&request.env, &request.caller, &project)? {
-        return Err(denial::project_not_found(request, action));
+    match record_cache::find_project(&request.env, id)? {
+        ProjectLookup::Found(project) => Ok(Some(project)),
+        ProjectLookup::Missing => Ok(None),
+        ProjectLookup::Moved(project) if action.is_write() => Err(moved(request, &project, action)?),
+        ProjectLookup::Moved(project) => Ok(Some(project)),
+    }
+}
+
+/// 301, or 405 for a write, if the request names its project by a former path.
+pub fn redirect_moved(request: &RegistryRequest, action: Action) -> Result<(), Error> {
+    if let Level::Project(id) = &request.level
+        && let ProjectLookup::Moved(project) = record_cache::find_project(&request.env, id)?
+    {
+        return Err(moved(request, &project, action)?);
+    }
+    Ok(())
+}
+
+fn moved(request: &RegistryRequest, project: &Project, action: Action) -> Result<Error, Error> {
+    if !access::may_read_project(&request.env, &request.caller, project)? {
+        return Ok(denial::project_not_found(request, action));
     }
     let base_url = request.env.external_url(&request.http);
     let redirect = Redirect::to_project(project.id, &base_url, &request.http.path, &request.http.query);
-    Err(redirect.into_error(&request.http.method))
+    Ok(redirect.into_error(&request.http.method))
 }

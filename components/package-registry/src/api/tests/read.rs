@@ -307,10 +307,42 @@ fn a_project_that_moved() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     forge.project(PUBLIC, "site", 100, Visibility::Public, FeatureAccess::Enabled);
-    let answer = forge.get("/projects/acme%2Fweb/packages/npm/@acme%2flib?write=true");
-    let expected = "http://registry.example/api/v4/projects/7/packages/npm/@acme%2flib?write=true";
-    assert_eq!((answer.status, answer.header("location")), (301, expected));
+    // pnpm has its token for the address that it was configured with, and none for another one.
+    let former = "/projects/acme%2Fweb/packages/npm";
+    let document = forge.get(&format!("{former}/@acme%2flib")).json();
+    let file = "/projects/acme%2Fweb/packages/npm/@acme/lib/-/lib-1.0.0.tgz";
+    let url = format!("http://registry.example/api/v4{file}");
+    assert_eq!(document["versions"]["1.0.0"]["dist"]["tarball"], json!(url));
+    assert_eq!(forge.get(file).body, tarball("@acme/lib", "1.0.0", b"payload"));
+    assert_eq!(forge.get(&format!("{former}/-/package/@acme%2flib/dist-tags")).json(), json!({"latest": "1.0.0"}));
+    assert_eq!(forge.get(&format!("{former}/@acme%2flib/latest")).json()["dist"]["tarball"], json!(url));
+    let answer = forge.get("/projects/acme%2Fweb/packages?per_page=5");
+    let expected = "http://registry.example/api/v4/projects/7/packages?per_page=5";
+    assert_eq!((answer.status, answer.header("location")), (301, expected), "the API redirects");
     let put =
         request(Method::PUT, "/projects/acme%2Fweb/packages/npm/-/package/@acme%2flib/dist-tags/xx").body("\"1.0.0\"");
     assert_eq!(forge.send(put).status, 405);
+}
+
+#[test]
+fn a_former_path_of_a_private_project_is_read_by_its_readers_only() {
+    let forge = Forge::new();
+    forge.publish(PRIVATE, "@acme/lib", "1.0.0");
+    let paths =
+        |path: &str| ["@acme%2flib", "@acme/lib/-/lib-1.0.0.tgz"].map(|below| format!("{path}/packages/npm/{below}"));
+    let statuses = |path: &str| {
+        let status = |path: &String, user: &str| forge.send(request(Method::GET, path).by(user)).status;
+        ["reporter", "guest", "outsider", "", "nobody"].map(|user| paths(path).map(|path| status(&path, user)))
+    };
+    let before = statuses("/projects/acme%2Fsub%2Fcore");
+    assert_eq!(before, [[200, 200], [403, 403], [404, 404], [401, 404], [401, 401]]);
+    forge.project(PRIVATE, "kernel", 101, Visibility::Private, FeatureAccess::Enabled);
+    assert_eq!(statuses("/projects/acme%2Fsub%2Fcore"), before);
+    assert_eq!(statuses("/projects/acme%2Fsub%2Fkernel"), before);
+    let publication = publication("@acme/lib", "1.0.1").document.to_string();
+    let put = |user: &str| {
+        let put = request(Method::PUT, "/projects/acme%2Fsub%2Fcore/packages/npm/@acme%2flib");
+        forge.send(put.by(user).body(publication.as_str())).status
+    };
+    assert_eq!((put("developer"), put("outsider")), (405, 404));
 }
