@@ -1,9 +1,11 @@
 //! Points in time, in whole milliseconds since 1970 (UTC), and their text forms.
 
-use jiff::civil::{Date, DateTime};
-use jiff::tz::Offset;
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -38,8 +40,8 @@ impl Timestamp {
 
     /// `2026-11-21T05:49:56.123Z`. Times beyond the year 9999 are shown as its last moment.
     pub fn to_iso(self) -> String {
-        let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::MAX);
-        format!("{moment:.3}")
+        let moment = EPOCH.checked_add(SignedDuration::from_millis(self.0)).unwrap_or(DateTime::MAX);
+        format!("{moment:.3}Z")
     }
 
     /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC).
@@ -48,11 +50,13 @@ impl Timestamp {
         if let Ok(moment) = text.parse::<jiff::Timestamp>() {
             return Some(Timestamp(moment.as_millisecond()));
         }
+        // The last moments of the year 9999 have no `jiff::Timestamp`: they are in the next year elsewhere.
+        let text = text.strip_suffix('Z').filter(|text| text.contains(':')).unwrap_or(text);
         let civil = match text.parse::<DateTime>() {
             Ok(civil) => civil,
-            Err(_) => text.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight()),
+            Err(_) => text.parse::<Date>().ok()?.to_datetime(Time::midnight()),
         };
-        Offset::UTC.to_timestamp(civil).ok().map(|moment| Timestamp(moment.as_millisecond()))
+        i64::try_from(civil.duration_since(EPOCH).as_millis()).ok().map(Timestamp)
     }
 
     /// The calendar day (UTC) as `YYYY-MM-DD`.
@@ -86,6 +90,18 @@ mod tests {
             assert_eq!(Timestamp::parse(text), noon, "{text}");
         }
         assert_eq!(Timestamp::parse("2020-01-01"), Some(Timestamp::from_millis(1_577_836_800_000)));
+    }
+
+    #[test]
+    fn the_last_day_that_can_be_written_is_read() {
+        for text in ["9999-12-31", "9999-12-31T00:00:00", "9999-12-31 00:00:00.000"] {
+            let read = Timestamp::parse(text).unwrap();
+            assert_eq!((read.to_iso().as_str(), read.to_date().as_str()), ("9999-12-31T00:00:00.000Z", "9999-12-31"));
+        }
+        for text in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59.999Z"] {
+            assert_eq!(Timestamp::parse(text).unwrap().to_date(), "9999-12-31", "{text}");
+        }
+        assert_eq!(Timestamp::from_millis(i64::MAX).to_iso(), "9999-12-31T23:59:59.999Z");
     }
 
     #[test]

@@ -34,10 +34,25 @@ pub fn feature_access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Featu
     known(from, "access level", FeatureAccess::parse)
 }
 
-/// A date, which stands for its beginning, or a moment.
-pub fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    known(from, "time", Timestamp::parse)
+/// A date, which stands for its beginning, or a moment. `field` names it in the error.
+fn moment<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<Option<Timestamp>, D::Error> {
+    let found = match Value::deserialize(from)? {
+        Value::Null => return Ok(None),
+        Value::String(text) => Timestamp::parse(&text).ok_or(format!("`{text}`")),
+        other => Err(other.to_string()),
+    };
+    found.map(Some).map_err(|text| D::Error::custom(format_args!("{field} is {text}, which is not a date or time")))
 }
+
+macro_rules! moments {
+    ($($field:ident),*) => {
+        $(pub fn $field<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+            moment(from, stringify!($field))
+        })*
+    };
+}
+
+moments!(expires_at, trial_ends_on, end_date, max_seats_used_changed_at, additional_purchased_storage_ends_on);
 
 pub fn lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     known(from, "word", |text| Some(text.to_ascii_lowercase()))

@@ -10,18 +10,18 @@ pub struct DetailsFields {
     avatar_url: Option<String>,
     plan: Option<String>,
     trial: Option<bool>,
-    #[serde(default, deserialize_with = "deserialize::moment")]
+    #[serde(default, deserialize_with = "deserialize::trial_ends_on")]
     trial_ends_on: Option<Timestamp>,
-    #[serde(default, deserialize_with = "deserialize::moment")]
+    #[serde(default, deserialize_with = "deserialize::end_date")]
     end_date: Option<Timestamp>,
     seats_in_use: Option<u64>,
     max_seats_used: Option<u64>,
-    #[serde(default, deserialize_with = "deserialize::moment")]
+    #[serde(default, deserialize_with = "deserialize::max_seats_used_changed_at")]
     max_seats_used_changed_at: Option<Timestamp>,
     shared_runners_minutes_limit: Option<u64>,
     extra_shared_runners_minutes_limit: Option<u64>,
     additional_purchased_storage_size: Option<u64>,
-    #[serde(default, deserialize_with = "deserialize::moment")]
+    #[serde(default, deserialize_with = "deserialize::additional_purchased_storage_ends_on")]
     additional_purchased_storage_ends_on: Option<Timestamp>,
     root_repository_size: Option<u64>,
     billable_members_count: Option<u64>,

@@ -35,7 +35,7 @@ pub struct MemberRecord {
     user_id: NonZeroU64,
     #[serde(default, deserialize_with = "deserialize::some_role")]
     access_level: Option<Role>,
-    #[serde(default, deserialize_with = "deserialize::moment")]
+    #[serde(default, deserialize_with = "deserialize::expires_at")]
     expires_at: Option<Timestamp>,
     /// `active`, or for example `awaiting` until the membership is approved.
     state: Option<String>,

@@ -34,7 +34,7 @@ pub struct SharedWith {
     group_id: NonZeroU64,
     #[serde(alias = "access_level", deserialize_with = "deserialize::role")]
     group_access_level: Role,
-    #[serde(default, deserialize_with = "deserialize::moment")]
+    #[serde(default, deserialize_with = "deserialize::expires_at")]
     expires_at: Option<Timestamp>,
 }
 

@@ -1,12 +1,12 @@
 //! Tokens of every kind.
 
-use super::deserialize;
 use crate::line_error::{InvalidLine, LineError};
 use directory::member::Source;
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user;
 use kit::{Env, Timestamp};
 use serde::Deserialize;
+use serde_json::Value;
 use std::num::NonZeroU64;
 
 #[derive(Deserialize)]
@@ -25,8 +25,9 @@ pub struct TokenRecord {
     name: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
-    #[serde(default, deserialize_with = "deserialize::moment")]
-    expires_at: Option<Timestamp>,
+    /// Read later: an error of the parser would not name the field, because it may quote the token.
+    #[serde(default)]
+    expires_at: Value,
     #[serde(default)]
     revoked: bool,
 }
@@ -52,13 +53,22 @@ impl TokenRecord {
             true => None,
             false => Some(Token {
                 subject: self.subject(env)?,
+                expires_at: self.end()?,
                 name: self.name.unwrap_or_default(),
                 scopes: self.scopes,
-                expires_at: self.expires_at,
                 revoked: self.revoked,
             }),
         };
         Ok(token::save(env, &fingerprint, token)?)
+    }
+
+    fn end(&self) -> Result<Option<Timestamp>, LineError> {
+        let end = match &self.expires_at {
+            Value::Null => return Ok(None),
+            Value::String(text) => Timestamp::parse(text),
+            _ => None,
+        };
+        end.map(Some).ok_or_else(|| InvalidLine::Fields("expires_at is not a date or time").into())
     }
 
     fn subject(&self, env: &Env) -> Result<Subject, LineError> {

@@ -3,6 +3,7 @@ use bytes::Bytes;
 use directory::access::Role;
 use directory::member::Source;
 use directory::namespace::Visibility;
+use kit::Timestamp;
 use kit::store::Store;
 use kit::testing::{Behaviour, LostReplyStore, Simulation};
 
@@ -94,11 +95,21 @@ fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
             "access level 11 is not known (column 83)",
         ),
         (r#"{"kind":"member","source_type":"group","source_id":1,"user_id":1}"#, "access_level is missing"),
+        (
+            r#"{"kind":"member","source_type":"group","source_id":1,"user_id":1,"access_level":10,"expires_at":"soon"}"#,
+            "expires_at is `soon`, which is not a date or time (column 103)",
+        ),
+        (
+            r#"{"kind":"group","id":7,"path":"x","trial_ends_on":7}"#,
+            "trial_ends_on is 7, which is not a date or time (column 52)",
+        ),
         (r#"{"kind":"setting","name":"license","value":"gold"}"#, "license does not have a valid value"),
         (r#"{"kind":"feature","name":"x"}"#, "gates or value is missing"),
         (r#"{"kind":"feature","name":"x","gates":[{"key":"odd","value":1}]}"#, "gates has a gate that is not known"),
         (r#"{"kind":"token","token":"glpat-x","scopes":["api"]}"#, "user_id or username is missing"),
         (r#"{"kind":"token","token":"glpat-x","username":"nobody"}"#, "user `nobody` is not known"),
+        (r#"{"kind":"token","token":"x","user_id":1,"expires_at":"soon"}"#, "expires_at is not a date or time"),
+        (r#"{"kind":"token","token":"x","user_id":1,"expires_at":7}"#, "expires_at is not a date or time"),
         (r#"{"kind":"token","token":"a b","user_id":1}"#, "token must be visible ASCII characters without spaces"),
         (r#"{"kind":"token","type":"deploy","token":"x"}"#, "a deploy token has either project_id or group_id"),
     ] {
@@ -107,6 +118,19 @@ fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
         let expected = json!({"imported": {"feature": 1}, "failed": 1, "errors": [{"line": 2, "error": error}]});
         assert_eq!((status, report), (200, expected), "{line}");
     }
+}
+
+#[test]
+fn what_ends_on_the_last_day_that_can_be_written_is_imported() {
+    let env = forge();
+    let lines = [
+        r#"{"kind":"token","token":"last","user_id":2,"name":"last","scopes":["api"],"expires_at":"9999-12-31"}"#,
+        r#"{"kind":"member","source_type":"group","source_id":12,"user_id":2,"access_level":40,"expires_at":"9999-12-31"}"#,
+    ];
+    let (status, report) = send_lines(&env, lines.join("\n"));
+    assert_eq!((status, report), (200, json!({"imported": {"member": 1, "token": 1}, "failed": 0, "errors": []})));
+    let token = token::by_fingerprint(&env, &Fingerprint::of(b"last")).unwrap().unwrap().token;
+    assert_eq!(token.expires_at.map(Timestamp::to_date).as_deref(), Some("9999-12-31"));
 }
 
 #[test]
