@@ -48,7 +48,7 @@
 //! |---|---|---|
 //! | `package/<project>/<name>` | root | a package: tags, segments, revision ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name, the one that published last at the end |
-//! | `version/<name>/<version>` | root | projects that may have this version of a scoped name |
+//! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
 //! | `project/<project>` | root | names of the packages that a project may have |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
@@ -78,11 +78,11 @@
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, get that list, and the packages of the other projects in it |
+//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload and publisher |
+//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
 //! | list | get `project`, up to 20,000 packages, and their indexes; by status also their abbreviated forms; for each version that is shown a form and the upload; at group level before that as a search |
 //! | a step of gc | 200 packages and their indexes; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |

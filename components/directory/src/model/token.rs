@@ -3,6 +3,7 @@
 use super::membership::{Source, is_current};
 use kit::Timestamp;
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use subtle::ConstantTimeEq;
 
 /// The SHA-256 of a token. It has no text form outside the storage key, so that it is never logged.
@@ -56,6 +57,15 @@ pub struct Token {
     /// The token is expired from this moment on.
     pub expires_at: Option<Timestamp>,
     pub revoked: bool,
+}
+
+impl Token {
+    /// The same token with each scope once, in the order of their first mentions.
+    pub fn with_unique_scopes(mut self) -> Self {
+        let mut seen = HashSet::new();
+        self.scopes.retain(|scope| seen.insert(scope.clone()));
+        self
+    }
 }
 
 /// A personal token with what its owner sees of it.

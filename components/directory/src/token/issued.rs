@@ -41,7 +41,7 @@ pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError>
         }
         Subject::Job { user_id, project_id, .. } => (of_user(env, user_id)?, of_project(project_id)?),
     };
-    let mut record = TokenRecord::from(token);
+    let mut record = TokenRecord::from(token.with_unique_scopes());
     (record.incarnation, record.project_incarnation) = (incarnation, project_incarnation);
     Ok(record)
 }

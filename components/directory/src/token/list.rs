@@ -46,7 +46,8 @@ pub fn create(
         scopes: new.scopes,
         expires_at: new.expires_at,
         revoked: false,
-    };
+    }
+    .with_unique_scopes();
     store::write(env, &Key::Token(fingerprint), Some(issued::record(env, token.clone())?))?;
     let (description, created_at) = (new.description, Some(env.now));
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint: *fingerprint }))

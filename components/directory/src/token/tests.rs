@@ -82,6 +82,17 @@ fn tokens_of_earlier_builds_are_listed_at_the_first_question() {
 }
 
 #[test]
+fn a_scope_that_is_named_twice_is_stored_once() {
+    let env = forge();
+    let scopes = || ["read_api", "api", "read_api", "api"].map(str::to_owned).to_vec();
+    let created = create(&env, 2, &fingerprint("new"), NewPersonalToken { scopes: scopes(), ..new("ci") }).unwrap();
+    assert_eq!(created.unwrap().token.scopes, ["read_api", "api"]);
+    save(&env, &fingerprint("old"), Some(new_token(Subject::User(2), &["api", "api"]))).unwrap();
+    let stored = |text: &str| find(&env, &fingerprint(text)).unwrap().unwrap().scopes;
+    assert_eq!((stored("new"), stored("old")), (vec!["read_api".to_owned(), "api".to_owned()], vec!["api".to_owned()]));
+}
+
+#[test]
 fn a_rotation_revokes_the_old_token_and_happens_once() {
     let env = forge();
     let old = create(&env, 2, &fingerprint("old"), new("ci")).unwrap().unwrap();

@@ -21,17 +21,34 @@ const MAX_MAINTAINERS: usize = 50;
 struct KnownList {
     /// When the first of the memberships ends.
     valid_until: Option<Timestamp>,
-    list: Rc<str>,
+    maintainers: Rc<Maintainers>,
 }
 
-/// The maintainers of a project's packages as JSON, `[{"name":"mia","email":""}]`. Addresses are not
-/// disclosed. Reads: nothing if the instance knows the list and no record has changed; else the members of
-/// the project, of the groups above and of invited groups, and each maintainer.
-pub fn list(env: &Env, project: &Project) -> Result<Rc<str>, StoreError> {
-    let Some(known) = Derived::<u64, KnownList>::of(env) else { return Ok(Rc::from("[]")) };
+/// The maintainers of a project's packages. Addresses are not disclosed.
+pub struct Maintainers {
+    pub usernames: Vec<String>,
+    /// As metadata shows them: `[{"name":"mia","email":""}]`.
+    json: String,
+}
+
+impl Maintainers {
+    fn new(usernames: Vec<String>) -> Self {
+        let people: Vec<_> = usernames.iter().map(|username| json!({"name": username, "email": ""})).collect();
+        Maintainers { usernames, json: serde_json::Value::from(people).to_string() }
+    }
+
+    pub fn as_json(&self) -> &str {
+        &self.json
+    }
+}
+
+/// The maintainers of a project's packages. Reads: nothing if the instance knows the list and no record has changed;
+/// else the members of the project, of the groups above and of invited groups, and each maintainer.
+pub fn list(env: &Env, project: &Project) -> Result<Rc<Maintainers>, StoreError> {
+    let Some(known) = Derived::<u64, KnownList>::of(env) else { return Ok(Rc::new(Maintainers::new(Vec::new()))) };
     let is_valid = |list: &Rc<KnownList>| list.valid_until.is_none_or(|end| env.now < end);
     if let Some(known) = known.get(&project.id).filter(is_valid) {
-        return Ok(known.list.clone());
+        return Ok(known.maintainers.clone());
     }
     let (users, valid_until) = find(env, project)?;
     let mut names = Vec::new();
@@ -40,11 +57,11 @@ pub fn list(env: &Env, project: &Project) -> Result<Rc<str>, StoreError> {
             break;
         }
         let user = user::by_id(env, id)?.filter(|user| user.state == UserState::Active);
-        names.extend(user.map(|user| json!({"name": user.username, "email": ""})));
+        names.extend(user.map(|user| user.username));
     }
-    let list: Rc<str> = serde_json::Value::from(names).to_string().into();
-    known.put(project.id, Rc::new(KnownList { valid_until, list: list.clone() }));
-    Ok(list)
+    let maintainers = Rc::new(Maintainers::new(names));
+    known.put(project.id, Rc::new(KnownList { valid_until, maintainers: maintainers.clone() }));
+    Ok(maintainers)
 }
 
 /// The users with at least the role of a maintainer, the highest role first, and when the first of their

@@ -16,7 +16,6 @@ use http::StatusCode;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
-use std::rc::Rc;
 
 /// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
 /// for the full form; none of the blobs if the client or this instance has the document already.
@@ -32,14 +31,14 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
 
     let abbreviated = negotiation::wants_abbreviated(request.http.header(ACCEPT));
     let maintainers = match abbreviated {
-        true => Rc::from(""),
-        false => maintainers::list(&request.env, &authorized.project)?,
+        true => None,
+        false => Some(maintainers::list(&request.env, &authorized.project)?),
     };
     let representation = Representation {
         abbreviated,
         gzip: negotiation::wants_gzip(request.http.header(ACCEPT_ENCODING)),
         url: &request.url,
-        maintainers: &maintainers,
+        maintainers: maintainers.as_ref().map_or("", |maintainers| maintainers.as_json()),
     };
     let entity_tag = representation.entity_tag(&authorized.package);
     let mut response = if is_known(request, &entity_tag) {

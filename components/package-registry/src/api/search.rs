@@ -8,6 +8,7 @@
 //! requested page are read, so that every one of them is found however many there are. Of the others, whose
 //! descriptions and keywords have to be compared, at most as many are read.
 
+use super::maintainers;
 use super::request::RegistryRequest;
 use super::scope;
 use crate::name::PackageName;
@@ -15,7 +16,7 @@ use crate::package::Package;
 use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
-use directory::project::ProjectKey;
+use directory::project::{self, ProjectKey};
 use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::params::Validation;
@@ -41,6 +42,7 @@ struct Candidate {
 
 /// A package that matches.
 struct Hit {
+    project: u64,
     name: PackageName,
     score: f64,
     version: String,
@@ -80,7 +82,8 @@ impl Matches {
 /// ignored.
 ///
 /// Reads: the list of packages of each project in scope; up to twice [`MAX_PACKAGES`] packages, and of those
-/// their latest fields that are not cached; for each result that is shown, its upload and its publisher. At
+/// their latest fields that are not cached; for each result that is shown, its upload, its publisher
+/// and what the instance does not know of the maintainers. At
 /// group and instance level before that the list of projects, and each of those that is not cached.
 pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
@@ -151,16 +154,16 @@ fn hits(env: &Env, candidates: &[Candidate], query: &Query) -> Result<Vec<Hit>, 
 /// The package of this name that was published to last, if it matches.
 fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, StoreError> {
     let Candidate { name, projects } = candidate;
-    let mut newest: Option<Rc<Package>> = None;
+    let mut newest: Option<(u64, Rc<Package>)> = None;
     for project in projects {
         let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
         if let Some(package) = package
-            && newest.as_ref().is_none_or(|newest| newest.published <= package.published)
+            && newest.as_ref().is_none_or(|(_, newest)| newest.published <= package.published)
         {
-            newest = Some(package);
+            newest = Some((project.id, package));
         }
     }
-    let Some(package) = newest else { return Ok(None) };
+    let Some((project, package)) = newest else { return Ok(None) };
     let summary = match &package.latest_upload {
         Some(upload) => summary(env, upload)?,
         None => SearchSummary::default(),
@@ -168,7 +171,7 @@ fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, S
     let (Some(score), Some(version)) = (query.score(name, &summary), package.latest()) else { return Ok(None) };
     let version = version.to_owned();
     let (name, published) = (name.clone(), package.published);
-    Ok(Some(Hit { name, score, version, published, upload: package.latest_upload.clone(), summary }))
+    Ok(Some(Hit { project, name, score, version, published, upload: package.latest_upload.clone(), summary }))
 }
 
 /// The summary of a version, which the instance caches without the readme beside it.
@@ -185,8 +188,11 @@ fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
 }
 
 fn object(env: &Env, hit: &Hit) -> Result<Value, StoreError> {
-    let people: Vec<Value> =
-        publisher(env, hit)?.iter().map(|username| json!({"username": username, "email": ""})).collect();
+    let person = |username: &str| json!({"username": username, "email": ""});
+    let maintainers = match project::by_id(env, hit.project)? {
+        Some(project) => maintainers::list(env, &project)?.usernames.iter().map(|name| person(name)).collect(),
+        None => Vec::new(),
+    };
     let package = json!({
         "name": hit.name.as_str(),
         "version": hit.version,
@@ -194,8 +200,8 @@ fn object(env: &Env, hit: &Hit) -> Result<Value, StoreError> {
         "keywords": hit.summary.keywords,
         "date": hit.published.to_iso(),
         "links": hit.summary.links,
-        "publisher": people.first(),
-        "maintainers": people,
+        "publisher": publisher(env, hit)?.as_deref().map(person),
+        "maintainers": maintainers,
     });
     // Nothing of this is measured, but clients read the members.
     let detail = json!({"quality": 0.0, "popularity": 0.0, "maintenance": 0.0});

@@ -36,14 +36,32 @@ fn forge() -> Forge {
 fn a_result_has_what_clients_show() {
     let forge = forge();
     let answer = search_by(&forge, "guest", "/projects/7", "text=walls");
-    let person = json!({"username": "developer", "email": ""});
+    let person = |username: &str| json!({"username": username, "email": ""});
     let package = json!({
         "name": "@acme/paint", "version": "1.0.0", "description": "color for walls", "keywords": ["wall", "art"],
-        "date": "2026-09-21T14:13:20.000Z", "links": {}, "publisher": person, "maintainers": [person],
+        "date": "2026-09-21T14:13:20.000Z", "links": {}, "publisher": person("developer"),
+        "maintainers": [person("maintainer")],
     });
     assert_eq!(answer["objects"][0]["package"], package);
     assert_eq!(answer["objects"][0]["score"]["final"], 0.4);
     assert_eq!((&answer["total"], answer["time"].is_string()), (&json!(1), true));
+}
+
+#[test]
+fn the_maintainers_of_a_result_are_those_of_its_metadata() {
+    let forge = forge();
+    forge.join(6, Source::Project(INTERNAL), Some(Role::Owner));
+    for (project, name, count) in [(PUBLIC, "@acme/paint", 1), (INTERNAL, "@acme/wall", 2)] {
+        let metadata = forge.get(&format!("/projects/{project}/packages/npm/{}", name.replace('/', "%2f"))).json();
+        let of_metadata: Vec<&Value> =
+            metadata["maintainers"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+        for prefix in ["", "/groups/acme/-"] {
+            let found = search_by(&forge, "developer", prefix, &format!("text={name}"));
+            let of_search = found["objects"][0]["package"]["maintainers"].as_array().unwrap();
+            assert_eq!(of_search.iter().map(|one| &one["username"]).collect::<Vec<_>>(), of_metadata, "{name}");
+            assert_eq!(of_metadata.len(), count);
+        }
+    }
 }
 
 #[test]
