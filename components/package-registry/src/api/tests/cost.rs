@@ -183,3 +183,15 @@ fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     assert_eq!(counters, 4, "{new:#?}");
     assert!(counting.operations() <= 32, "{} operations", counting.operations());
 }
+
+/// The projects with the name; a compare of the list of those with the version (which counts twice), its counter and its
+/// swap, which is the claim as well.
+#[test]
+fn a_version_that_one_project_of_a_scope_may_have_costs_five_operations_more() {
+    let forge = Forge::new();
+    let [plain, claimed] = ["lib", "@acme/lib"].map(|name| {
+        forge.publish(PUBLIC, name, "0.0.1");
+        cost(&forge, publication(name, "1.0.0").to(PUBLIC))
+    });
+    assert_eq!((plain.0, claimed.0, claimed.1 - plain.1), (200, 200, 5), "{plain:?} {claimed:?}");
+}
