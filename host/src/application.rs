@@ -162,7 +162,11 @@ impl Application {
             }
             _ => {
                 self.unrouted.add(1);
-                reply::not_found()
+                let origin = request.extensions().get::<RequestOrigin>();
+                match absolute_uri(&method, &uri, request.headers(), request.version(), origin) {
+                    Ok(_) => reply::not_found(),
+                    Err(reason) => reply::bad_request(reason),
+                }
             }
         };
         // Without the query, which may hold a token.
@@ -270,7 +274,7 @@ impl Steps<'_> {
         let origin = parts.extensions.get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
         let id = parts.headers.get(X_REQUEST_ID).cloned();
-        let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
+        let target = absolute_uri(&parts.method, &parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // During a trial nothing is cached: the canary would see fewer requests than it should.
         let generation_number = self.deployment.sole_generation();

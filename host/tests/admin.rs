@@ -207,7 +207,10 @@ async fn the_metrics_count_requests_failures_and_operations() {
         server.ok(path).await;
     }
     assert_eq!(server.get("trap").await.0, 500);
-    let unrouted = http::Request::get("/nowhere").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    let unrouted = http::Request::get("/nowhere")
+        .header("host", "forge.test")
+        .body(http_body_util::Full::<bytes::Bytes>::default())
+        .unwrap();
     assert_eq!(server.send(unrouted).await.status(), 404);
     operator.json("PUT", "/components/incoming", trapping());
     for expected in [vec![500; 20], vec![503]].concat() {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::header::{CONNECTION, HeaderName};
+use http::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -15,8 +15,9 @@ use super::client_body::ClientBody;
 use super::in_flight::InFlight;
 use super::socket::SocketState;
 use crate::application::Application;
-use crate::body::InProgress;
+use crate::body::{InProgress, ResponseBody};
 use crate::ingress::{Ingress, Peer, RequestOrigin, remove_set_operator_cookies};
+use crate::reply;
 use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
 
 /// Announces how long an idle connection stays open.
@@ -122,14 +123,20 @@ impl Connection {
         let network = origin.map(RequestOrigin::network);
         let mut access =
             self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
-        let response = self.application.handle(self.shard, request).await;
+        let response = match is_framed_twice(&request) {
+            true => refuse_framing(),
+            false => self.application.handle(self.shard, request).await,
+        };
         // The other requests of this shard run before the response is written: the write wakes the
         // client, which may run on the same processor.
         tokio::task::yield_now().await;
 
         let (mut head, body) = response.into_parts();
         remove_set_operator_cookies(&mut head.headers);
-        if stays_open && let Some(announced) = &self.ingress.keep_alive.header {
+        if stays_open
+            && !head.headers.contains_key(CONNECTION)
+            && let Some(announced) = &self.ingress.keep_alive.header
+        {
             head.headers.insert(KEEP_ALIVE, announced.clone());
         }
         if let Some(access) = &mut access {
@@ -150,6 +157,22 @@ impl Connection {
         };
         Response::from_parts(head, body)
     }
+}
+
+/// Whether the request has another `Transfer-Encoding` than `chunked`. hyper looks at the last one only, and a proxy
+/// that looks at the first sees another end of the body.
+fn is_framed_twice<B>(request: &Request<B>) -> bool {
+    let mut encodings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    let is_chunked =
+        encodings.next().is_none_or(|first| first.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"));
+    !is_chunked || encodings.next().is_some()
+}
+
+/// What follows on the connection is not read.
+fn refuse_framing() -> Response<ResponseBody> {
+    let mut response = reply::bad_request("Transfer-Encoding is not `chunked`, once and alone");
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn asks_to_close(headers: &HeaderMap) -> bool {
