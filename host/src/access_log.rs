@@ -120,9 +120,8 @@ impl AccessLog {
             status: CLIENT_GONE,
             bytes: 0,
             milliseconds: 0.0,
-            // Without the query, which may have secrets of another application.
-            referer: value(request.headers(), REFERER.as_str())
-                .map(|referer| referer.split(['?', '#']).next().unwrap_or_default().to_owned()),
+            // Before it is cut, which could take away what a secret is known by.
+            referer: text(request.headers(), REFERER.as_str()).map(|referer| cut(redaction::referer(&referer))),
             user_agent: value(request.headers(), USER_AGENT.as_str()),
             request_id: None,
         };
@@ -240,7 +239,11 @@ fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
 }
 
 fn value(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).map(|value| cut(String::from_utf8_lossy(value.as_bytes()).into_owned()))
+    text(headers, name).map(|value| cut(value.into_owned()))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
 }
 
 fn cut(mut text: String) -> String {

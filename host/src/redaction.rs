@@ -10,7 +10,10 @@ const SECRETS: [&str; 8] = ["token", "secret", "password", "passwd", "auth", "ke
 
 /// The path. A segment that follows one called `token`, as in npm's `-/user/token/<token>`, is a secret.
 pub fn path(uri: &Uri) -> Cow<'_, str> {
-    let path = uri.path();
+    without_tokens(uri.path())
+}
+
+fn without_tokens(path: &str) -> Cow<'_, str> {
     if !path.split('/').any(|segment| segment.eq_ignore_ascii_case("token")) {
         return Cow::Borrowed(path);
     }
@@ -42,9 +45,45 @@ pub fn target(uri: &Uri) -> String {
     target
 }
 
+/// The URL of a `Referer`, without the user's name and password, the query, and what may be secret in the path: it may
+/// be of another application.
+pub fn referer(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    // Browsers read a backslash as a slash.
+    let is_slash = |c: char| c == '/' || c == '\\';
+    let scheme =
+        url.find(':').filter(|end| !url.get(..*end).unwrap_or_default().contains(is_slash)).map_or(0, |end| end + 1);
+    let rest = url.get(scheme..).unwrap_or_default();
+    let start = rest.find(|c| !is_slash(c)).unwrap_or(rest.len());
+    if scheme == 0 && start < 2 {
+        return without_tokens(url).into_owned();
+    }
+    let (slashes, rest) = rest.split_at(start);
+    let (authority, path) = rest.split_at(rest.find(is_slash).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{}{slashes}{host}{}", url.get(..scheme).unwrap_or_default(), without_tokens(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_referer_names_no_user() {
+        for (given, shown) in [
+            ("https://mia:word@forge.test/a/@scope/b?token=x#y", "https://forge.test/a/@scope/b"),
+            ("https://mia:w@rd@forge.test", "https://forge.test"),
+            ("https:\\\\mia:word@forge.test\\a", "https:\\\\forge.test\\a"),
+            ("//mia:word@forge.test/a", "//forge.test/a"),
+            ("https:mia:word@forge.test/a", "https:forge.test/a"),
+            ("https://forge.test:8080/-/user/token/secret", "https://forge.test:8080/-/user/token/REDACTED"),
+            ("/-/user/token/secret", "/-/user/token/REDACTED"),
+            ("/a:b@c/d", "/a:b@c/d"),
+            ("", ""),
+        ] {
+            assert_eq!(referer(given), shown);
+        }
+    }
 
     #[test]
     fn a_segment_after_token_is_not_shown() {
