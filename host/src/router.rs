@@ -45,6 +45,8 @@ enum Segment {
 pub enum RouteError {
     #[error("route \"{route}\" does not start with `/`; write it as a path")]
     NotAPath { route: String },
+    #[error("route \"{route}\" has {character:?}, which no path of a request has; write it percent-encoded (RFC 3986)")]
+    NotInAPath { route: String, character: char },
     #[error(
         "route \"{route}\" has `{segment}`: parameters are whole segments (`:name`) and `...` is \
          the last segment; correct it"
@@ -126,10 +128,26 @@ impl<T> Node<T> {
     }
 }
 
+/// The first character that a path cannot have (RFC 3986, section 3.3).
+fn first_outside_paths(route: &str) -> Option<char> {
+    let is_escape = |at: usize| {
+        let digits = route.as_bytes().get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let is_in_a_path = |at: usize, character: char| match character {
+        '%' => is_escape(at),
+        _ => character.is_ascii_alphanumeric() || "/-._~!$&'()*+,;=:@".contains(character),
+    };
+    route.char_indices().find(|(at, character)| !is_in_a_path(*at, *character)).map(|(_, character)| character)
+}
+
 impl Pattern {
     fn parse(source: &str) -> Result<Self, RouteError> {
         if !source.starts_with('/') {
             return Err(RouteError::NotAPath { route: source.to_owned() });
+        }
+        if let Some(character) = first_outside_paths(source) {
+            return Err(RouteError::NotInAPath { route: source.to_owned(), character });
         }
         let mut segments = Vec::new();
         let mut words = words(source).peekable();
@@ -217,6 +235,17 @@ mod tests {
         check(&routes, "/x/y/v", Some("/:a/y/v"));
         check(&routes, "/x/y/u", None);
         check(&routes, "//x///y//", Some("/x/y"));
+    }
+
+    #[test]
+    fn a_route_that_no_path_can_match_is_refused() {
+        for (route, character) in
+            [("/a b", ' '), ("/ä", 'ä'), ("/a?b", '?'), ("/a#b", '#'), ("/50%", '%'), ("/%zz", '%')]
+        {
+            let error = router(&["/x", route]).unwrap_err();
+            assert_eq!(error, RouteError::NotInAPath { route: route.to_owned(), character });
+        }
+        router(&["/a%20b/@c/:d/(e)~1/..."]).unwrap();
     }
 
     #[test]

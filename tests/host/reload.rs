@@ -168,6 +168,7 @@ fn what_cannot_be_applied_is_refused_by_name_and_changes_nothing() {
         (changed.replace("component.probe", "component.q").replace("\"probe\"", "\"q\""), "component `q` is new"),
         (format!("{changed}\n[component.probe.tool.hexad]\nmemori = \"1MiB\"\n"), "memori"),
         (changed.replace("route = \"/probe/...\"", "route = \"probe\""), "does not start with `/`"),
+        (changed.replace("route = \"/probe/...\"", "route = \"/probe /...\""), "\"/probe /...\" has ' '"),
         (changed.replace("key_value_stores = [\"default\"]", ""), "which the manifest does not grant"),
         (
             changed.replace("check = { default = \"\" }", "check = { default = \"fails\" }"),

@@ -48,6 +48,7 @@ fn each_problem_of_a_manifest_is_named() {
         ),
         ("spin_manifest_version = 2", "spin_manifest_version = 1", "version 2"),
         ("route = \"/probe/...\"", "route = \"/probe/*x\"", "`*x`"),
+        ("route = \"/probe/...\"", "route = \"/pro be/...\"", "\"/pro be/...\" has ' '"),
         ("component = \"probe\"", "component = \"other\"", "[component.other]"),
         ("key_value_stores = [\"default\"]", "", "`key_value_stores`"),
         ("allowed_outbound_hosts = []", "", "`allowed_outbound_hosts`"),
