@@ -64,6 +64,7 @@ mod deployment_event;
 mod digest;
 mod guest;
 mod host;
+mod host_and_port;
 pub mod imports;
 pub mod ingress;
 mod log_throttle;

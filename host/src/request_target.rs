@@ -4,6 +4,7 @@ use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Method, Uri, Version};
 
+use crate::host_and_port::is_host_and_port;
 use crate::ingress::RequestOrigin;
 
 /// The request's URI with the scheme and the authority that the client addressed: guests do not see the
@@ -75,19 +76,6 @@ fn is_same(one: &Authority, other: &Authority, scheme: Option<&Scheme>) -> bool 
     let default = if scheme == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
     one.host().eq_ignore_ascii_case(other.host()) && port(one) == port(other)
-}
-
-/// Whether it is what a client may address: without a user's name, with the number of a port if any, and with an address
-/// between brackets.
-pub fn is_host_and_port(authority: &Authority) -> bool {
-    let (text, host) = (authority.as_str(), authority.host());
-    // A number of Rust may begin with a plus sign, and a port may not.
-    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.is_empty() || is_number(port));
-    let is_host = host
-        .strip_prefix('[')
-        .is_none_or(|host| host.strip_suffix(']').is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok()));
-    is_host && text.strip_prefix(host).is_some_and(|rest| rest.is_empty() || is_port(rest))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::forwarding::{
 };
 use super::listener::Ingress;
 use super::operator_cookie::remove_operator_cookies;
-use crate::request_target::is_host_and_port;
+use crate::host_and_port::is_host_and_port;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
