@@ -60,7 +60,7 @@ impl StoreArgs {
             return Err(sqlite::OpenError::NoStore { directory: data.clone() }.into());
         }
         let bootstrap_token = token::random()?;
-        let manifest = Manifest::load(&self.manifest, &token::environment_with(&bootstrap_token), None)?;
+        let manifest = Manifest::load(&self.manifest, &token::environment_with(bootstrap_token.clone()), None)?;
         let runtime = Runtime::new(Some(code_folder(data)))?;
         let mut host = Host::start(&runtime, manifest, &Options::new(data.clone()))?;
         let address = host.listen(([127, 0, 0, 1], 0).into()).context("cannot listen on the loopback interface")?;

@@ -31,8 +31,8 @@ pub fn bootstrap() -> Result<String> {
 }
 
 /// The environment, with `bootstrap_token` as the bootstrap token.
-pub fn environment_with(bootstrap_token: &str) -> impl Fn(&str) -> Option<String> {
-    move |name| if name == BOOTSTRAP_TOKEN { Some(bootstrap_token.to_owned()) } else { std::env::var(name).ok() }
+pub fn environment_with(bootstrap_token: String) -> impl Fn(&str) -> Option<String> {
+    move |name| if name == BOOTSTRAP_TOKEN { Some(bootstrap_token.clone()) } else { std::env::var(name).ok() }
 }
 
 /// Make tokens.

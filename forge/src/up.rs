@@ -22,10 +22,10 @@ pub struct UpWithDemo {
 impl UpWithDemo {
     pub fn run(self) -> Result<()> {
         if !self.demo {
-            return self.up.run(&|name: &str| std::env::var(name).ok(), |_| Ok(()));
+            return self.up.run(|name: &str| std::env::var(name).ok(), |_| Ok(()));
         }
         let bootstrap_token = token::bootstrap()?;
-        self.up.run(&token::environment_with(&bootstrap_token), |serving| {
+        self.up.run(token::environment_with(bootstrap_token.clone()), |serving| {
             let url = serving.plain_url()?;
             write!(io::stdout(), "{}", demo::load(&url, &bootstrap_token, serving.data)?)?;
             Ok(())

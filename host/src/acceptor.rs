@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::ingress::{Accepted, Ingress};
 use crate::log_throttle::LogThrottle;
+use crate::serving_threads::ServingThreads;
 use crate::shard::{self, Job, Shard};
 use crate::stop::StopSignal;
 
@@ -40,6 +42,7 @@ impl Acceptor {
         ingress: Arc<Ingress>,
         shards: Arc<Vec<Shard>>,
         stop: StopSignal,
+        threads: &ServingThreads,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         listener.set_nonblocking(true)?;
@@ -48,9 +51,11 @@ impl Acceptor {
             TcpListener::from_std(listener)?
         };
         let address = listener.local_addr()?;
-        let thread = std::thread::Builder::new()
-            .name("acceptor".to_owned())
-            .spawn(move || runtime.block_on(accept(listener, &ingress, &shards, stop)))?;
+        let serving = threads.thread(&format!("acceptor of {address}"), stop.clone());
+        let thread = std::thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
+            let _serving = serving;
+            runtime.block_on(accept(listener, &ingress, &shards, stop));
+        })?;
         Ok(Self { address, thread })
     }
 
@@ -93,6 +98,12 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
         let (Some(permit), accepted) = accepted else {
             return;
         };
+        if let Err(error) = &accepted
+            && is_for_good(error)
+        {
+            tracing::error!(%error, "the listening socket cannot be used any more");
+            return;
+        }
         let stream = accepted.and_then(|(stream, peer)| {
             // Otherwise a small response waits until the client has acknowledged the one before.
             stream.set_nodelay(true)?;
@@ -151,6 +162,12 @@ async fn acquire_permit(ingress: &Ingress) -> Option<OwnedSemaphorePermit> {
             return permit;
         }
     }
+}
+
+/// Whether the socket listens no more, so that no connection will ever be accepted.
+fn is_for_good(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    matches!(error, Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK | Errno::OPNOTSUPP))
 }
 
 /// Whether the error is about a connection that ended in the backlog, so that the next may succeed.

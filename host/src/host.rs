@@ -1,6 +1,7 @@
 //! A running application: starts its parts, and stops them in order.
 
 mod options;
+mod upkeep;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,26 +21,29 @@ use crate::admin::{Access, Admin, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
-use crate::deploy::{
-    self, Deployer, Deployments, Fleet, Follower, InitialComponent, ReloadError, Reloaded, Supervisor,
-};
+use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
-use crate::ingress::{Ingress, IngressOptions};
-use crate::maintenance::{Maintainer, Task};
-use crate::manifest::{Component, Maintenance, Manifest, ManifestError};
+use crate::ingress::{Certificates, Ingress, IngressOptions, ReloadFailure};
+use crate::manifest::{Component, Manifest};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
 use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
+use crate::serving_threads::ServingThreads;
 use crate::shard::{self, Shard};
 use crate::stop::StopDeadline;
 use crate::store::{Backend, Engine};
 use crate::trace::Tracer;
 
 pub use options::{Options, StartError};
+pub use upkeep::Reloader;
+use upkeep::Upkeep;
 
 /// How long the last spans may take to reach the collector when the host stops.
 const LAST_SPANS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long each step after the last request may take if requests have used up the grace period.
+const LAST_STEPS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running application. Dropping it stops it at once; [`Host::stop`] lets requests under way finish.
 pub struct Host {
@@ -51,9 +55,7 @@ pub struct Host {
     supervisor: Option<Supervisor>,
     /// Where several hosts share the store.
     follower: Option<Follower>,
-    maintainer: Option<Maintainer>,
-    /// Whether maintenance was started.
-    maintains: bool,
+    upkeep: Arc<Upkeep>,
     admin: Option<Admin>,
     data: PathBuf,
     runtime: Arc<Runtime>,
@@ -61,6 +63,7 @@ pub struct Host {
     memory: (Arc<MemoryBudget>, MemoryDivision),
     /// The settings of each listener, once.
     ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
+    threads: ServingThreads,
 }
 
 impl Host {
@@ -118,26 +121,29 @@ impl Host {
         let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet));
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
+        let threads = ServingThreads::default();
         let shards = (0..options.threads.get())
-            .map(|index| Shard::start(index, application.clone(), stopped.clone()))
+            .map(|index| Shard::start(index, application.clone(), stopped.clone(), &threads))
             .collect::<Result<Vec<_>, _>>()
             .map_err(StartError::Thread)?;
+        let shards = Arc::new(shards);
+        let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into());
         Ok(Self {
             application,
-            shards: Arc::new(shards),
+            shards,
             acceptors: Vec::new(),
             stop,
             deployer,
             supervisor: Some(supervisor),
             follower,
-            maintainer: None,
-            maintains: false,
+            upkeep,
             admin: None,
             data: options.data.clone(),
             runtime: runtime.clone(),
             store,
             memory: (memory, division),
             ingresses: Arc::default(),
+            threads,
         })
     }
 
@@ -165,7 +171,7 @@ impl Host {
             ingresses.push(ingress.clone());
         }
         drop(ingresses);
-        let acceptor = Acceptor::start(listener, ingress, self.shards.clone(), self.stop.subscribe())?;
+        let acceptor = Acceptor::start(listener, ingress, self.shards.clone(), self.stop.subscribe(), &self.threads)?;
         let address = acceptor.address();
         self.acceptors.push(acceptor);
         Ok(address)
@@ -182,6 +188,7 @@ impl Host {
         let store_health = self.store.health().clone();
         let health = store_health.clone();
         let deployer = self.deployer.clone();
+        let threads = self.threads.clone();
         let (ingresses, (budget, division)) = (self.ingresses.clone(), self.memory.clone());
         let state = move || {
             let (store_bytes, postgres) = read_store();
@@ -194,6 +201,8 @@ impl Host {
                 access_log_dropped: sum_of(&ingresses, |ingress| {
                     ingress.access_log.as_ref().map_or(0, |log| log.dropped())
                 }),
+                certificates: certificates_of(&ingresses),
+                ended_threads: threads.ended(),
                 store_failure: health.failure(),
                 failed_transactions: health.failed_transactions(),
                 commits: commits.load(Ordering::Relaxed),
@@ -208,45 +217,21 @@ impl Host {
                 }),
             }
         };
-        let (deployer, state) = (self.deployer.clone(), Box::new(state));
-        let admin = Admin::start(address, token, &self.data, deployer, state, store_health)?;
+        let (deployer, state, threads) = (self.deployer.clone(), Box::new(state), self.threads.clone());
+        let admin = Admin::start(address, token, &self.data, deployer, state, store_health, threads)?;
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
     }
 
     /// Starts the maintenance that the manifest declares, now and after each reload.
-    pub fn maintain(&mut self) -> io::Result<()> {
-        self.maintains = true;
-        let tasks = self.maintenance().into_iter().map(|(component, maintenance)| Task::new(component, maintenance));
-        let tasks: Vec<_> = tasks.collect();
-        if !tasks.is_empty() {
-            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone(), self.store.leader_reader())?);
-        }
-        Ok(())
+    pub fn maintain(&self) -> io::Result<()> {
+        self.upkeep.start()
     }
 
-    /// The maintenance of each component that asks for it.
-    fn maintenance(&self) -> Vec<(String, Maintenance)> {
-        let slots = self.application.slots().iter();
-        slots.filter_map(|slot| Some((slot.id().to_owned(), slot.component().maintenance.clone()?))).collect()
-    }
-
-    /// Applies a manifest that was read again: routes, limits, variables, grants. Requests under way finish as
-    /// they began. If a part of it cannot be applied, or it cannot be read, nothing changes; the log, the
-    /// audit log and the status say why. It blocks.
-    pub fn reload(&mut self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
-        let before = self.maintenance();
-        let reloaded = self.deployer.reload(manifest)?;
-        if self.maintains && self.maintenance() != before {
-            if let Some(maintainer) = self.maintainer.take() {
-                maintainer.stop();
-            }
-            if let Err(error) = self.maintain() {
-                tracing::error!(%error, "no thread for maintenance can be started; there is none until a restart");
-            }
-        }
-        Ok(reloaded)
+    /// Applies manifests that are read again, on any thread.
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(&self.deployer, &self.upkeep)
     }
 
     /// Changes the generations of components.
@@ -282,35 +267,36 @@ impl Host {
     }
 
     fn stop_within(&mut self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        // First, because what follows may have to wait for a file.
+        self.stop.send_replace(Some(deadline));
+        self.deployer.stop();
         self.deployer.close();
-        if let Some(supervisor) = self.supervisor.take() {
-            supervisor.join();
-        }
-        let follower = self.follower.take();
-        // The maintainer holds a reference to the shards, which end below.
-        if let Some(maintainer) = self.maintainer.take() {
-            maintainer.stop();
-        }
-        self.stop.send_replace(Some(Instant::now() + grace));
+        self.upkeep.stop();
         for acceptor in self.acceptors.drain(..) {
             acceptor.join();
         }
-        // The acceptors held the other references to the shards.
+        // The acceptors and the maintenance held the other references to the shards.
         if let Some(shards) = Arc::get_mut(&mut self.shards) {
             for shard in shards.drain(..) {
                 shard.join();
             }
         }
+        self.deployer.end();
+        if let Some(supervisor) = self.supervisor.take() {
+            supervisor.join();
+        }
         // Requests under way wait for it.
-        if let Some(follower) = follower {
+        if let Some(follower) = self.follower.take() {
             follower.stop();
         }
         if let Some(tracer) = self.application.tracer() {
-            tracer.shutdown(LAST_SPANS_TIMEOUT);
+            let left = deadline.saturating_duration_since(Instant::now());
+            tracer.shutdown(left.clamp(LAST_STEPS_TIMEOUT, LAST_SPANS_TIMEOUT));
         }
         // Last, so that the operator can watch the host stop.
         if let Some(admin) = self.admin.take() {
-            admin.join();
+            admin.join(deadline.max(Instant::now() + LAST_STEPS_TIMEOUT));
         }
     }
 }
@@ -318,6 +304,13 @@ impl Host {
 /// The sum of a value of all listeners.
 fn sum_of(ingresses: &Mutex<Vec<Arc<Ingress>>>, value: impl Fn(&Ingress) -> u64) -> u64 {
     ingresses.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|ingress| value(ingress)).sum()
+}
+
+/// Of each listener with TLS: why its certificates could not be read again.
+fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<Option<Arc<ReloadFailure>>> {
+    let ingresses = ingresses.lock().unwrap_or_else(PoisonError::into_inner);
+    let certificates = ingresses.iter().filter_map(|ingress| ingress.certificates.as_ref());
+    certificates.map(Certificates::failure).collect()
 }
 
 /// Loads and checks the chosen code of every component, and makes its slot.

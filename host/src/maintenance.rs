@@ -86,7 +86,7 @@ async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader) {
 }
 
 /// Tells whether this host does the maintenance of its store.
-pub type LeaderReader = Box<dyn Fn() -> bool + Send + Sync>;
+pub type LeaderReader = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A component's task, between two of its requests.
 pub struct Task {

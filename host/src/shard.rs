@@ -17,6 +17,7 @@ use crate::application::Application;
 use crate::body::ResponseBody;
 use crate::connection;
 use crate::ingress::Accepted;
+use crate::serving_threads::ServingThreads;
 use crate::stop::StopSignal;
 
 /// Work for a shard.
@@ -49,13 +50,21 @@ impl Drop for LoadGuard {
 }
 
 impl Shard {
-    pub fn start(index: usize, application: Arc<Application>, stop: StopSignal) -> io::Result<Self> {
+    pub fn start(
+        index: usize,
+        application: Arc<Application>,
+        stop: StopSignal,
+        threads: &ServingThreads,
+    ) -> io::Result<Self> {
         let (jobs, queue) = unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // A task like the others: the runtime polls a root future before tasks that were woken earlier,
         // and a new request would overtake the guest call that is about to give its instance back.
+        let name = format!("shard-{index}");
+        let serving = threads.thread(&name, stop.clone());
         let task = runtime.spawn(run(index, application, queue, stop));
-        let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let _serving = serving;
             if runtime.block_on(task).is_err() {
                 tracing::error!("a shard panicked");
             }
@@ -87,9 +96,9 @@ impl Shard {
     }
 }
 
-/// The shard with the fewest unfinished jobs.
+/// The shard with the fewest unfinished jobs, of those that take jobs.
 pub fn least_loaded(shards: &[Shard]) -> Option<&Shard> {
-    shards.iter().min_by_key(|shard| shard.load())
+    shards.iter().filter(|shard| !shard.jobs.is_closed()).min_by_key(|shard| shard.load())
 }
 
 /// Handles one request on the least loaded shard. `None` if the shard has stopped.

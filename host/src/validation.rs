@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::admin::MAX_COMPONENT_BYTES;
+use crate::bounded_file::read_component;
 use crate::component::{Artifact, Generation, LoadError, Surroundings};
 use crate::deploy::{Policy, PolicyError, Signature, Untrusted};
 use crate::digest::Digest;
@@ -47,8 +47,6 @@ pub struct ValidComponent {
 pub enum ValidationError {
     #[error("there is no component `{0}` in the manifest")]
     Unknown(String),
-    #[error("component `{id}`: {path} has {bytes} bytes, and a host takes at most {MAX_COMPONENT_BYTES}")]
-    TooLarge { id: String, path: PathBuf, bytes: usize },
     #[error("component `{id}`: {path} is not trusted: {source}")]
     Untrusted { id: String, path: PathBuf, source: Box<Untrusted> },
     #[error(transparent)]
@@ -129,13 +127,10 @@ impl Gate<'_> {
 
     fn load(&self, component: &Arc<Component>, path: &Path) -> Result<(ValidComponent, Generation), ValidationError> {
         let (id, origin) = (component.id.clone(), path.display().to_string());
-        let wasm = std::fs::read(path).map_err(|source| {
+        let wasm = read_component(path).map_err(|source| {
             let (id, path) = (id.clone(), path.to_owned());
             LoadError::Unreadable { id, path, source }
         })?;
-        if wasm.len() > MAX_COMPONENT_BYTES {
-            return Err(ValidationError::TooLarge { id, path: path.to_owned(), bytes: wasm.len() });
-        }
         self.check_trust(&wasm, path).map_err(|source| ValidationError::Untrusted {
             id: id.clone(),
             path: path.to_owned(),

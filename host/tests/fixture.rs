@@ -176,7 +176,7 @@ pub fn load(
 
 /// Starts a host with the maintenance that the manifest asks for.
 pub fn maintained(folder: &TempDir, manifest: Manifest) -> Host {
-    let mut host = Host::start(&RUNTIME, manifest, &options(folder, store())).unwrap();
+    let host = Host::start(&RUNTIME, manifest, &options(folder, store())).unwrap();
     host.maintain().unwrap();
     host
 }

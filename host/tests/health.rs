@@ -19,7 +19,7 @@ fn limited(max_bytes: u64) -> (Server, Access) {
 }
 
 /// Status and text of a GET of the admin listener.
-fn ask(access: &Access, path: &str) -> (u16, String) {
+pub fn ask(access: &Access, path: &str) -> (u16, String) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let request =
         agent.get(format!("{}{path}", access.url)).header("authorization", format!("Bearer {}", access.token));

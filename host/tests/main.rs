@@ -28,6 +28,7 @@ mod operator;
 mod operator_changes;
 mod outbound;
 mod policy;
+mod readiness;
 mod response_cache;
 mod restart;
 mod serving;

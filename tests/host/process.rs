@@ -175,6 +175,40 @@ fn is_hello(answer: &str) -> bool {
 }
 
 #[test]
+fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let manifest = write_manifest(folder.path());
+    for (option, value, words) in [
+        ("--external-url", "foo", "write an http or https URL"),
+        ("--threads", "100000", "write a number from 1 to 1024"),
+        ("--grace", "25h", "at most 24h"),
+        ("--drain-delay", "99999999999h", "at most 24h"),
+        ("--keep-alive", "99999999999h", "at most 24h"),
+    ] {
+        let mut command = up(&manifest, &folder.path().join("data"));
+        let output = command.args([option, value]).output().expect("the program runs");
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(!output.status.success() && error.contains(words) && error.contains(option), "{error}");
+    }
+    let mut command = up_in_shell("ulimit -n 20 && exec \"$@\"", &manifest, &folder.path().join("data"));
+    let output = command.args(["--threads", "1"]).output().expect("the program runs");
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(error.contains("may open 20 files and sockets") && error.lines().count() == 1, "{error}");
+}
+
+#[test]
+fn a_component_without_an_end_is_not_sent() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
+    let data_folder = data.to_str().expect("UTF-8");
+    let _server = Server::spawn(up(&manifest, &data), &data);
+    let swap = hexad_tests::server::run(&["swap", "--data", data_folder, "probe", "/dev/zero"], &[]);
+    let error = String::from_utf8(swap.stderr).expect("UTF-8");
+    assert!(!swap.status.success() && error.contains("more than 268435456 bytes"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
 fn an_error_is_one_sentence() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(program()).arg("up").current_dir(folder.path()).output().expect("the program runs");

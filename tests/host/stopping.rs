@@ -1,8 +1,10 @@
 //! The stop of the process: what a supervisor and a load balancer see, and what a second signal does.
 
 use super::probe::{get, write_manifest};
+use hexad_tests::http::Answer;
 use hexad_tests::operator::Operator;
-use hexad_tests::server::{Server, up, up_in_shell};
+use hexad_tests::server::{Server, root, up, up_in_shell};
+use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -10,6 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A server of the probe with these arguments, and its log.
@@ -80,18 +83,85 @@ fn a_signal_ends_a_start_that_takes_long() {
 }
 
 #[test]
-fn a_second_signal_ends_a_reload_that_takes_long() {
+fn a_stop_does_not_wait_for_a_manifest() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut server = start(folder.path(), &[], &[]);
+    let mut server = start(folder.path(), &["--grace", "1h"], &[]);
     let manifest = write_manifest(folder.path());
     let until_read = make_pipe(&manifest);
     server.signal("HUP");
     let pipe = until_read();
     server.signal("TERM");
-    wait_for_log(&mut server, "stopping once the manifest was read");
-    server.signal("INT");
-    assert_eq!(server.wait().code(), Some(128 + 2));
+    assert!(server.wait().success());
     drop(pipe);
+}
+
+/// Swaps in another version of the probe. The compiler does not come to its end until the returned pipe is closed.
+fn begin_swap(server: &Server) -> (File, JoinHandle<Answer>) {
+    let mut wasm = std::fs::read(root().join("dist/fixtures/probe.wasm")).expect("a file");
+    let digest = |wasm: &[u8]| hex::encode(Sha256::digest(wasm));
+    let present = digest(&wasm);
+    // A custom section: its id, its length, the length of its name, its name.
+    wasm.extend([0, 5, 4, b'm', b'a', b'r', b'k']);
+    let code =
+        std::fs::read_dir(server.data.join("code")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let name = |path: &Path| path.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
+    let code = code.into_iter().find(|path| name(path).starts_with(&present)).expect("the probe's code");
+    let until_read = make_pipe(&code.with_file_name(name(&code).replace(&present, &digest(&wasm))));
+    let operator = Operator::of(server);
+    let swapping = std::thread::spawn(move || operator.swap("probe", &wasm));
+    (until_read(), swapping)
+}
+
+#[test]
+fn a_stop_does_not_wait_for_the_compiler() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut server = start(folder.path(), &["--grace", "1h"], &[]);
+    let (pipe, swapping) = begin_swap(&server);
+    // The manifest is not applied before the component is there.
+    server.signal("HUP");
+    server.signal("TERM");
+    let refused = swapping.join().expect("an answer");
+    assert_eq!((refused.status, refused.text().contains("stopping")), (503, true), "{}", refused.text());
+    assert!(server.wait().success());
+    drop(pipe);
+}
+
+#[test]
+fn what_cannot_be_ended_does_not_outlive_the_grace_period() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let component = folder.path().join("probe.wasm");
+    std::fs::copy(root().join("dist/fixtures/probe.wasm"), &component).expect("a copy");
+    let manifest = write_manifest(folder.path());
+    let text = std::fs::read_to_string(&manifest).expect("a file");
+    let source = text.lines().find(|line| line.trim_start().starts_with("source = ")).expect("a source");
+    std::fs::write(&manifest, text.replace(source, "source = \"probe.wasm\"")).expect("a file");
+    let data = folder.path().join("data");
+    let mut command = up(&manifest, &data);
+    command.args(["--threads", "1", "--watch", "--grace", "10ms"]);
+    let mut server = Server::spawn(command, &data);
+    let pipe = make_pipe(&component)();
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1), "the source is still read");
+    drop(pipe);
+}
+
+#[test]
+fn files_are_read_again_while_a_component_is_compiled() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let log = folder.path().join("access.log");
+    let server = start(folder.path(), &["--access-log", log.to_str().expect("UTF-8")], &[]);
+    let (pipe, swapping) = begin_swap(&server);
+    for name in ["first", "second", "third"] {
+        std::fs::rename(&log, folder.path().join(name)).expect("the log");
+        server.signal("HUP");
+        // The log is opened at the next request.
+        while !log.exists() {
+            assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
+        }
+    }
+    assert!(!swapping.is_finished());
+    drop(pipe);
+    assert_eq!(swapping.join().expect("an answer").status, 200);
 }
 
 #[test]

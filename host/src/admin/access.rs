@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -13,6 +14,9 @@ use crate::private_files;
 
 /// The file in the data folder.
 const FILE_NAME: &str = "admin.json";
+
+/// How long after a failure the host tries again to write it.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The address and the token of a running host's admin listener.
 #[derive(Clone, Serialize, Deserialize)]
@@ -64,6 +68,44 @@ impl Drop for AccessFile {
         if let Err(error) = removed {
             tracing::debug!(data = %self.data.display(), %error, "a file of the admin listener cannot be removed");
         }
+    }
+}
+
+/// Writes the file, as soon as that is possible.
+pub struct Publisher {
+    access: Access,
+    data: PathBuf,
+    /// `None` until it is written.
+    file: Option<AccessFile>,
+}
+
+impl Publisher {
+    pub fn new(access: Access, data: &Path) -> Self {
+        Self { access, data: data.to_owned(), file: None }
+    }
+
+    /// Writes the file, or logs why that cannot be done.
+    pub fn publish(&mut self) {
+        match self.access.publish(&self.data) {
+            Ok(file) => self.file = Some(file),
+            Err(error) => tracing::warn!(
+                data = %self.data.display(), %error,
+                "admin.json cannot be written: `hexad status` and `hexad swap` do not find this host until there is \
+                 room in its folder"
+            ),
+        }
+    }
+
+    /// Tries again until the file is written, and keeps it until it is dropped.
+    pub async fn keep_trying(mut self) {
+        while self.file.is_none() {
+            tokio::time::sleep(RETRY_AFTER).await;
+            if let Ok(file) = self.access.publish(&self.data) {
+                tracing::info!(data = %self.data.display(), "admin.json is written now");
+                self.file = Some(file);
+            }
+        }
+        std::future::pending::<()>().await;
     }
 }
 

@@ -66,6 +66,9 @@ impl AdminApi {
                 (true, Some(failure)) => {
                     text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
                 }
+                (true, None) if !context.threads.ended().is_empty() => {
+                    text(StatusCode::SERVICE_UNAVAILABLE, "threads ended\n")
+                }
                 (true, None) if context.deployer.is_behind_fleet() => {
                     text(StatusCode::SERVICE_UNAVAILABLE, "components differ\n")
                 }

@@ -8,6 +8,7 @@ use super::history::{History, Sample};
 use super::host_state::HostState;
 use super::sessions::Sessions;
 use crate::deploy::{DeployError, DeployReport, Deployer};
+use crate::serving_threads::ServingThreads;
 use crate::store::StoreHealth;
 
 /// Reads the present state of the host.
@@ -20,6 +21,7 @@ pub struct AdminContext {
     pub deployment_threads: DeploymentThreads,
     pub host_state: HostStateReader,
     pub store_health: Arc<StoreHealth>,
+    pub threads: ServingThreads,
     pub history: History,
     pub sessions: Sessions,
 }

@@ -107,6 +107,13 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
         let help = "When the manifest was last read again, since the Unix epoch";
         out.host("manifest_reload_timestamp_seconds", help, MetricType::Gauge, at)?;
     }
+    if !state.certificates.is_empty() {
+        let are_read = f64::from(u8::from(state.certificates.iter().all(Option::is_none)));
+        let help = "1 if the certificates in use are those that were last read, 0 if they could not be read again";
+        out.host("certificates_reload_successful", help, MetricType::Gauge, are_read)?;
+    }
+    let help = "Threads that serve clients and have ended, though the host serves; it is not ready then";
+    out.host("ended_threads", help, MetricType::Gauge, state.ended_threads.len() as f64)?;
     if let Some((instances, memories, stacks)) = pool {
         out.host("pool_instances", "Component instances alive", MetricType::Gauge, *instances as f64)?;
         out.host("pool_memories", "Linear memories in use", MetricType::Gauge, *memories as f64)?;

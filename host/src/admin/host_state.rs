@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::deploy::ReloadRecord;
+use crate::ingress::ReloadFailure;
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::store::{StoreFailure, postgres};
 
@@ -22,6 +23,10 @@ pub struct HostState {
     pub failed_transactions: u64,
     /// The last attempt to read the manifest again.
     pub last_reload: Option<ReloadRecord>,
+    /// Of each listener with TLS: why the certificates in use are not those of its files, if they are not.
+    pub certificates: Vec<Option<Arc<ReloadFailure>>>,
+    /// The threads that serve clients and have ended, though the host serves.
+    pub ended_threads: Vec<String>,
     pub memory: HostMemory,
     /// Lines of the access log that were dropped since the start.
     pub access_log_dropped: u64,

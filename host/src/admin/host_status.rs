@@ -28,6 +28,12 @@ pub struct HostStatus {
     /// None if the manifest was not read again since the start.
     #[serde(default)]
     pub last_reload: Option<ReloadStatus>,
+    /// None if the certificates in use are those that were last read.
+    #[serde(default)]
+    pub certificate_problem: Option<CertificateProblemStatus>,
+    /// The threads that serve clients and have ended, though the host serves.
+    #[serde(default)]
+    pub ended_threads: Vec<String>,
     /// None for a store in the data folder.
     #[serde(default)]
     pub postgres: Option<PostgresStatus>,
@@ -50,6 +56,14 @@ pub struct StoreProblemStatus {
     pub reason: String,
     /// For how many seconds.
     pub seconds: f64,
+}
+
+/// Why certificates could not be read again; the old ones are in use.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct CertificateProblemStatus {
+    pub reason: String,
+    /// How long ago that was tried, in seconds.
+    pub age: f64,
 }
 
 /// The memory that the host's parts may take and that they have, in bytes.
@@ -199,6 +213,11 @@ impl HostStatus {
                     ReloadOutcome::Refused(reason) => reason.clone(),
                 },
             }),
+            certificate_problem: state.certificates.iter().flatten().next().map(|failure| CertificateProblemStatus {
+                reason: failure.reason.clone(),
+                age: failure.at.elapsed().unwrap_or_default().as_secs_f64(),
+            }),
+            ended_threads: state.ended_threads.clone(),
             postgres: state.postgres.as_ref().map(PostgresStatus::from),
             hosts: hosts.iter().map(FleetHostStatus::from).collect(),
             unrouted: application.unrouted(),

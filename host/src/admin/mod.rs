@@ -4,7 +4,7 @@
 //! | method and path | what |
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
-//! | GET `/readyz` | 200 while it takes requests; 503 with the reason while it stops, while the store cannot do its work, or while it cannot serve what the other hosts of the store do; without a token |
+//! | GET `/readyz` | 200 while it takes requests; 503 with the reason while it stops, while the store cannot do its work, when a thread that serves clients has ended, or while it cannot serve what the other hosts of the store do; without a token |
 //! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
@@ -52,13 +52,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::deploy::Deployer;
 use crate::random;
+use crate::serving_threads::ServingThreads;
 use crate::store::StoreHealth;
 pub use access::{Access, AccessError};
-use access::{AccessFile, TokenVerifier};
+use access::{Publisher, TokenVerifier};
 use api::AdminApi;
 use connections::Connections;
 use context::AdminContext;
@@ -66,14 +69,19 @@ pub use context::HostStateReader;
 use deployment::{DeploymentThreads, MAX_DEPLOYMENTS};
 use history::{History, SAMPLE_PERIOD};
 pub use host_state::{HostMemory, HostState};
-pub use host_status::{FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus};
+pub use host_status::{
+    CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus,
+    StoreProblemStatus,
+};
 use operator::OperatorPages;
 use sessions::Sessions;
 pub use statistics::ComponentStatistics;
-pub use upload::MAX_COMPONENT_BYTES;
 
 /// Threads for short work that blocks, beside those of deployments.
 const OTHER_THREADS: usize = 2;
+
+/// How long the responses under way may take when the listener ends.
+const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
 /// The timeout of a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -84,9 +92,7 @@ const TOKEN_BYTES: usize = 32;
 /// The listener and its thread.
 pub struct Admin {
     access: Access,
-    /// `None` if it cannot be written.
-    _access_file: Option<AccessFile>,
-    stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<Instant>,
     thread: JoinHandle<()>,
 }
 
@@ -100,6 +106,7 @@ impl Admin {
         deployer: Arc<Deployer>,
         host_state: HostStateReader,
         store_health: Arc<StoreHealth>,
+        threads: ServingThreads,
     ) -> io::Result<Self> {
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
@@ -120,9 +127,12 @@ impl Admin {
             deployment_threads: DeploymentThreads::default(),
             host_state,
             store_health,
+            threads,
             history: History::default(),
             sessions: Sessions::default(),
         });
+        let mut publisher = Publisher::new(access.clone(), data);
+        publisher.publish();
         // The first one is there before any request is.
         context.history.add(context.sample());
         let pages = OperatorPages::new(context.clone(), listening.port());
@@ -130,26 +140,30 @@ impl Admin {
         let runtime = new_runtime()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    ended = accept(listener, api) => if let Err(error) = ended {
-                        tracing::error!(%error, "the admin listener ended");
-                    },
-                    () = sample(&context) => {}
-                    _ = stopped => {}
-                }
+            let (connections, stopping) = (TaskTracker::new(), CancellationToken::new());
+            let end = runtime.block_on(async {
+                let stop_at = tokio::select! {
+                    ended = accept(listener, api, &connections, &stopping) => {
+                        if let Err(error) = ended {
+                            tracing::error!(%error, "the admin listener ended");
+                        }
+                        Instant::now()
+                    }
+                    () = sample(&context) => Instant::now(),
+                    () = publisher.keep_trying() => Instant::now(),
+                    // An error means that the host was dropped.
+                    stop_at = stopped => stop_at.unwrap_or_else(|_| Instant::now()),
+                };
+                // Deployments that the stop has refused get their responses.
+                stopping.cancel();
+                connections.close();
+                let _ = timeout_at(stop_at.min(Instant::now() + LAST_RESPONSES), connections.wait()).await;
+                stop_at
             });
-            // Waits for deployments under way.
-            drop(runtime);
+            // Waits for deployments under way: one that is done is not cut off while its record is written.
+            runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
         })?;
-        let access_file = access.publish(data).inspect_err(|error| {
-            tracing::warn!(
-                data = %data.display(), %error,
-                "admin.json cannot be written: `hexad status` and `hexad swap` do not find this host; make room in \
-                 its folder, and start it again"
-            );
-        });
-        Ok(Self { access, _access_file: access_file.ok(), stop, thread })
+        Ok(Self { access, stop, thread })
     }
 
     /// Its address and token.
@@ -157,9 +171,9 @@ impl Admin {
         &self.access
     }
 
-    /// Ends the listener, and waits for deployments under way.
-    pub fn join(self) {
-        let _ = self.stop.send(());
+    /// Ends the listener. Until the deadline at most, it waits for deployments under way.
+    pub fn join(self, deadline: std::time::Instant) {
+        let _ = self.stop.send(deadline.into());
         if self.thread.join().is_err() {
             tracing::error!("the admin listener panicked");
         }
@@ -182,7 +196,12 @@ async fn sample(context: &AdminContext) {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, api: Arc<AdminApi>) -> io::Result<()> {
+async fn accept(
+    listener: std::net::TcpListener,
+    api: Arc<AdminApi>,
+    tasks: &TaskTracker,
+    stopping: &CancellationToken,
+) -> io::Result<()> {
     /// The wait after a failed accept, for example because there are no descriptors left.
     const BACK_OFF: Duration = Duration::from_millis(100);
     let listener = TcpListener::from_std(listener)?;
@@ -198,7 +217,8 @@ async fn accept(listener: std::net::TcpListener, api: Arc<AdminApi>) -> io::Resu
         };
         let api = api.clone();
         let (connection, evicted) = connections.admit();
-        tokio::spawn(async move {
+        let stopping = stopping.clone();
+        tasks.spawn(async move {
             let service = service_fn(|request| {
                 let (api, connection) = (api.clone(), &connection);
                 async move { Ok::<_, Infallible>(api.handle(connection, request).await) }
@@ -207,11 +227,20 @@ async fn accept(listener: std::net::TcpListener, api: Arc<AdminApi>) -> io::Resu
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
-            tokio::select! {
-                served = served => if let Err(error) = served {
-                    tracing::debug!(%error, "a connection to the admin listener ended early");
-                },
-                Ok(()) = evicted => tracing::debug!("a connection without the admin token was closed for another"),
+            let mut served = std::pin::pin!(served);
+            let ended = tokio::select! {
+                ended = served.as_mut() => ended,
+                Ok(()) = evicted => {
+                    tracing::debug!("a connection without the admin token was closed for another");
+                    return;
+                }
+                () = stopping.cancelled() => {
+                    served.as_mut().graceful_shutdown();
+                    served.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection to the admin listener ended early");
             }
         });
     }

@@ -7,6 +7,9 @@ use jiff::SignedDuration;
 
 use crate::component::CanaryPolicy;
 
+/// The longest window, and the longest latency. The clock cannot add every duration.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// The parameter that names a host which is left out of a swap.
 const WITHOUT: &str = "without";
 
@@ -86,7 +89,8 @@ pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Res
         let percent = || value.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
         let duration = || {
             let parsed = value.parse::<SignedDuration>().ok().and_then(|value| Duration::try_from(value).ok());
-            parsed.filter(|duration| !duration.is_zero()).ok_or_else(|| wrong("a duration, such as 60s"))
+            let parsed = parsed.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
+            parsed.ok_or_else(|| wrong("a duration, such as 60s, of at most a year"))
         };
         match name {
             "percent" => {
@@ -140,7 +144,16 @@ mod tests {
         };
         let target = "/components/a?percent=2.5&window=5m&max_errors=1&max_latency=250ms";
         assert_eq!(of("PUT", target), Ok(swap("a", Some(expected), &[])));
-        for wrong in ["percent=0", "percent=101", "percent=x", "window=0s", "window=-1s", "max_errors=-1", "speed=1"] {
+        for wrong in [
+            "percent=0",
+            "percent=101",
+            "percent=x",
+            "window=0s",
+            "window=-1s",
+            "window=9999999999h",
+            "max_errors=-1",
+            "speed=1",
+        ] {
             assert!(matches!(of("PUT", &format!("/components/a?{wrong}")), Err(RouteError::Parameter(_))), "{wrong}");
         }
     }

@@ -8,8 +8,7 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The largest component that is accepted, in bytes.
-pub const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
+use crate::bounded_file::MAX_COMPONENT_BYTES;
 
 /// How long the next part of a component may take, and how long all of it.
 pub const PART_TIMEOUT: Duration = Duration::from_secs(30);

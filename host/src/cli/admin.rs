@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use jiff::SignedDuration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::http::agent_with;
 use super::terminal::printable;
+use super::values::parse_time;
 use crate::admin::Access;
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
@@ -38,13 +38,8 @@ pub struct HostArgs {
 
     /// How long the host may take to answer, such as 30s [default: 10s; 10m for a change, because a
     /// component is compiled before it is served].
-    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
-}
-
-fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<SignedDuration>().ok().and_then(|timeout| Duration::try_from(timeout).ok());
-    parsed.filter(|timeout| !timeout.is_zero()).ok_or_else(|| "write a number and a unit, such as 30s".to_owned())
 }
 
 /// A request to the admin listener.

@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::Args;
 use ipnet::IpNet;
-use jiff::SignedDuration;
 
+use super::values::parse_time;
 use crate::access_log::{AccessLog, AccessLogFormat};
 use crate::ingress::{ForwardedFamily, Forwarding, IngressOptions};
 use crate::send_buffer::{DrainPolicy, SendLimits};
@@ -132,10 +132,4 @@ impl IngressArgs {
 fn parse_network(text: &str) -> Result<IpNet, String> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
-    let parsed = parsed.filter(|time| !time.is_zero());
-    parsed.ok_or_else(|| "write a number and a unit, such as 75s".to_owned())
 }

@@ -8,6 +8,7 @@ mod http;
 mod ingress;
 mod log;
 mod policy;
+mod reload;
 mod signals;
 mod status;
 mod store;
@@ -15,6 +16,7 @@ mod swap;
 mod terminal;
 mod up;
 mod validate;
+mod values;
 
 use std::path::{Path, PathBuf};
 

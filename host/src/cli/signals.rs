@@ -1,8 +1,10 @@
 //! The signals of the process.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::error::Elapsed;
 
 /// The signals that stop the host or have it read its files again. They are caught before the host starts.
 pub struct Signals {
@@ -48,27 +50,12 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for a signal that stops the host. SIGHUP calls `reload`, which may block: the first signal waits
-    /// for its end, and a second one ends the process.
+    /// Waits for a signal that stops the host. SIGHUP calls `reload`, which must not block.
     pub fn wait(&mut self, mut reload: impl FnMut()) -> StopRequest {
         loop {
-            if let Some(request) = self.stop_or_reload() {
-                return request;
-            }
-            let mut first = None;
-            let on_stop = |request: StopRequest| match first {
-                None => {
-                    tracing::info!(
-                        signal = request.name(),
-                        "stopping once the manifest was read; a second signal ends at once"
-                    );
-                    first = Some(request);
-                }
-                Some(_) => std::process::exit(request.exit_status()),
-            };
-            self.watch_during(on_stop, &mut reload);
-            if let Some(request) = first {
-                return request;
+            match self.stop_or_reload() {
+                Some(request) => return request,
+                None => reload(),
             }
         }
     }
@@ -105,12 +92,16 @@ impl Signals {
         })
     }
 
-    /// Waits for `work`, or for another signal that stops the host.
-    pub fn wait_unless_repeated<T>(&mut self, work: impl Future<Output = T>) -> Result<T, StopRequest> {
+    /// Waits for `work` for at most `timeout`, or for another signal that stops the host.
+    pub fn wait_unless_repeated<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        timeout: Duration,
+    ) -> Result<Result<T, Elapsed>, StopRequest> {
         let Self { runtime, terminate, interrupt, .. } = self;
         runtime.block_on(async {
             tokio::select! {
-                done = work => Ok(done),
+                done = tokio::time::timeout(timeout, work) => Ok(done),
                 request = stop_request(terminate, interrupt) => Err(request),
             }
         })

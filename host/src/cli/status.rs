@@ -14,7 +14,8 @@ use super::admin::{AdminRequest, HostArgs};
 use super::browser;
 use super::terminal::printable;
 use crate::admin::{
-    ComponentStatistics, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus,
+    CertificateProblemStatus, ComponentStatistics, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus,
+    ReloadStatus, StoreProblemStatus,
 };
 
 /// How often `--watch` requests the status.
@@ -148,6 +149,17 @@ fn summary(host: &HostStatus) -> String {
     if let Some(ReloadStatus { age: seconds, applied, detail, .. }) = &host.last_reload {
         let outcome = if *applied { "changes" } else { "REFUSED" };
         text += &format!("manifest: read again {} ago; {outcome}: {}\n", age(*seconds), printable(detail));
+    }
+    if !host.ended_threads.is_empty() {
+        let names = printable(&host.ended_threads.join(", "));
+        text += &format!("NOT READY: these threads have ended: {names}; the log says why; restart the host\n");
+    }
+    if let Some(CertificateProblemStatus { reason, age: seconds }) = &host.certificate_problem {
+        let reason = printable(reason);
+        text += &format!(
+            "WARNING: the certificates were not read again {} ago, the old ones serve: {reason}\n",
+            age(*seconds)
+        );
     }
     if let Some(postgres) = &host.postgres {
         text += &postgres_summary(postgres);

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::admin::{AdminRequest, HostArgs};
+use crate::bounded_file::read_component;
 use crate::deploy::Signature;
 
 /// Serve another version of one component; no request fails or waits because of it.
@@ -83,7 +84,7 @@ struct SwapReport {
 
 impl Swap {
     pub fn run(self) -> Result<()> {
-        let wasm = std::fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
+        let wasm = read_component(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         let mut parameters = url::form_urlencoded::Serializer::new(String::new());
         if let Some(percent) = self.percent {
             let (window, errors, latency) = (&self.window, self.max_errors, &self.max_latency);

@@ -7,26 +7,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use bytesize::ByteSize;
 use clap::Args;
-use jiff::SignedDuration;
 use listenfd::ListenFd;
+use rustix::process::{Resource, getrlimit};
 use sd_notify::NotifyState;
 
 use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::policy::PolicyArgs;
+use super::reload::{ManifestSource, Reloads};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
+use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder};
 use crate::acceptor;
 use crate::host::{Host, Options};
 use crate::ingress::Ingress;
-use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest};
+use crate::manifest::{self, MaintenanceTokens};
 use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
+
+/// How long what is left to do after the grace period may take: the last spans, the last responses to operators.
+const LAST_STEPS: Duration = Duration::from_secs(4);
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -60,7 +65,7 @@ pub struct Up {
     data: PathBuf,
 
     /// The address under which clients reach this host, if it is not the one it listens on.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_external_url)]
     external_url: Option<String>,
 
     /// Certificates (PEM) of authorities that components' outbound requests trust, besides the
@@ -74,12 +79,12 @@ pub struct Up {
     memory: Option<ByteSize>,
 
     /// How many threads serve requests [default: one for each processor].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
 
     /// How often the maintenance that the manifest asks for is done, such as the removal of stored
     /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
-    #[arg(long, value_name = "TIME", value_parser = parse_period)]
+    #[arg(long, value_name = "TIME", value_parser = parse_rare_period)]
     gc_every: Option<Duration>,
 
     /// How long writes that no response waits for yet may stay off the disk. A host that is killed
@@ -128,26 +133,31 @@ impl Serving<'_> {
 impl Up {
     /// Serves until a signal stops it. `environment` has the values of variables. `started` is called once
     /// the host serves clients, and its error stops the host.
-    pub fn run(self, environment: Environment<'_>, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
+    pub fn run(
+        self,
+        environment: impl Fn(&str) -> Option<String> + Send + 'static,
+        started: impl FnOnce(&mut Serving<'_>) -> Result<()>,
+    ) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
-        let manifest_options = LoadOptions {
-            environment,
-            external_url: self.external_url.as_deref(),
+        let source = ManifestSource {
+            path: self.manifest.clone(),
+            environment: Box::new(environment),
+            external_url: self.external_url.clone(),
             maintenance_every: self.gc_every,
-            maintenance_tokens: &MaintenanceTokens::default(),
+            maintenance_tokens: MaintenanceTokens::default(),
         };
-        let load_manifest = || Manifest::load_with(&self.manifest, &manifest_options);
-        let manifest = load_manifest()?;
+        let manifest = source.load()?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let ingress = self.ingress.options()?;
         let options = self.options(ingress.send.total)?;
+        check_descriptors(options.threads)?;
         let ingress = Arc::new(Ingress::new(ingress)?);
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
         // Components that are not in the cache of compiled code take their time.
-        let mut host = signals.watch_during(leave_before_serving, || Host::start(&runtime, manifest, &options))?;
+        let mut host = signals.watch_during(leave_before_ready, || Host::start(&runtime, manifest, &options))?;
         let mut addresses = Vec::with_capacity(listeners.len());
         for listener in listeners {
             addresses.push(host.serve(listener, ingress.clone())?);
@@ -166,24 +176,40 @@ impl Up {
             let _ = writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme());
         }
         let is_tls = ingress.certificates.is_some();
-        started(&mut Serving { host: &mut host, address, is_tls, data: &self.data })?;
+        let data = &*self.data;
+        signals
+            .watch_during(leave_before_ready, || started(&mut Serving { host: &mut host, address, is_tls, data }))?;
+        let reloads = Reloads::start(source, host.reloader(), ingress)?;
 
         notify_supervisor(NotifyState::Ready);
 
-        let request = signals.wait(|| {
-            reload_ingress(&ingress);
-            // The host logs why a manifest is refused.
-            if let Ok(reloaded) = host.reload(load_manifest()) {
-                tracing::info!(changes = %reloaded, "the manifest was read again");
-            }
-        });
+        let request = signals.wait(|| reloads.begin());
         notify_supervisor(NotifyState::Stopping);
         tracing::info!(
             signal = request.name(),
             "stopping; requests under way may finish, a second signal ends at once"
         );
-        match self.stop(host, &mut signals)? {
-            Ok(()) => tracing::info!("stopped"),
+        self.stop(host, &mut signals)
+    }
+
+    /// Stops the host. The process ends at once if another signal comes, or if the stop takes too long.
+    fn stop(&self, host: Host, signals: &mut Signals) -> Result<()> {
+        let (sender, stopped) = tokio::sync::oneshot::channel();
+        let (grace, drain_delay) = (self.grace, self.drain_delay);
+        // On a thread of its own, because it blocks and this one waits for signals.
+        std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+            host.drain();
+            std::thread::sleep(drain_delay);
+            host.stop(grace);
+            let _ = sender.send(());
+        })?;
+        match signals.wait_unless_repeated(stopped, drain_delay + grace + LAST_STEPS) {
+            // The sender is dropped if the thread panics.
+            Ok(Ok(_)) => tracing::info!("stopped"),
+            Ok(Err(_)) => {
+                tracing::error!("ended before everything was closed: a file, or the store, takes longer than --grace");
+                std::process::exit(1);
+            }
             Err(repeated) => {
                 tracing::warn!(
                     signal = repeated.name(),
@@ -193,26 +219,6 @@ impl Up {
             }
         }
         Ok(())
-    }
-
-    /// Stops the host, unless another signal comes first.
-    fn stop(&self, host: Host, signals: &mut Signals) -> Result<Result<(), StopRequest>> {
-        host.drain();
-        let drained = async { tokio::time::sleep(self.drain_delay).await };
-        if !self.drain_delay.is_zero()
-            && let Err(repeated) = signals.wait_unless_repeated(drained)
-        {
-            return Ok(Err(repeated));
-        }
-        let (sender, stopped) = tokio::sync::oneshot::channel();
-        let grace = self.grace;
-        // On a thread of its own, because it blocks and this one waits for signals.
-        std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
-            host.stop(grace);
-            let _ = sender.send(());
-        })?;
-        // The sender is dropped if the thread panics.
-        Ok(signals.wait_unless_repeated(stopped).map(drop))
     }
 
     fn options(&self, send_buffer: usize) -> Result<Options> {
@@ -232,18 +238,25 @@ impl Up {
     }
 }
 
-/// Ends the process: it has served nothing, and its store survives an end at any time.
-fn leave_before_serving(request: StopRequest) {
-    tracing::info!(signal = request.name(), "stopped before the application was served");
+/// Ends the process: it was not ready yet, and its store survives an end at any time.
+fn leave_before_ready(request: StopRequest) {
+    tracing::info!(signal = request.name(), "stopped before the host was ready");
     std::process::exit(0);
 }
 
-fn parse_period(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
+/// Fails if the process may open fewer files and sockets than a host without clients has.
+fn check_descriptors(threads: NonZeroUsize) -> Result<()> {
+    /// Of the store, the runtimes and the listeners, and of each thread that serves.
+    const BASE: u64 = 32;
+    const OF_A_THREAD: u64 = 6;
+    let needed = BASE + OF_A_THREAD * threads.get() as u64;
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < needed => bail!(
+            "the process may open {limit} files and sockets, and a host with {threads} threads needs at least {needed}, \
+             and one more for each connection; raise the limit (`ulimit -n`), or serve with fewer --threads"
+        ),
+        _ => Ok(()),
     }
-    let parsed = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
-    parsed.ok_or_else(|| "write a number and a unit, such as 6h, or 0".to_owned())
 }
 
 /// The sockets that the service manager passes on, or else a new one.
@@ -266,17 +279,5 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
 fn notify_supervisor(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "the service manager at NOTIFY_SOCKET cannot be told");
-    }
-}
-
-/// Opens the access log again, and reads the certificates again.
-fn reload_ingress(ingress: &Ingress) {
-    if let Some(log) = &ingress.access_log {
-        log.reopen();
-    }
-    match ingress.certificates.as_ref().map(|certificates| certificates.reload()) {
-        Some(Ok(())) => tracing::info!("the certificates were reloaded"),
-        Some(Err(error)) => tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use"),
-        None => {}
     }
 }

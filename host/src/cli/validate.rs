@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::policy::PolicyArgs;
 use super::terminal::{one_line, printable};
+use super::values::parse_external_url;
 use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest, ManifestError};
 use crate::validation::{ValidComponent, ValidationOptions, validate};
 
@@ -33,7 +34,7 @@ pub struct Validate {
     file: Option<PathBuf>,
 
     /// The address under which clients reach the host.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_external_url)]
     external_url: Option<String>,
 
     /// The memory of the host, as for `hexad up`.

@@ -173,8 +173,7 @@ impl Slot {
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
     /// keep theirs. There is no standby afterwards, because it would have the settings of before.
-    pub fn reconfigure(&self, settings: Settings, generation: Arc<Generation>) {
-        let settings = Arc::new(settings);
+    pub fn reconfigure(&self, settings: Arc<Settings>, generation: Arc<Generation>) {
         self.change(|_| {
             let (settings, current) = (settings.clone(), generation.clone());
             Some(Deployment { settings, current, previous: None, canary: None })

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::audit::{Action, AuditEntry, AuditRecord, Outcome};
-use super::background;
 use super::expected::Expected;
 use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetChange, FleetHost};
 use super::record::Entry;
 use super::reload_record::ReloadRecord;
+use super::stop_phase::{StopPhase, StopPhases};
 use super::{DeployError, DeployReport, SwapRequest, proposal};
 use crate::application::Application;
-use crate::component::{Artifact, Generation, Settings, Slot, Surroundings};
+use crate::bounded_file::read_component;
+use crate::component::{Generation, Slot};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::outbound::OutboundFactory;
@@ -22,7 +23,7 @@ use crate::runtime::Runtime;
 
 /// Deploys components to the slots of an application.
 pub struct Deployer {
-    runtime: Arc<Runtime>,
+    pub(super) runtime: Arc<Runtime>,
     application: Arc<Application>,
     events: Sender<DeploymentEvent>,
     pub(super) outbound: OutboundFactory,
@@ -32,6 +33,7 @@ pub struct Deployer {
     compiling: Mutex<()>,
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,
+    pub(super) phases: StopPhases,
     /// The other hosts of the store, if there can be any.
     pub(super) fleet: Option<Arc<Fleet>>,
 }
@@ -62,6 +64,7 @@ impl Deployer {
             compiling,
             state,
             last_reload,
+            phases: fleet.as_ref().map(|fleet| fleet.phases.clone()).unwrap_or_default(),
             fleet,
         })
     }
@@ -74,6 +77,16 @@ impl Deployer {
     pub fn close(&self) {
         self.state().open = false;
         let _ = self.events.send(DeploymentEvent::Stop);
+    }
+
+    /// Refuses all deployments, also those that are under way. It does not block.
+    pub fn stop(&self) {
+        self.phases.enter(StopPhase::Stopping);
+    }
+
+    /// No request is served any more: the host does not follow the others of its store either.
+    pub fn end(&self) {
+        self.phases.enter(StopPhase::Ended);
     }
 
     /// Removes components and compiled code that nothing needs any more.
@@ -120,7 +133,7 @@ impl Deployer {
         drop(lock_for_change()?);
         // Waiting for another compilation does not count.
         let started = Instant::now();
-        let generation = self.load(slot, &request.wasm, "the component that was sent")?;
+        let generation = self.load(slot, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
         let mut state = lock_for_change()?;
         let files = &mut state.files;
         files.keep(&digest, &request.wasm, request.signature.as_ref())?;
@@ -216,7 +229,8 @@ impl Deployer {
                 state.files.trust_stored(component, &digest)?;
                 drop(state);
                 let _compiling = self.lock_compiling();
-                let generation = self.load(slot, &wasm, "the component that served before")?;
+                let generation =
+                    self.load(slot, wasm.into(), "the component that served before", StopPhase::Stopping)?;
                 state = self.lock_for_change(slot)?;
                 Expected::check(Some(&seen), component, &Expected::of(&slot.deployment()))?;
                 generation
@@ -241,7 +255,7 @@ impl Deployer {
         let trust = files.trust_stored(&component.id, &generation.digest)?.for_audit();
         // A rollback after a restart needs the present component's bytes.
         files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
-        let source = std::fs::read(&component.source).ok().as_deref().map(Digest::of);
+        let source = read_component(&component.source).ok().as_deref().map(Digest::of);
         let previous = match current.digest == generation.digest {
             true => files.records.get(&component.id).and_then(|entry| entry.previous),
             false => Some(current.digest),
@@ -253,28 +267,6 @@ impl Deployer {
         slot.replace(generation.clone());
         self.prune(files);
         Ok(())
-    }
-
-    /// What the generations of a slot are made with, if it has these settings.
-    pub(super) fn surroundings<'a>(&'a self, slot: &'a Slot, settings: &'a Settings) -> Surroundings<'a> {
-        Surroundings {
-            runtime: &self.runtime,
-            component: &settings.component,
-            backends: self.application.backends(),
-            outbound: settings.outbound.as_ref(),
-            metrics: slot.metrics(),
-            memory: &self.memory,
-        }
-    }
-
-    pub(super) fn load(&self, slot: &Slot, wasm: &[u8], origin: &str) -> Result<Arc<Generation>, DeployError> {
-        let artifact = Artifact { wasm, origin };
-        let number = slot.next_number();
-        let settings = slot.deployment().settings.clone();
-        let loaded = background::run(|| Generation::load(self.surroundings(slot, &settings), &artifact, number));
-        let loaded = loaded.map_err(|source| DeployError::Io { what: "a thread to compile on", source })??;
-        loaded.check_replaces(slot.id(), &slot.current())?;
-        Ok(Arc::new(loaded))
     }
 
     pub(super) fn report(&self, slot: &Slot, generation: &Generation, started: Instant) -> DeployReport {

@@ -10,6 +10,7 @@ use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
 use super::record::{Choice, Entry, Records};
 use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
+use crate::bounded_file::read_component;
 use crate::component::Slot;
 use crate::digest::Digest;
 use crate::manifest::Component;
@@ -61,7 +62,7 @@ impl Deployments {
     /// has changed since. The inner error means that the source is needed and cannot be read. The
     /// policy is applied again, because trust may have been withdrawn since the swap.
     pub fn choose(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
-        let source = std::fs::read(&component.source);
+        let source = read_component(&component.source);
         let digest = source.as_deref().ok().map(Digest::of);
         let path = self.records.path().to_owned();
         let adopted = self.records.adopt_source(&component.id, digest);
@@ -74,7 +75,7 @@ impl Deployments {
     /// manifest's source, as on each of them. What this host had swapped in before it came to the store does
     /// not count, because the others do not serve it. The inner error is that of [`choose`](Self::choose).
     pub fn choose_source(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
-        let source = std::fs::read(&component.source);
+        let source = read_component(&component.source);
         let choice = match self.records.choose(&component.id, source.as_deref().ok().map(Digest::of)) {
             Choice::Recorded(entry) => Choice::Superseded(entry),
             choice => choice,
@@ -190,7 +191,7 @@ impl Deployments {
         let (wasm, signature) = self.read_signed(digest).or_else(|_| fleet.fetch(digest))?;
         self.keep(digest, &wasm, signature.as_ref())?;
         self.admit_at_start(&component.id, &path, &wasm, digest)?;
-        let source = std::fs::read(&component.source).ok().as_deref().map(Digest::of);
+        let source = read_component(&component.source).ok().as_deref().map(Digest::of);
         if source.is_some_and(|source| source != *digest && Some(source) != entry.previous) {
             let reason = "the manifest names another component than the hosts serve; `hexad swap` makes all serve it";
             tracing::warn!(component = component.id, serving = %digest, reason);
@@ -219,7 +220,7 @@ impl Deployments {
         if self.artifacts.has(&digest) {
             return Ok(());
         }
-        match std::fs::read(source) {
+        match read_component(source) {
             Ok(wasm) if Digest::of(&wasm) == digest => self.store_source(source, &digest, &wasm),
             _ => Ok(()),
         }

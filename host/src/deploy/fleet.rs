@@ -10,9 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::audit::Action;
 use super::expected::Expected;
 use super::policy::Signature;
+use super::stop_phase::StopPhases;
 use super::{DeployError, stored_component};
+use crate::bounded_file;
 use crate::component::{CanaryPolicy, Generation, Settings};
 use crate::digest::Digest;
+use crate::manifest::MAX_BYTES;
 use crate::random;
 use crate::store::FollowedKey;
 use crate::store::postgres::{FleetStore, HostRow};
@@ -145,6 +148,8 @@ pub struct Fleet {
     pub instance: String,
     /// Held while this host changes what all serve.
     pub changing: Mutex<()>,
+    /// How far the stop of this host has come.
+    pub phases: StopPhases,
     prepared: Mutex<BTreeMap<(String, [u8; 32]), Prepared>>,
     report: Mutex<HostReport>,
     report_changed: Condvar,
@@ -236,7 +241,7 @@ impl Fleet {
         let report = HostReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: Some(name.clone()),
-            manifest: std::fs::read(manifest).ok().as_deref().map(Digest::of),
+            manifest: bounded_file::read(manifest, MAX_BYTES).ok().as_deref().map(Digest::of),
             ..HostReport::default()
         };
         Ok(Self {
@@ -245,6 +250,7 @@ impl Fleet {
             instance: format!("{name}#{}", new_id()?),
             name,
             changing: Mutex::default(),
+            phases: StopPhases::default(),
             prepared: Mutex::default(),
             report: Mutex::new(report),
             report_changed: Condvar::new(),

@@ -8,6 +8,7 @@ use super::audit::{Action, AuditEntry};
 use super::expected::Expected;
 use super::files::completed;
 use super::fleet::{Fleet, FleetChange, FleetHost, Proposal, ServingRecord};
+use super::stop_phase::StopPhase;
 use super::{DeployError, DeployReport, Deployer, HOST};
 use crate::component::{Generation, Settings, Slot};
 use crate::digest::Digest;
@@ -203,6 +204,9 @@ fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), Deploy
 fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + PREPARE_TIMEOUT;
     loop {
+        if fleet.phases.is_in(StopPhase::Stopping) {
+            return Err(DeployError::Stopping);
+        }
         let hosts = match fleet.read_hosts() {
             Err(error) if error.is_passing() && Instant::now() < end => {
                 std::thread::sleep(LOOK);
@@ -260,7 +264,7 @@ fn finish(fleet: &Fleet, revision: i64, without: &[String]) -> Result<(), Deploy
             .filter(|host| host.report.problem.is_none())
             .map(|host| &*host.name)
             .collect();
-        if late.is_empty() {
+        if late.is_empty() || fleet.phases.is_in(StopPhase::Stopping) {
             return Ok(());
         }
         if Instant::now() >= end {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
+use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
@@ -318,7 +319,7 @@ impl Deployer {
         let settings = slot.deployment().settings.clone();
         let generation = match find_generation(fleet, slot, digest) {
             Some(generation) => generation,
-            None => self.load(slot, &wasm, "the component that the hosts serve")?,
+            None => self.load(slot, wasm.clone().into(), "the component that the hosts serve", StopPhase::Ended)?,
         };
         self.state().files.keep(digest, &wasm, signature.as_ref())?;
         Ok((settings, generation))

@@ -13,10 +13,14 @@ use ed25519_dalek::pkcs8::DecodePublicKey;
 use ed25519_dalek::pkcs8::spki::{self, der::pem};
 use ed25519_dalek::{SIGNATURE_LENGTH, VerifyingKey};
 
+use crate::bounded_file;
 use crate::digest::Digest;
 
 /// The extension of signature files: `a.wasm.sig` has the signature of `a.wasm`.
 const EXTENSION: &str = "sig";
+
+/// The largest file of a signature that is read, in bytes.
+const MAX_SIGNATURE_FILE: usize = 64 * 1024;
 
 /// The policy. It is applied before a component is compiled.
 #[derive(Clone, Debug, Default)]
@@ -142,7 +146,7 @@ impl Signature {
 
     /// Reads a signature file: 64 bytes, or base64. `None` if there is no such file.
     pub fn read(path: &Path) -> Result<Option<Self>, PolicyError> {
-        let bytes = match fs::read(path) {
+        let bytes = match bounded_file::read(path, MAX_SIGNATURE_FILE) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(PolicyError::Unreadable { path: path.into(), source }),

@@ -21,7 +21,12 @@ pub(super) fn check_left_out(without: &[String], fleet: Option<&Fleet>) -> Resul
 impl DeployError {
     /// Whether the store could not be asked: no reason to refuse a component.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Store(error) if error.kind() != ErrorKind::Fault)
+        match self {
+            Self::Store(error) => error.kind() != ErrorKind::Fault,
+            // The other hosts know soon that this one is gone.
+            Self::Stopping => true,
+            _ => false,
+        }
     }
 }
 

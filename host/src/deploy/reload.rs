@@ -10,9 +10,10 @@ use std::time::SystemTime;
 use super::audit::{Action, AuditEntry, Outcome};
 use super::files::{completed, io_error};
 use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
+use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
 use crate::application::RouteTarget;
-use crate::component::{Deployment, Generation, LoadError, Settings, Slot};
+use crate::component::{Deployment, Generation, LoadError, Settings, Slot, Surroundings};
 use crate::imports::outbound::TlsError;
 use crate::manifest::{Component, Manifest, ManifestError};
 use crate::memory_budget::MemoryError;
@@ -64,7 +65,7 @@ struct Change<'a> {
     slot: &'a Slot,
     /// What the slot had when the change was made.
     before: Arc<Deployment>,
-    settings: Settings,
+    settings: Arc<Settings>,
     generation: Arc<Generation>,
     names: Vec<&'static str>,
 }
@@ -150,9 +151,14 @@ impl Deployer {
         let (hosts, limits) = (&component.allowed_hosts, &component.limits.outbound);
         let outbound = self.outbound.make(&component.id, hosts, limits, present.outbound.as_ref())?;
         component.grants.continue_count(&present.component.grants);
-        let settings = Settings::new(component, outbound);
-        let generation = deployment.current.with_settings(self.surroundings(slot, &settings), slot.next_number())?;
-        let generation = Arc::new(generation);
+        let settings = Arc::new(Settings::new(component, outbound));
+        let current = deployment.current.clone();
+        let check = move |surroundings: Surroundings<'_>, number| current.with_settings(surroundings, number);
+        let made = self.make(slot, settings.clone(), StopPhase::Stopping, check);
+        let generation = Arc::new(made.map_err(|error| match error {
+            DeployError::Load(error) => ReloadError::Component(error),
+            error => ReloadError::Deployment(error),
+        })?);
         Ok(Some(Change { slot, before: deployment.clone(), settings, generation, names }))
     }
 

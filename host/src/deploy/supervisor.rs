@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use super::{Deployer, Signature, SwapRequest};
+use crate::bounded_file::read_component;
 use crate::deployment_event::DeploymentEvent;
 
 /// How often the sources are checked.
@@ -94,7 +95,7 @@ impl Watcher {
                 continue;
             }
             *served = now;
-            let Ok(wasm) = std::fs::read(&component.source) else { continue };
+            let Ok(wasm) = read_component(&component.source) else { continue };
             let signature = Signature::read(&Signature::beside(&component.source)).unwrap_or_else(|error| {
                 tracing::warn!(component = component.id, %error, "the signature is ignored");
                 None

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::audit::{Action, Audit};
 use super::fleet::FleetChange;
+use super::stop_phase::StopPhase;
 use super::*;
 use crate::component::{CanaryPolicy, Slot};
 use crate::store::postgres::{self, Passwords, StoreUrl, tests as server};
@@ -128,7 +129,7 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
     let path = folder.path().join(format!("data/components/{}.wasm", digest(1)));
     std::fs::remove_file(&path).unwrap();
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let other = host.deployer().load(slot(&host), &version(3), "another").unwrap();
+    let other = host.deployer().load(slot(&host), version(3).into(), "another", StopPhase::Stopping).unwrap();
     std::thread::scope(|scope| {
         let rolling_back = scope.spawn(|| host.deployer().roll_back("a", "mia", None));
         let mut pipe = std::fs::File::options().write(true).open(&path).unwrap();

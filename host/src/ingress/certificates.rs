@@ -4,8 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -15,6 +16,14 @@ pub struct Certificates {
     chain: PathBuf,
     key: PathBuf,
     current: ArcSwap<ServerConfig>,
+    failure: ArcSwapOption<ReloadFailure>,
+}
+
+/// Why the files could not be read when they last were, while older certificates stay in use.
+#[derive(Debug)]
+pub struct ReloadFailure {
+    pub reason: String,
+    pub at: SystemTime,
 }
 
 /// Why certificates cannot be used.
@@ -29,13 +38,28 @@ pub enum CertificateError {
 impl Certificates {
     pub fn load(chain: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
         let current = ArcSwap::new(read(&chain, &key)?);
-        Ok(Self { chain, key, current })
+        Ok(Self { chain, key, current, failure: ArcSwapOption::empty() })
     }
 
     /// Reads the files again. If that fails, the certificates stay as they were.
     pub fn reload(&self) -> Result<(), CertificateError> {
-        self.current.store(read(&self.chain, &self.key)?);
-        Ok(())
+        match read(&self.chain, &self.key) {
+            Ok(config) => {
+                self.current.store(config);
+                self.failure.store(None);
+                Ok(())
+            }
+            Err(error) => {
+                let failure = ReloadFailure { reason: error.to_string(), at: SystemTime::now() };
+                self.failure.store(Some(Arc::new(failure)));
+                Err(error)
+            }
+        }
+    }
+
+    /// Why the certificates in use are not those of the files.
+    pub fn failure(&self) -> Option<Arc<ReloadFailure>> {
+        self.failure.load_full()
     }
 
     /// The configuration for the next handshake.

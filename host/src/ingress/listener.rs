@@ -140,6 +140,20 @@ impl Ingress {
         }
     }
 
+    /// Opens the access log again, and reads the certificates again. If they cannot be read, the old ones stay.
+    pub fn reload(&self) {
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
+        match self.certificates.as_ref().map(Certificates::reload) {
+            Some(Ok(())) => tracing::info!("the certificates were reloaded"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use")
+            }
+            None => {}
+        }
+    }
+
     pub fn scheme(&self) -> &'static str {
         match self.certificates {
             Some(_) => "https",

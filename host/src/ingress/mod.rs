@@ -8,7 +8,7 @@ mod idle_connections;
 mod listener;
 mod operator_cookie;
 
-pub use certificates::{CertificateError, Certificates};
+pub use certificates::{CertificateError, Certificates, ReloadFailure};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;

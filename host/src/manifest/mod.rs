@@ -13,6 +13,7 @@ mod schema;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, Route
 pub use maintenance::{Maintenance, MaintenanceTokens};
 pub use variables::Environment;
 
+use crate::bounded_file;
 use crate::credentials::Credentials;
 use crate::imports::keyvalue::Grants;
 use crate::imports::outbound::AllowedHosts;
@@ -33,6 +35,9 @@ use schema::{RouteTable, TriggerComponent};
 
 /// The manifest that the commands read by default.
 pub const FILE_NAME: &str = "spin.toml";
+
+/// The largest manifest, in bytes.
+pub const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The variable that `--external-url` sets.
 const EXTERNAL_URL: &str = "external_url";
@@ -100,7 +105,9 @@ impl Manifest {
     }
 
     pub fn load_with(path: &Path, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ManifestError::unreadable(path, source))?;
+        let text =
+            bounded_file::read(path, MAX_BYTES).and_then(|text| String::from_utf8(text).map_err(io::Error::other));
+        let text = text.map_err(|source| ManifestError::unreadable(path, source))?;
         Self::parse(path, &text, options)
     }
 

@@ -11,7 +11,8 @@ use multer::{Constraints, Multipart, SizeLimit};
 use tokio::time::{Instant, timeout, timeout_at};
 use url::form_urlencoded;
 
-use crate::admin::upload::{self, MAX_COMPONENT_BYTES, PART_TIMEOUT, RequestBody, UPLOAD_TIMEOUT, UploadError};
+use crate::admin::upload::{self, PART_TIMEOUT, RequestBody, UPLOAD_TIMEOUT, UploadError};
+use crate::bounded_file::MAX_COMPONENT_BYTES;
 use crate::deploy::Expected;
 use crate::digest::Digest;
 

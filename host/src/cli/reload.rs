@@ -1,0 +1,100 @@
+//! What SIGHUP has the host read again, each on a thread of its own: a file that cannot be read now, or a
+//! component that is compiled, keeps no other file waiting, nor a signal.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use crate::host::Reloader;
+use crate::ingress::Ingress;
+use crate::manifest::{LoadOptions, MaintenanceTokens, Manifest, ManifestError};
+
+/// Values of variables, for as long as the host serves.
+type OwnedEnvironment = Box<dyn Fn(&str) -> Option<String> + Send>;
+
+/// Where the manifest is, and what it is read with.
+pub struct ManifestSource {
+    pub path: PathBuf,
+    pub environment: OwnedEnvironment,
+    pub external_url: Option<String>,
+    pub maintenance_every: Option<Duration>,
+    pub maintenance_tokens: MaintenanceTokens,
+}
+
+impl ManifestSource {
+    pub fn load(&self) -> Result<Manifest, ManifestError> {
+        let options = LoadOptions {
+            environment: &self.environment,
+            external_url: self.external_url.as_deref(),
+            maintenance_every: self.maintenance_every,
+            maintenance_tokens: &self.maintenance_tokens,
+        };
+        Manifest::load_with(&self.path, &options)
+    }
+}
+
+/// The threads. They end with the process, whatever they are waiting for.
+pub struct Reloads {
+    manifest: SyncSender<()>,
+    ingress: SyncSender<()>,
+}
+
+impl Reloads {
+    pub fn start(source: ManifestSource, reloader: Reloader, ingress: Arc<Ingress>) -> io::Result<Self> {
+        let manifest = start_thread("reload-manifest", move || {
+            // The host logs why a manifest is refused.
+            if let Ok(reloaded) = reloader.reload(source.load()) {
+                tracing::info!(changes = %reloaded, "the manifest was read again");
+            }
+        })?;
+        let ingress = start_thread("reload-ingress", move || ingress.reload())?;
+        Ok(Self { manifest, ingress })
+    }
+
+    /// Has everything read again, and waits for nothing.
+    pub fn begin(&self) {
+        for thread in [&self.manifest, &self.ingress] {
+            // If it is full, what is waited for begins after this call.
+            let _ = thread.try_send(());
+        }
+    }
+}
+
+/// Does the work once for each message, and for those that come meanwhile once more.
+fn start_thread(name: &str, mut work: impl FnMut() + Send + 'static) -> io::Result<SyncSender<()>> {
+    let (sender, messages) = sync_channel(1);
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        while let Ok(()) = messages.recv() {
+            work();
+        }
+    })?;
+    Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_during_the_work_is_done_once_more() {
+        let (begin, began) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let thread = start_thread("test", move || {
+            begin.send(()).unwrap();
+            ended.recv().unwrap();
+        });
+        let thread = thread.unwrap();
+        thread.try_send(()).unwrap();
+        began.recv().unwrap();
+        assert!(thread.try_send(()).is_ok() && thread.try_send(()).is_err());
+        end.send(()).unwrap();
+        began.recv().unwrap();
+        end.send(()).unwrap();
+        drop(thread);
+        assert!(began.recv().is_err(), "twice, and not three times");
+    }
+}

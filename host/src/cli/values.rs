@@ -1,0 +1,111 @@
+//! Values of options.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use url::Url;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// The longest time that a client, a request or a stop can be given.
+const LONGEST: u32 = 24;
+
+/// The longest period of maintenance.
+const RAREST: u32 = 366 * 24;
+
+/// More threads share the same processors, and each has memory, files and instances of its own.
+const MAX_THREADS: usize = 1024;
+
+/// A time of at most a day, or 0.
+pub fn parse_period(text: &str) -> Result<Duration, String> {
+    parse_within(text, LONGEST)
+}
+
+/// A time of at most a year, or 0.
+pub fn parse_rare_period(text: &str) -> Result<Duration, String> {
+    parse_within(text, RAREST)
+}
+
+/// A time of at most a day, and not 0.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    parse_within(text, LONGEST)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| format!("write a number and a unit, such as 75s, and at most {LONGEST}h"))
+}
+
+fn parse_within(text: &str, hours: u32) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
+    let parsed = parsed.filter(|period| *period <= HOUR * hours);
+    parsed.ok_or_else(|| format!("write a number and a unit, such as 6h, and at most {hours}h, or 0"))
+}
+
+pub fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
+    let parsed = text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= MAX_THREADS);
+    parsed.ok_or_else(|| format!("write a number from 1 to {MAX_THREADS}; one for each processor is enough"))
+}
+
+/// The address under which clients reach the application, as it is written.
+pub fn parse_external_url(text: &str) -> Result<String, String> {
+    let parsed = Url::parse(text).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+            // Other programs than browsers do not read it without its slashes, or with others.
+            && text.get(url.scheme().len()..).and_then(|rest| rest.strip_prefix("://")).is_some_and(|rest| {
+                !rest.starts_with('/') && !rest.contains(|character: char| character.is_whitespace() || character == '\\')
+            })
+    });
+    parsed.map(|_| text.to_owned()).ok_or_else(|| {
+        "write an http or https URL without a user, a query or a fragment, such as https://forge.example".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_bound() {
+        assert_eq!(parse_period("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_period("24h"), Ok(HOUR * 24));
+        for text in ["24h1s", "99999999999h", "-1s", "1", "", "x"] {
+            assert!(parse_period(text).unwrap_err().contains("at most 24h"), "{text}");
+            assert!(parse_time(text).unwrap_err().contains("at most 24h"), "{text}");
+        }
+        assert!(parse_time("0").is_err() && parse_time("0s").is_err());
+        assert_eq!(parse_rare_period("168h"), Ok(HOUR * 168));
+        assert!(parse_rare_period("99999h").is_err());
+    }
+
+    #[test]
+    fn there_are_not_too_many_threads() {
+        assert_eq!(parse_threads("2").unwrap().get(), 2);
+        for text in ["0", "100000", "-1", "x"] {
+            assert!(parse_threads(text).unwrap_err().contains("from 1 to 1024"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_external_url_is_one_of_the_web() {
+        for text in
+            ["https://forge.example", "http://127.0.0.1:8080/", "HTTPS://forge.example/below", "http://[::1]:80"]
+        {
+            assert_eq!(parse_external_url(text), Ok(text.to_owned()));
+        }
+        let unusable =
+            ["foo", "", "/a", "forge.example", "ftp://forge.example", "https:forge.example", "https://", "http:///a"];
+        let unsafe_ones =
+            ["https://mia:word@forge.example", "https://forge.example?a", "https://forge.example#a", "https://a b"];
+        for text in unusable.into_iter().chain(unsafe_ones) {
+            assert!(parse_external_url(text).unwrap_err().starts_with("write an http or https URL"), "{text}");
+        }
+    }
+}

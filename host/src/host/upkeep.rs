@@ -1,0 +1,107 @@
+//! What the host does by itself while it serves, and what a manifest that is read again changes of it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::application::Application;
+use crate::deploy::{DeployError, Deployer, ReloadError, Reloaded};
+use crate::maintenance::{LeaderReader, Maintainer, Task};
+use crate::manifest::{Maintenance, Manifest, ManifestError};
+use crate::shard::Shard;
+
+/// The maintenance that the manifest asks for.
+pub struct Upkeep(Mutex<Option<Parts>>);
+
+/// What is there until the host stops.
+struct Parts {
+    application: Arc<Application>,
+    shards: Arc<Vec<Shard>>,
+    is_leader: LeaderReader,
+    /// Whether maintenance was started.
+    maintains: bool,
+    maintainer: Option<Maintainer>,
+}
+
+impl Upkeep {
+    pub fn new(application: Arc<Application>, shards: Arc<Vec<Shard>>, is_leader: LeaderReader) -> Arc<Self> {
+        let parts = Parts { application, shards, is_leader, maintains: false, maintainer: None };
+        Arc::new(Self(Mutex::new(Some(parts))))
+    }
+
+    /// Starts the maintenance, now and after each reload.
+    pub fn start(&self) -> io::Result<()> {
+        match &mut *self.parts() {
+            Some(parts) => {
+                parts.maintains = true;
+                parts.start()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the maintenance for good, and lets go of the shards. It does not wait for a request under way.
+    pub fn stop(&self) {
+        let parts = self.parts().take();
+        if let Some(maintainer) = parts.and_then(|parts| parts.maintainer) {
+            maintainer.stop();
+        }
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Option<Parts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parts {
+    fn start(&mut self) -> io::Result<()> {
+        let tasks = self.maintenance().into_iter().map(|(component, maintenance)| Task::new(component, maintenance));
+        let tasks: Vec<_> = tasks.collect();
+        if !tasks.is_empty() {
+            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone(), self.is_leader.clone())?);
+        }
+        Ok(())
+    }
+
+    /// The maintenance of each component that asks for it.
+    fn maintenance(&self) -> Vec<(String, Maintenance)> {
+        let slots = self.application.slots().iter();
+        slots.filter_map(|slot| Some((slot.id().to_owned(), slot.component().maintenance.clone()?))).collect()
+    }
+}
+
+/// Applies a manifest that was read again. It does not keep the host's parts: one that a thread still holds
+/// when the host is dropped does nothing.
+#[derive(Clone)]
+pub struct Reloader {
+    deployer: Weak<Deployer>,
+    upkeep: Weak<Upkeep>,
+}
+
+impl Reloader {
+    pub fn new(deployer: &Arc<Deployer>, upkeep: &Arc<Upkeep>) -> Self {
+        Self { deployer: Arc::downgrade(deployer), upkeep: Arc::downgrade(upkeep) }
+    }
+
+    /// Applies the manifest: routes, limits, variables, grants. Requests under way finish as they began. If a part
+    /// of it cannot be applied, or it cannot be read, nothing changes; the log, the audit log and the status say
+    /// why. It blocks, until the host stops at the latest.
+    pub fn reload(&self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
+        let (Some(deployer), Some(upkeep)) = (self.deployer.upgrade(), self.upkeep.upgrade()) else {
+            return Err(DeployError::Stopping.into());
+        };
+        let before = upkeep.parts().as_ref().map(Parts::maintenance);
+        let reloaded = deployer.reload(manifest)?;
+        if let Some(parts) = &mut *upkeep.parts()
+            && parts.maintains
+            && before.as_ref() != Some(&parts.maintenance())
+        {
+            if let Some(maintainer) = parts.maintainer.take() {
+                maintainer.stop();
+            }
+            if let Err(error) = parts.start() {
+                tracing::error!(%error, "no thread for maintenance can be started; there is none until a restart");
+            }
+        }
+        Ok(reloaded)
+    }
+}
