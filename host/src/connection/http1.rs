@@ -13,7 +13,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
-use super::head_check::HeadCheck;
 use super::service::Connection;
 use super::socket::ReadAhead;
 use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
@@ -58,7 +57,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(|request| connection.handle(request));
-    let io = TokioIo::new(HeadCheck::new(ReadAhead { read, stream }));
+    let io = TokioIo::new(ReadAhead { read, stream });
     let mut http = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD_BYTES)
@@ -104,7 +103,7 @@ where
         }
         End::Idle(since) => {
             let parts = http.into_parts();
-            let ReadAhead { read, stream } = parts.io.into_inner().into_inner();
+            let ReadAhead { read, stream } = parts.io.into_inner();
             Some(Idle { stream, read: unread(&parts.read_buf, &read), since })
         }
     }

@@ -4,14 +4,12 @@
 //! |---|---|
 //! | `socket` | the socket, and what was read ahead |
 //! | `http1`, `http2` | one connection in each version |
-//! | `head_check` | heads that say twice where their body ends |
 //! | `frame_meter` | floods of frames that carry nothing |
 //! | `service`, `in_flight` | hands requests on, and counts them |
 //! | `client_body` | a response's body on its way to the client |
 
 mod client_body;
 mod frame_meter;
-mod head_check;
 mod http1;
 mod http2;
 mod in_flight;
