@@ -5,7 +5,7 @@
 //! cannot be read or parsed trusts nothing.
 
 use std::fmt;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,6 +18,9 @@ use crate::digest::Digest;
 
 /// The extension of signature files: `a.wasm.sig` has the signature of `a.wasm`.
 const EXTENSION: &str = "sig";
+
+/// The largest list of digests, and the largest key, in bytes.
+const MAX_LIST: usize = 16 * 1024 * 1024;
 
 /// The largest file of a signature that is read, in bytes.
 const MAX_SIGNATURE_FILE: usize = 64 * 1024;
@@ -132,7 +135,8 @@ fn key(path: &Path) -> Result<VerifyingKey, PolicyError> {
 }
 
 fn read_text(path: &Path) -> Result<String, PolicyError> {
-    fs::read_to_string(path).map_err(|source| PolicyError::Unreadable { path: path.into(), source })
+    let text = bounded_file::read(path, MAX_LIST).and_then(|text| String::from_utf8(text).map_err(io::Error::other));
+    text.map_err(|source| PolicyError::Unreadable { path: path.into(), source })
 }
 
 impl Signature {
@@ -203,6 +207,8 @@ impl fmt::Display for Trust {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use ed25519_dalek::pkcs8::EncodePublicKey;
     use ed25519_dalek::{Signer, SigningKey};
 

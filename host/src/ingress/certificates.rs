@@ -11,6 +11,11 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::bounded_file;
+
+/// The largest file of certificates, and of a key, in bytes.
+const MAX_BYTES: usize = 1024 * 1024;
+
 /// Certificates with their key, and the files that they were read from.
 pub struct Certificates {
     chain: PathBuf,
@@ -77,10 +82,14 @@ impl fmt::Debug for Certificates {
 fn read(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError> {
     let at =
         |path: &Path, error| CertificateError::Unreadable { path: path.to_owned(), source: io::Error::other(error) };
-    let certificates = CertificateDer::pem_file_iter(chain)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let contents = |path: &Path| {
+        let unreadable = |source| CertificateError::Unreadable { path: path.to_owned(), source };
+        bounded_file::read(path, MAX_BYTES).map_err(unreadable)
+    };
+    let certificates = CertificateDer::pem_slice_iter(&contents(chain)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| at(chain, error))?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| at(key, error))?;
+    let private = PrivateKeyDer::from_pem_slice(&contents(key)?).map_err(|error| at(key, error))?;
     let unusable = |source| CertificateError::Unusable { chain: chain.to_owned(), key: key.to_owned(), source };
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

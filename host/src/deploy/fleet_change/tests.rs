@@ -44,6 +44,21 @@ fn answer(fleet: &Fleet, id: &str, refusal: Option<&str>) {
 }
 
 #[test]
+fn a_host_that_stops_waits_for_no_other() {
+    let Some(clones) = Clones::start() else { return };
+    let [first, second] = &clones.fleets;
+    first.exchange_reports().unwrap();
+    second.exchange_reports().unwrap();
+    propose(first, "1");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| wait_until_prepared(first, "1", &[]));
+        first.phases.enter(StopPhase::Stopping);
+        assert!(matches!(waiting.join().unwrap(), Err(DeployError::Stopping)));
+    });
+    assert!(DeployError::Stopping.is_passing(), "a host that stops refuses no proposal of another");
+}
+
+#[test]
 fn of_two_hosts_of_one_name_each_is_waited_for() {
     let Some(clones) = Clones::start() else { return };
     let [first, second] = &clones.fleets;

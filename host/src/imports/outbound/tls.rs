@@ -8,6 +8,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::bounded_file;
+
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -16,6 +18,9 @@ pub enum TlsError {
     #[error("cannot set up TLS for outbound requests: {0}")]
     Protocol(rustls::Error),
 }
+
+/// The largest file of authorities, in bytes: a system's are a quarter of a megabyte.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// TLS settings of all outbound connections. The host trusts the system's certificate authorities
 /// (those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set) and those in the PEM file `authority`.
@@ -28,10 +33,9 @@ pub fn client_config(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsE
     roots.add_parsable_certificates(native.certs);
     if let Some(path) = authority {
         let authority_error = |source| TlsError::Authority { path: path.to_owned(), source };
-        let certificates =
-            CertificateDer::pem_file_iter(path).map_err(|error| authority_error(io::Error::other(error)))?;
+        let content = bounded_file::read(path, MAX_BYTES).map_err(authority_error)?;
         let before = roots.len();
-        for certificate in certificates {
+        for certificate in CertificateDer::pem_slice_iter(&content) {
             let certificate = certificate.map_err(|error| authority_error(io::Error::other(error)))?;
             roots.add(certificate).map_err(|error| authority_error(io::Error::other(error)))?;
         }
