@@ -31,7 +31,7 @@ const LEASE: Duration = Duration::from_millis(500);
 const LEASE_PER_CLAIM: u32 = 2;
 
 /// How many claims a publication makes or waits for, before it gives up.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 16;
 
 /// The part of one publication in the election.
 pub struct VersionClaim<'a> {
@@ -40,8 +40,8 @@ pub struct VersionClaim<'a> {
     name: &'a PackageName,
     version: &'a Version,
     held: Option<HeldClaim>,
-    /// How long the fastest claim of this publication took.
-    shortest: Option<Duration>,
+    /// How long each claim of this publication took.
+    took: Vec<Duration>,
     attempts_left: u32,
 }
 
@@ -61,7 +61,7 @@ enum Obstacle {
 
 impl<'a> VersionClaim<'a> {
     pub fn new(env: &'a Env, project: &'a Project, name: &'a PackageName, version: &'a Version) -> Self {
-        VersionClaim { env, project, name, version, held: None, shortest: None, attempts_left: ATTEMPTS }
+        VersionClaim { env, project, name, version, held: None, took: Vec::new(), attempts_left: ATTEMPTS }
     }
 
     /// Claims the version unless that was done, and is still valid. The error is 400 if another project has it. Reads
@@ -113,11 +113,12 @@ impl<'a> VersionClaim<'a> {
                 })?;
             match obstacle {
                 None => {
-                    // A claim is not made valid for longer by its own delay, only by those before.
-                    let lease = LEASE.max(self.shortest.unwrap_or_default() * LEASE_PER_CLAIM);
+                    // A claim is not made valid for longer by its own delay, nor by that of a single one, which may
+                    // have stalled.
+                    let usual = self.took.iter().min().filter(|_| self.took.len() > 1).copied().unwrap_or_default();
+                    let lease = LEASE.max(usual * LEASE_PER_CLAIM);
                     let took = self.env.clock.now().millis() - began.millis();
-                    let took = Duration::from_millis(took.unsigned_abs());
-                    self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+                    self.took.push(Duration::from_millis(took.unsigned_abs()));
                     self.held = Some(HeldClaim { began, lease });
                     return Ok(());
                 }
