@@ -26,6 +26,11 @@ pub fn read(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     if content.len() > limit { Err(too_large()) } else { Ok(content) }
 }
 
+/// Reads a text of at most `limit` bytes.
+pub fn read_text(path: &Path, limit: usize) -> io::Result<String> {
+    String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,30 @@ pub struct Browser {
     _profile: tempfile::TempDir,
 }
 
+/// How often chromedriver is started until it listens. It takes a port that is free in IPv6, and ends if another program
+/// has it in IPv4.
+const DRIVER_STARTS: usize = 5;
+
+/// Starts chromedriver. Returns it and its port, or `None` if it ended without one.
+fn start_driver(missing: &str) -> Option<(Child, u16)> {
+    let mut command = Command::new("chromedriver");
+    command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut driver = command.spawn().expect(missing);
+    let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
+    let mut said = Vec::new();
+    for line in lines.by_ref().map_while(Result::ok) {
+        let port = line.split_once("started successfully on port ").map(|(_, port)| port.trim_end_matches('.'));
+        if let Some(port) = port.and_then(|port| port.parse().ok()) {
+            std::thread::spawn(move || lines.for_each(drop));
+            return Some((driver, port));
+        }
+        said.push(line);
+    }
+    let _ = driver.wait();
+    eprintln!("chromedriver ended: {}", said.join("; "));
+    None
+}
+
 /// A request that the browser made.
 #[derive(Debug)]
 pub struct Fetched {
@@ -45,19 +69,7 @@ impl Browser {
     pub fn start(options: &Options) -> Self {
         let missing = "chromium and chromedriver are not on the PATH; install Debian's chromium and chromium-driver, \
                        or leave these tests out with `make test BROWSER=no`";
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect(missing);
-        let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
-        let started = |line: String| {
-            let (_, rest) = line.split_once("started successfully on port ")?;
-            rest.trim_end_matches('.').parse::<u16>().ok()
-        };
-        let port = lines.by_ref().map_while(Result::ok).find_map(started).expect("chromedriver starts");
-        std::thread::spawn(move || lines.for_each(drop));
+        let (driver, port) = (0..DRIVER_STARTS).find_map(|_| start_driver(missing)).expect("chromedriver starts");
         let profile = tempfile::tempdir().expect("a temporary folder");
         let arguments = [
             "--headless=new".to_owned(),

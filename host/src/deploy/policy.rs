@@ -5,7 +5,6 @@
 //! cannot be read or parsed trusts nothing.
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -135,8 +134,7 @@ fn key(path: &Path) -> Result<VerifyingKey, PolicyError> {
 }
 
 fn read_text(path: &Path) -> Result<String, PolicyError> {
-    let text = bounded_file::read(path, MAX_LIST).and_then(|text| String::from_utf8(text).map_err(io::Error::other));
-    text.map_err(|source| PolicyError::Unreadable { path: path.into(), source })
+    bounded_file::read_text(path, MAX_LIST).map_err(|source| PolicyError::Unreadable { path: path.into(), source })
 }
 
 impl Signature {

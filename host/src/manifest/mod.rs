@@ -13,7 +13,6 @@ mod schema;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,8 +105,7 @@ impl Manifest {
 
     pub fn load_with(path: &Path, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
         let text =
-            bounded_file::read(path, MAX_BYTES).and_then(|text| String::from_utf8(text).map_err(io::Error::other));
-        let text = text.map_err(|source| ManifestError::unreadable(path, source))?;
+            bounded_file::read_text(path, MAX_BYTES).map_err(|source| ManifestError::unreadable(path, source))?;
         Self::parse(path, &text, options)
     }
 

@@ -7,6 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::open_error::OpenError;
+use crate::bounded_file;
+
+/// The largest password file, in bytes.
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// The known passwords.
 #[derive(Default)]
@@ -46,7 +50,7 @@ impl Passwords {
     pub fn from_file(path: &Path) -> Result<Self, OpenError> {
         let unusable = |reason: String| OpenError::PasswordFile { path: path.to_owned(), reason };
         let read = || -> io::Result<(u32, String)> {
-            Ok((fs::metadata(path)?.permissions().mode(), fs::read_to_string(path)?))
+            Ok((fs::metadata(path)?.permissions().mode(), bounded_file::read_text(path, MAX_BYTES)?))
         };
         let (mode, text) = read().map_err(|error| unusable(error.to_string()))?;
         if mode & 0o077 != 0 {
@@ -124,5 +128,11 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let text = Passwords::from_file(&path).unwrap_err().to_string();
         assert!(text.contains("chmod 600") && !text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let text = Passwords::from_file(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(text.contains("more than"), "{text}");
     }
 }

@@ -23,6 +23,10 @@ use tokio_rustls::client::TlsStream as RustlsStream;
 
 use super::open_error::OpenError;
 use super::url::TlsMode;
+use crate::bounded_file;
+
+/// The largest file of certificates, in bytes.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Makes TLS connections that check the server's certificate and name.
 #[derive(Clone)]
@@ -113,8 +117,9 @@ fn is_authority(error: &Error) -> bool {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(path, &error))?;
-    let certificates: Vec<_> = certificates.collect::<Result<_, _>>().map_err(|error| unusable(path, &error))?;
+    let content = bounded_file::read(path, MAX_BYTES).map_err(|error| unusable(path, &error))?;
+    let certificates = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| unusable(path, &error))?;
     match certificates.is_empty() {
         true => Err(unusable(path, &"it has no certificate")),
         false => Ok(certificates),

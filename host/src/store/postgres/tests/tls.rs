@@ -5,6 +5,8 @@ use std::time::Instant;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedKey, IsCa, KeyPair};
 
 use super::*;
+use crate::store::postgres::tls::Tls;
+use crate::store::postgres::url::TlsMode;
 
 type Issued = CertifiedKey<KeyPair>;
 
@@ -90,4 +92,11 @@ fn a_certificate_that_the_server_has_signed_as_an_authority_is_accepted_if_it_is
     let expired = issue("localhost", 2001);
     secret.install(&expired);
     secret.ask_until(&expired, |answer| is_refused(answer, "expired"));
+}
+
+#[test]
+fn a_file_of_certificates_without_an_end_is_refused() {
+    let mode = TlsMode::VerifyFull { authority: Some("/dev/zero".into()) };
+    let error = Tls::new(&mode).err().map(|error| error.to_string()).unwrap();
+    assert!(error.contains("/dev/zero: it has more than"), "{error}");
 }
