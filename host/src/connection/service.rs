@@ -1,8 +1,11 @@
 //! Hands a connection's requests to the application, and knows how many are under way.
 
 use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Context;
 
 use http::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -123,13 +126,24 @@ impl Connection {
         let network = origin.map(RequestOrigin::network);
         let mut access =
             self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
+        let mut waited = false;
         let response = match is_framed_twice(&request) {
             true => refuse_framing(),
-            false => self.application.handle(self.shard, request).await,
+            false => {
+                let mut handling = pin!(self.application.handle(self.shard, request));
+                let polled = |cx: &mut Context<'_>| {
+                    let response = handling.as_mut().poll(cx);
+                    waited |= response.is_pending();
+                    response
+                };
+                poll_fn(polled).await
+            }
         };
-        // The other requests of this shard run before the response is written: the write wakes the
-        // client, which may run on the same processor.
-        tokio::task::yield_now().await;
+        // The other requests of this shard run before the response is written: the write wakes the client, which may
+        // run on the same processor. A request that had to wait has let them run.
+        if !waited {
+            tokio::task::yield_now().await;
+        }
 
         let (mut head, body) = response.into_parts();
         remove_set_operator_cookies(&mut head.headers);

@@ -1,10 +1,12 @@
 //! The trait of storage engines.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::change_clock::ChangeClock;
 use super::error::StoreError;
@@ -18,6 +20,28 @@ pub enum Swap {
     Swapped,
     /// Another value was there: the one given, or none.
     Lost(Option<Vec<u8>>),
+}
+
+/// Ready once a host has learned what the other hosts of its store have changed. Every request has one, so that it
+/// is no boxed future, and has no timer: the engine ends the wait of each request in time.
+pub struct CatchUp(oneshot::Receiver<Result<(), StoreError>>);
+
+/// Ends the wait of one request.
+pub type CaughtUp = oneshot::Sender<Result<(), StoreError>>;
+
+impl CatchUp {
+    pub fn new() -> (CaughtUp, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self(receiver))
+    }
+}
+
+impl Future for CatchUp {
+    type Output = Result<(), StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|outcome| outcome.unwrap_or_else(|_| Err(StoreError::writer_stopped())))
+    }
 }
 
 /// A storage engine, as one shard of the host sees it.
@@ -105,7 +129,7 @@ pub trait Backend: Send + Sync {
 
     /// What a request waits for before it uses anything that was remembered of the store: afterwards the
     /// change clock has every change that was visible when the request arrived. `None` if it always has.
-    fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+    fn catch_up(&self) -> Option<CatchUp> {
         None
     }
 

@@ -38,7 +38,7 @@ pub mod sqlite;
 #[cfg(test)]
 mod conformance;
 
-pub use backend::{Backend, Swap};
+pub use backend::{Backend, CatchUp, CaughtUp, Swap};
 pub use change_clock::{ChangeClock, Slot};
 pub use engine::{Engine, EngineError};
 pub use error::{ErrorKind, StoreError};

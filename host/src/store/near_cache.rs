@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::backend::{Backend, Swap};
+use super::backend::{Backend, CatchUp, Swap};
 use super::change_clock::{ChangeClock, Slot};
 use super::error::StoreError;
 use super::key::Key;
@@ -135,7 +134,7 @@ impl<B: Backend> Backend for NearCached<B> {
         self.engine.server_clock()
     }
 
-    fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+    fn catch_up(&self) -> Option<CatchUp> {
         self.engine.catch_up()
     }
 

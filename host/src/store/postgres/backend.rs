@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_postgres::Row;
 
@@ -13,7 +12,7 @@ use super::shared::Shared;
 use super::write_operation::WriteOperation;
 use super::write_queue::WriteQueue;
 use super::writer::Durability;
-use crate::store::{Backend, ChangeClock, Key, Ledger, ServerClock, StoreError, Swap};
+use crate::store::{Backend, CatchUp, ChangeClock, Key, Ledger, ServerClock, StoreError, Swap};
 
 pub struct ShardBackend {
     pub shared: Arc<Shared>,
@@ -100,11 +99,11 @@ impl Backend for ShardBackend {
         Some(&self.shared.keeper.clock)
     }
 
-    fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+    fn catch_up(&self) -> Option<CatchUp> {
         let keeper = &self.shared.keeper;
         let is_due = self.staleness.is_zero() || !keeper.memory.is_younger_than(self.staleness);
         match is_due && self.waits_for_barriers {
-            true => Some(Box::pin(keeper.barrier(self.shard, PATIENCE))),
+            true => Some(keeper.barrier(self.shard, PATIENCE)),
             false => None,
         }
     }

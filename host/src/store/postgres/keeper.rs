@@ -1,17 +1,18 @@
 //! Keeps a link to a server: makes another one after it is lost, answers barriers over it, and follows the server's
 //! time.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 use tokio_util::sync::DropGuard;
 
-use super::barrier_queue::BarrierQueue;
+use super::barrier_queue::{BarrierQueue, Round};
 use super::classify;
 use super::late_reply::outcome_of;
 use super::link::{Connector, Link};
@@ -19,9 +20,9 @@ use super::memory::{Memory, Observation};
 use super::monitor::Report;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
-use super::patience::PATIENCE;
+use super::patience::{HALF_OF_PATIENCE, PATIENCE};
 use super::sql;
-use crate::store::{ServerClock, StoreError, StoreHealth, StoreProblem};
+use crate::store::{CatchUp, ServerClock, StoreError, StoreHealth, StoreProblem};
 
 /// How long a barrier may take before its server counts as lost.
 const BARRIER_DEADLINE: Duration = Duration::from_secs(3);
@@ -115,12 +116,10 @@ impl Keeper {
         self.connector.connect_beside(link).await
     }
 
-    /// Returns once a barrier is over that began after this call, by a request of a shard.
-    pub async fn barrier(&self, shard: usize, patience: Duration) -> Result<(), StoreError> {
-        match timeout(patience, self.queue.join(shard)).await {
-            Ok(Ok(outcome)) => outcome,
-            _ => Err(away()),
-        }
+    /// Ready once a barrier is over that began after this call, by a request of a shard, which waits for at most
+    /// `patience`.
+    pub fn barrier(&self, shard: usize, patience: Duration) -> CatchUp {
+        self.queue.join(shard, Instant::now() + patience)
     }
 
     /// Whether the server answers a barrier within `patience`. It must be called on the thread of the connections.
@@ -183,20 +182,37 @@ impl Keeper {
 
     /// One barrier is under way at a time; the next serves all who came meanwhile.
     async fn answer_barriers(&self) {
+        let mut expiry = pin!(sleep(HALF_OF_PATIENCE));
         loop {
-            self.queue.joined().await;
-            self.queue.gather();
+            self.queue.asked().await;
             let mut round = self.queue.take();
             // Those that have stopped waiting need none.
             if round.is_abandoned() {
                 continue;
             }
-            let outcome = self.pass_barrier().await;
+            let outcome = {
+                let mut barrier = pin!(self.pass_barrier());
+                loop {
+                    tokio::select! {
+                        biased;
+                        outcome = &mut barrier => break outcome,
+                        () = &mut expiry => expiry.as_mut().reset(self.expire(&mut round).into()),
+                    }
+                }
+            };
             if self.defect.is(Mutant::EarlyBarrier) {
                 round.extend(self.queue.take());
             }
             round.answer(&outcome);
         }
+    }
+
+    /// Ends the wait of requests whose patience is over. Returns when that of another one can be.
+    fn expire(&self, round: &mut Round) -> Instant {
+        let now = Instant::now();
+        let next = [round.expire(now, away), self.queue.expire(now, away)];
+        // Nobody comes whose patience is shorter.
+        next.into_iter().flatten().fold(now + HALF_OF_PATIENCE, Instant::min)
     }
 
     /// It is repeated if its link is lost, as reads are, for as long as a request waits for a server.
