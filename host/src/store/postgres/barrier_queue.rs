@@ -5,18 +5,22 @@
 //! when the barrier is over.
 //!
 //! On a busy machine most of what a barrier costs is the threads that it wakes. So the task of a shard asks for one when
-//! no further request of the shard is ready to join: whoever comes before it begins shares it.
+//! no further request of the shard is ready to join, and the thread of the connections lets the other shards go on: whoever
+//! comes before it begins shares it.
 
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::yield_now;
 
 use crate::store::{CatchUp, CaughtUp, StoreError};
+
+/// How often other threads have the processor before a barrier begins.
+const MOST_TURNS: usize = 16;
 
 /// How long a shard goes on to gather requests for a barrier.
 const LONGEST_GATHERING: Duration = Duration::from_millis(1);
@@ -83,6 +87,23 @@ impl BarrierQueue {
     /// Returns once a shard has asked for a barrier since it last did.
     pub async fn asked(&self) {
         self.asked.notified().await;
+    }
+
+    /// Lets other threads have the processor for as long as they bring requests. Where a processor is idle, this takes
+    /// no time.
+    pub fn gather(&self) {
+        let mut waiting = self.waiting();
+        for _ in 0..MOST_TURNS {
+            thread::yield_now();
+            let before = mem::replace(&mut waiting, self.waiting());
+            if waiting <= before {
+                return;
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.shards().iter().map(|shard| shard.waiting.len()).sum()
     }
 
     /// See [`Round::expire`], of those that wait for the next barrier.
@@ -230,6 +251,18 @@ mod tests {
         round.answer(&Ok(()));
         for request in waiting {
             assert!(request.await.unwrap().is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn gathering_ends_and_takes_nobody_away() {
+        let queue = BarrierQueue::default();
+        queue.gather();
+        let waiting = [0, 2].map(|shard| queue.join(shard, much_later()));
+        queue.gather();
+        queue.take().answer(&Ok(()));
+        for outcome in waiting {
+            assert!(outcome.await.is_ok());
         }
     }
 

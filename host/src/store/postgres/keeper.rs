@@ -185,6 +185,7 @@ impl Keeper {
         let mut expiry = pin!(sleep(HALF_OF_PATIENCE));
         loop {
             self.queue.asked().await;
+            self.queue.gather();
             let mut round = self.queue.take();
             // Those that have stopped waiting need none.
             if round.is_abandoned() {
