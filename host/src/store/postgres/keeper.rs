@@ -184,7 +184,7 @@ impl Keeper {
     async fn answer_barriers(&self) {
         let mut expiry = pin!(sleep(HALF_OF_PATIENCE));
         loop {
-            self.queue.asked().await;
+            self.queue.joined().await;
             self.queue.gather();
             let mut round = self.queue.take();
             // Those that have stopped waiting need none.

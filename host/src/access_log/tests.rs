@@ -1,0 +1,82 @@
+use super::*;
+
+fn request(target: &str, agent: &str) -> Request<()> {
+    let mut request = Request::get(target).body(()).unwrap();
+    request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_bytes(agent.as_bytes()).unwrap());
+    request.headers_mut().insert(REFERER, "http://a.test/b?private_token=abc#c".parse().unwrap());
+    request
+}
+
+/// The lines of requests with these targets.
+fn lines(format: AccessLogFormat, targets: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let log = AccessLog::open(path.clone(), format).unwrap();
+    for target in targets {
+        let mut access = log.begin(&request(target, "a\"\\b\té"), "192.0.2.7".parse().ok());
+        access.record_head(200, &HeaderMap::new());
+        access.record_bytes(7);
+    }
+    drop(log);
+    std::fs::read_to_string(&path).unwrap()
+}
+
+#[test]
+fn secrets_are_not_logged() {
+    for (target, logged) in [
+        ("/a?private_token=abc&b=c", "/a?private_token=REDACTED&b=c"),
+        ("/a?b=c&Job%5FToken=abc", "/a?b=c&Job%5FToken=REDACTED"),
+        ("http://user:abc@host/a?x", "/a?x"),
+        ("/a?access_token=a=bc", "/a?access_token=REDACTED"),
+        ("/a?api_key=abc&key=abc", "/a?api_key=REDACTED&key=REDACTED"),
+        ("/-/user/token/abc?b=c", "/-/user/token/REDACTED?b=c"),
+    ] {
+        let line = lines(AccessLogFormat::Json, &[target]);
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["target"], logged);
+        assert_eq!(line["referer"], "http://a.test/b");
+        assert_eq!((&line["status"], &line["bytes"], &line["client"]), (&200.into(), &7.into(), &"192.0.2.7".into()));
+    }
+}
+
+#[test]
+fn a_client_cannot_forge_a_line() {
+    let text = lines(AccessLogFormat::Combined, &["/a", "/b"]);
+    for (line, path) in text.lines().zip(["/a", "/b"]) {
+        assert!(line.starts_with("192.0.2.7 - - ["), "{line}");
+        let rest = format!("\"GET {path} HTTP/1.1\" 200 7 \"http://a.test/b\" \"a\\x22\\x5Cb\\x09\\xC3\\xA9\"");
+        assert!(line.ends_with(&rest), "{line}");
+    }
+}
+
+#[test]
+fn a_line_of_json_has_no_character_that_a_terminal_or_another_reader_takes_for_more() {
+    let text = "a\u{9b}31m\u{85}\u{2028}\u{202e}\u{7f}é\u{1f600}";
+    let line = json!({ "a": text }).to_string();
+    let escaped = escape_controls(&line);
+    assert_eq!(escaped, r#"{"a":"a\u009b31m\u0085\u2028\u202e\u007fé😀"}"#);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap()["a"], text);
+}
+
+#[test]
+fn a_renamed_file_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
+    std::fs::rename(&path, folder.path().join("access.log.1")).unwrap();
+    log.reopen();
+    drop(log.begin(&request("/a", "b"), None));
+    drop(log);
+    assert!(std::fs::read_to_string(&path).unwrap().contains("\"status\":499"));
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted() {
+    let log = AccessLog::open("/dev/full".into(), AccessLogFormat::Json).unwrap();
+    let dropped = log.dropped.clone();
+    for _ in 0..3 {
+        drop(log.begin(&request("/a", "b"), None));
+    }
+    drop(log);
+    assert_eq!(dropped.get(), 3);
+}
