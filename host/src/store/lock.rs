@@ -13,7 +13,17 @@ const FILE_NAME: &str = "hexad.lock";
 /// Holds the lock until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct DataLock {
-    _file: Arc<File>,
+    _file: Arc<LockedFile>,
+}
+
+#[derive(Debug)]
+struct LockedFile(File);
+
+impl Drop for LockedFile {
+    /// To close the file would not do: a program that another thread is just starting has it open too, for a moment.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// Why the data directory cannot be locked. Each text says what to do.
@@ -37,9 +47,27 @@ impl DataLock {
         let options = options.create(true).truncate(false).write(true);
         let file = private_files::open(options, &directory.join(FILE_NAME)).map_err(unusable)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: Arc::new(file) }),
+            Ok(()) => Ok(Self { _file: Arc::new(LockedFile(file)) }),
             Err(TryLockError::WouldBlock) => Err(LockError::InUse { path: directory.to_owned() }),
             Err(TryLockError::Error(source)) => Err(unusable(source)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_last_clone_whoever_has_the_file_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DataLock::acquire(directory.path()).unwrap();
+        let inherited = first._file.0.try_clone().unwrap();
+        let second = first.clone();
+        drop(first);
+        assert!(matches!(DataLock::acquire(directory.path()), Err(LockError::InUse { .. })));
+        drop(second);
+        assert!(DataLock::acquire(directory.path()).is_ok());
+        drop(inherited);
     }
 }
