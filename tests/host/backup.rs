@@ -5,7 +5,7 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::operator::Operator;
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{Server, root, run};
+use hexad_tests::server::{Server, program, root, run};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -93,4 +93,21 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     }
     let again = registry.publish("copied", "9.0.0", &package::tarball("copied", "9.0.0", 100, 1)).expect("an answer");
     assert_eq!(again.status, 200, "the copy is a store like any other");
+}
+
+#[test]
+fn names_are_files_whatever_they_look_like() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hexad = |arguments: &[&str]| {
+        let output = std::process::Command::new(program()).current_dir(folder.path()).args(arguments).output();
+        let output = output.expect("the program runs");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    drop(Server::start(&folder.path().join("file:data")));
+    hexad(&["backup", "--data", "file:data", "file:copy.db"]);
+    std::fs::create_dir(folder.path().join("file:restored")).expect("a folder");
+    let copy = folder.path().join("file:copy.db");
+    assert!(copy.metadata().expect("the backup is there").len() > 0);
+    std::fs::rename(copy, folder.path().join("file:restored/sqlite_key_value.db")).expect("it can be moved");
+    hexad(&["fsck", "--data", "file:restored", "--manifest", &root().join("spin.toml").display().to_string()]);
 }

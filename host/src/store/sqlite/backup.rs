@@ -1,14 +1,17 @@
 //! Copies a database while it is in use.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{self, Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::OpenFlags;
+use tempfile::NamedTempFile;
 
 use super::attachments::{self, Attachment};
-use super::open::{BUSY_TIMEOUT, FILE_NAME};
-use crate::private_files;
+use super::classify::is_damage;
+use super::open::{BUSY_TIMEOUT, FILE_NAME, open_file};
+use super::page_check::check_pages;
 
 /// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +22,8 @@ pub enum BackupError {
     Exists { path: PathBuf },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
+    #[error("the store {path} is damaged ({finding}); an earlier backup may be the last good one")]
+    Damaged { path: PathBuf, finding: String },
     #[error("cannot copy the store {path}: {source}")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
     #[error("cannot copy what was swapped in: {0}")]
@@ -30,8 +35,8 @@ pub enum BackupError {
 ///
 /// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
 /// It is compact, and it is a database like the original: to restore it, put it under the original's
-/// name into an empty folder. `target` appears when the copy is complete and on disk. While
-/// the copy is made, the write-ahead log grows with every write.
+/// name into an empty folder. `target` appears when the copy is complete and on disk. While the store is
+/// checked and copied, the write-ahead log grows with every write.
 pub fn backup(
     directory: &Path,
     target: &Path,
@@ -41,51 +46,65 @@ pub fn backup(
     if !path.is_file() {
         return Err(BackupError::NoStore { directory: directory.to_owned() });
     }
-    if target.exists() {
+    if target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });
     }
-    let mut unfinished = target.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    let write_error = |source| BackupError::Write { path: unfinished.clone(), source };
-    // SQLite fills an empty file, so the host makes it with a mode that keeps other users from reading it.
-    let file = private_files::create(&unfinished).map_err(write_error)?;
-    let sqlite_error = |source| BackupError::Sqlite { path: path.clone(), source };
-    let finished = copy(&path, &unfinished)
-        .map_err(sqlite_error)
-        .and_then(|()| attach().map_err(BackupError::Attachments))
-        .and_then(|attached| put_attachments(&unfinished, &attached).map_err(sqlite_error))
-        .and_then(|()| finish(&file, &unfinished, target).map_err(write_error));
-    if finished.is_err() {
-        // An incomplete copy is of no use.
-        let _ = fs::remove_file(&unfinished);
-    }
-    finished
+    let write_error = |source| BackupError::Write { path: target.to_owned(), source };
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // SQLite fills an empty file, which is made for the owner alone. Another backup to the same name makes another
+    // file. An incomplete copy is of no use and removed.
+    let mut unfinished = tempfile::Builder::new();
+    let copied = unfinished.prefix("hexad-backup-").suffix(".unfinished").tempfile_in(folder).map_err(write_error)?;
+    copy(&path, copied.path())?;
+    let attached = attach().map_err(BackupError::Attachments)?;
+    put_attachments(copied.path(), &attached).map_err(|source| BackupError::Sqlite { path, source })?;
+    copied.as_file().sync_all().map_err(write_error)?;
+    let file = persist(copied, target)?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(write_error)?;
+    Ok(file.metadata().map_err(write_error)?.len())
 }
 
-fn copy(path: &Path, target: &Path) -> rusqlite::Result<()> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
-    connection.close().map_err(|(_, error)| error)
+/// Copies the database at `path` into the empty file `target`, unless it is damaged.
+fn copy(path: &Path, target: &Path) -> Result<(), BackupError> {
+    let target = path::absolute(target).map_err(|source| BackupError::Write { path: target.to_owned(), source })?;
+    let copy = || {
+        let connection = open_file(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        if let Some(finding) = check_pages(&connection, "quick_check", 1)?.pop() {
+            return Ok(Some(finding));
+        }
+        if !connection.table_exists(None, "spin_key_value")? {
+            return Ok(Some("it has no table `spin_key_value`".to_owned()));
+        }
+        // A name that is not UTF-8 is a name as well.
+        connection.execute("VACUUM INTO CAST(?1 AS TEXT)", [target.as_os_str().as_bytes()])?;
+        connection.close().map_err(|(_, error)| error)?;
+        Ok(None)
+    };
+    let path = path.to_owned();
+    match copy() {
+        Ok(None) => Ok(()),
+        Ok(Some(finding)) => Err(BackupError::Damaged { path, finding }),
+        Err(error) if is_damage(&error) => Err(BackupError::Damaged { path, finding: error.to_string() }),
+        Err(source) => Err(BackupError::Sqlite { path, source }),
+    }
 }
 
 fn put_attachments(target: &Path, attached: &[Attachment]) -> rusqlite::Result<()> {
     if attached.is_empty() {
         return Ok(());
     }
-    let mut connection = Connection::open_with_flags(target, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mut connection = open_file(target, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // No process reads the copy before it is complete, so that it needs no journal beside it.
     connection.pragma_update(None, "journal_mode", "off")?;
     attachments::put(&mut connection, attached)?;
     connection.close().map_err(|(_, error)| error)
 }
 
-fn finish(file: &File, unfinished: &Path, target: &Path) -> io::Result<u64> {
-    file.sync_all()?;
-    fs::rename(unfinished, target)?;
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()?;
-    Ok(file.metadata()?.len())
+/// Gives a complete copy its name, unless something else has got it meanwhile.
+fn persist(copied: NamedTempFile, target: &Path) -> Result<File, BackupError> {
+    copied.persist_noclobber(target).map_err(|failed| match failed.error.kind() {
+        io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.to_owned() },
+        _ => BackupError::Write { path: target.to_owned(), source: failed.error },
+    })
 }

@@ -108,10 +108,8 @@ impl Database {
     }
 
     fn connect(&self, mode: OpenFlags) -> Result<Connection, OpenError> {
-        // Without SQLITE_OPEN_CREATE, so that a missing file is an error and not an empty store.
-        let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
-            let connection = Connection::open_with_flags(&self.path, flags)?;
+            let connection = open_file(&self.path, mode)?;
             connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.pragma_update(None, "cell_size_check", true)?;
             connection.pragma_update(None, "trusted_schema", false)?;
@@ -173,6 +171,13 @@ impl Database {
     }
 }
 
+/// Opens a database that is there: without SQLITE_OPEN_CREATE, a missing file is an error and not an empty store.
+pub fn open_file(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
+    // SQLite takes a name that begins with `file:` for an address. An absolute one does not.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
 /// Creates the database under another name and renames it when it is complete, so that a file with
 /// the database's name is always complete.
 fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
@@ -195,7 +200,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
     // SQLite fills an empty file. One that it makes itself could be read by other users.
     private_files::create(&unfinished).map_err(directory_error)?;
     let fill = || {
-        let connection = Connection::open(&unfinished)?;
+        let connection = open_file(&unfinished, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.execute(CREATE_TABLE, [])?;
         connection.close().map_err(|(_, error)| error)

@@ -1,5 +1,9 @@
 //! Damaged, full and failing stores, and what checks and backups make of them.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 fn open_error(directory: &Path) -> OpenError {
@@ -159,6 +163,61 @@ async fn a_backup_is_a_snapshot_of_a_store_in_use() {
     let backend = engine.backend().unwrap();
     assert_eq!(backend.get(&key("acknowledged")).await.unwrap(), Some(vec![7; 1 << 20]));
     assert_eq!(backend.get(&key("a")).await.unwrap(), backend.get(&key("b")).await.unwrap());
+}
+
+#[tokio::test]
+async fn backups_to_one_name_at_once_make_one_whole_copy_of_any_name() {
+    let f = Fixture::new();
+    let ledger = Ledger::default();
+    f.one.set(&ledger, key("k"), vec![7; 1 << 20], permit()).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["copy.db", "file:copy.db", "file:copy?mode=ro.db", "a'b;c \u{e9}"].map(OsStr::new) {
+        let target = folder.path().join(name);
+        let outcomes = std::thread::scope(|scope| {
+            let make = || backup(f.directory.path(), &target, || Ok(Vec::new()));
+            let backups = [(); 4].map(|()| scope.spawn(make));
+            backups.map(|made| made.join().unwrap())
+        });
+        let size = target.metadata().unwrap().len();
+        let mut made = 0;
+        for outcome in outcomes {
+            match outcome {
+                Ok(length) => {
+                    made += 1;
+                    assert!(length == size && size > 1 << 20);
+                }
+                Err(error) => assert!(matches!(error, BackupError::Exists { .. }), "{error}"),
+            }
+        }
+        assert_eq!(made, 1);
+    }
+    let odd = folder.path().join(OsStr::from_bytes(b"caf\xe9.db"));
+    assert!(backup(f.directory.path(), &odd, || Ok(Vec::new())).unwrap() > 1 << 20);
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(files.len(), 5, "no incomplete copy is left");
+    for file in files {
+        let metadata = file.metadata().unwrap();
+        assert!(metadata.len() > 1 << 20 && metadata.permissions().mode() & 0o777 == 0o600, "{:?}", file.path());
+    }
+}
+
+#[test]
+fn a_damaged_store_is_not_taken_for_a_backup() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE_NAME);
+    let target = directory.path().join("copy");
+    let foreign = directory.path().join("foreign");
+    rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    drop(Sqlite::open(directory.path(), &Options::default()).unwrap());
+    let mut page = std::fs::read(&path).unwrap();
+    page[4096..].fill(0xff);
+    for bytes in [Vec::new(), page, std::fs::read(&foreign).unwrap(), b"no database".repeat(1000)] {
+        std::fs::write(&path, bytes).unwrap();
+        let made = backup(directory.path(), &target, || Ok(Vec::new()));
+        assert!(matches!(made, Err(BackupError::Damaged { .. })), "{made:?}");
+        assert!(!target.exists());
+    }
 }
 
 #[test]
