@@ -62,7 +62,8 @@ impl StoreArgs {
         let bootstrap_token = token::random()?;
         let manifest = Manifest::load(&self.manifest, &token::environment_with(bootstrap_token.clone()), None)?;
         let runtime = Runtime::new(Some(code_folder(data)))?;
-        let mut host = Host::start(&runtime, manifest, &Options::new(data.clone()))?;
+        let options = Options { is_temporary: true, ..Options::new(data.clone()) };
+        let mut host = Host::start(&runtime, manifest, &options)?;
         let address = host.listen(([127, 0, 0, 1], 0).into()).context("cannot listen on the loopback interface")?;
         let server = Server::new(&format!("http://{address}"), &bootstrap_token);
         Ok(OpenStore { server, _host: Some(host) })

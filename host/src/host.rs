@@ -88,7 +88,7 @@ impl Host {
         store
             .restore_attachments(|files| deploy::restore_deployed(&options.data, files))?
             .map_err(StartError::Restore)?;
-        let mut files = Deployments::open(&options.data, options.policy.clone())?;
+        let mut files = Deployments::open(&options.data, options.policy.clone(), options.is_temporary)?;
         let fleet = store.fleet().map(|tables| Fleet::new(tables, &options.data, &path).map(Arc::new)).transpose()?;
         let serving = fleet.as_ref().map(|fleet| fleet.read()).transpose()?.unwrap_or_default().1;
         let mut chosen = Vec::with_capacity(components.len());

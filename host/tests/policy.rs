@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use hexad::component::CanaryPolicy;
 use hexad::deploy::{DeployError, Policy, Signature, SwapRequest};
 use hexad::{Digest, Host, Options, StartError};
 use tempfile::TempDir;
@@ -37,14 +39,18 @@ impl TrustFixture {
     /// The policy trusts a new key, which has signed the sources.
     fn with_key() -> Self {
         let mut fixture = Self::new();
-        let (pair, public) = (fixture.path("pair.pem"), fixture.path("public.pem"));
+        fixture.take_new_key();
+        fixture
+    }
+
+    fn take_new_key(&mut self) {
+        let (pair, public) = (self.path("pair.pem"), self.path("public.pem"));
         openssl(&[&"genpkey", &"-algorithm", &"ed25519", &"-out", &pair]);
         openssl(&[&"pkey", &"-in", &pair, &"-pubout", &"-out", &public]);
-        fixture.policy.keys = vec![public];
+        self.policy.keys = vec![public];
         for source in ["probe.wasm", "incoming.wasm"] {
-            fixture.sign(&fixture.path(source));
+            self.sign(&self.path(source));
         }
-        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -171,6 +177,41 @@ fn a_signed_component_is_trusted_after_a_restart_as_well() {
     // The previous component is trusted as well, although its source has been overwritten.
     std::fs::write(fixture.path("incoming.wasm"), &new).unwrap();
     assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, built_digest("incoming"));
+}
+
+#[test]
+fn a_component_signed_with_a_new_key_can_be_gone_back_to() {
+    let mut fixture = TrustFixture::with_key();
+    drop(fixture.start(false).unwrap());
+    fixture.take_new_key();
+    let host = fixture.start(false).unwrap();
+    let new = variant("incoming", 1);
+    let signature = fixture.signature(&new);
+    host.deployer().swap(&SwapRequest { signature, ..swap_request("incoming", new) }).unwrap();
+    assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, built_digest("incoming"));
+}
+
+#[test]
+fn a_build_that_comes_during_a_canary_is_swapped_in_after_it() {
+    let fixture = TrustFixture::new();
+    let host = fixture.start(true).unwrap();
+    let (trial, build) = (variant("incoming", 1), variant("incoming", 2));
+    let policy = CanaryPolicy { window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    host.deployer().swap(&SwapRequest { canary: Some(policy), ..swap_request("incoming", trial) }).unwrap();
+    std::fs::write(fixture.path("incoming.wasm"), &build).unwrap();
+    // The build of the other component is found by a look that comes after one which has found the first.
+    for name in [1, 2] {
+        let other = variant("probe", name);
+        std::fs::write(fixture.path("probe.wasm"), &other).unwrap();
+        while host.slots().iter().all(|slot| slot.current().digest != Digest::of(&other)) {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(host.slots()[0].current().digest, built_digest("incoming"));
+    host.deployer().roll_back("incoming", "the tests", None).unwrap();
+    while host.slots()[0].current().digest != Digest::of(&build) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! `hexad gc` and `hexad fsck`, on a server and on a folder.
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
+use hexad_tests::operator::Operator;
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, run, up};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, root, run, up};
 use std::path::Path;
 use std::process::Output;
 
@@ -71,6 +72,47 @@ fn damage_is_named_and_makes_the_check_fail() {
     assert_eq!(damaged.status.code(), Some(1), "{text}");
     assert!(text.contains("package-registry/v1/package/7/lib: version 1.0.0: "), "{text}");
     assert!(text.contains("its checksum differs") && text.contains("1 problem found"), "{text}");
+}
+
+/// The names and contents of what is deployed in a data folder.
+fn deployed(data: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = std::fs::read_dir(data.join("components")).expect("a folder").map(|file| file.expect("a file").path());
+    let files = files.chain([data.join("audit.ndjson")]);
+    let mut files: Vec<_> =
+        files.map(|path| (path.display().to_string(), std::fs::read(&path).expect("a file"))).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_command_on_a_folder_leaves_what_was_swapped_in() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    // Versions of one component differ in a custom section.
+    let built = std::fs::read(root().join("dist/experiments.wasm")).expect("`make components` builds it");
+    let version = |name: u8| [&built[..], &[0, 6, 4, b'm', b'a', b'r', b'k', name]].concat();
+    let digest = |server: &Server| Operator::of(server).get("/components/experiments").json()["digest"].clone();
+    let server = Server::start(data.path());
+    assert_eq!(Operator::of(&server).swap("experiments", &version(1)).status, 200);
+    let swapped_in = digest(&server);
+    assert_eq!(server.stop(), Some(0));
+    let before = deployed(data.path());
+
+    // The manifest of a later checkout, whose source is another one.
+    let later = tempfile::tempdir().expect("a temporary folder");
+    let source = later.path().join("experiments.wasm");
+    std::fs::write(&source, version(2)).expect("a file");
+    let manifest = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
+    let manifest = manifest.replace("dist/experiments.wasm", &source.display().to_string());
+    let manifest = manifest.replace("\"dist/", &format!("\"{}/dist/", root().display()));
+    let path = later.path().join("spin.toml");
+    std::fs::write(&path, manifest).expect("a file");
+    let (folder, path) = (data.path().display().to_string(), path.display().to_string());
+    for command in [&["fsck"][..], &["gc", "--dry-run"], &["gc", "--no-wait"], &["repack"]] {
+        let output = run(&[command, &["--data", &folder, "--manifest", &path]].concat(), &[]);
+        assert!(output.status.success(), "{command:?}: {}", printed(&output));
+        assert!(deployed(data.path()) == before, "{command:?}");
+    }
+    assert_eq!(digest(&Server::start(data.path())), swapped_in);
 }
 
 #[test]

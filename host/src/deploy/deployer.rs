@@ -95,8 +95,11 @@ impl Deployer {
         self.runtime.prune_cache(&files.prune(self.application.slots(), prepared));
     }
 
-    /// Copies the active components into the data folder, for a rollback.
+    /// Copies the active components into the data folder, for a rollback, and removes what nothing needs any more.
     pub(super) fn preserve_active(&self) {
+        if self.state().files.are_read_only() {
+            return;
+        }
         for slot in self.application.slots() {
             if let Err(error) = self.state().files.preserve_active(slot) {
                 tracing::warn!(component = slot.id(), %error, "the active component cannot be kept for a rollback");

@@ -34,6 +34,8 @@ pub enum RecordError {
 /// The deployment state on disk: components, active records and the audit log; and the policy.
 pub struct Deployments {
     policy: Policy,
+    /// The files stay as they are.
+    is_read_only: bool,
     artifacts: Artifacts,
     pub(super) records: Records,
     pub(super) audit: Audit,
@@ -46,16 +48,16 @@ pub struct InitialComponent {
 }
 
 impl Deployments {
-    pub fn open(data: &Path, policy: Policy) -> Result<Self, RecordError> {
+    pub fn open(data: &Path, policy: Policy, is_read_only: bool) -> Result<Self, RecordError> {
         policy.check()?;
         let folder = data.join(FOLDER);
         let at = |path: PathBuf| move |source| RecordError::Record { path, source };
         let artifacts = Artifacts::open(folder.clone()).map_err(at(folder.clone()))?;
         let path = folder.join(RECORD);
-        let records = Records::open(path.clone()).map_err(at(path))?;
+        let records = Records::open(path.clone()).map_err(at(path))?.read_only(is_read_only);
         let path = data.join("audit.ndjson");
         let audit = Audit::open(&path).map_err(at(path))?;
-        Ok(Self { policy, artifacts, records, audit })
+        Ok(Self { policy, is_read_only, artifacts, records, audit })
     }
 
     /// Chooses the component that a slot starts with: the swapped-in one, unless the manifest's source
@@ -108,7 +110,9 @@ impl Deployments {
         };
         let digest = Digest::of(&wasm);
         self.admit_at_start(&component.id, &component.source, &wasm, &digest)?;
-        if let Choice::Superseded(entry) = choice {
+        if let Choice::Superseded(entry) = choice
+            && !self.is_read_only
+        {
             tracing::warn!(component = component.id, swapped = %entry.digest, "not serving what was swapped in: {reason}");
             let line = completed(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
             let next = Entry { digest, previous: Some(entry.digest), source: Some(digest) };
@@ -123,12 +127,16 @@ impl Deployments {
 
     fn admit_at_start(&mut self, id: &str, path: &Path, wasm: &[u8], digest: &Digest) -> Result<(), RecordError> {
         let Err(untrusted) = self.trust_file(path, wasm, digest) else { return Ok(()) };
+        let refusal = |source| RecordError::Untrusted { component: id.to_owned(), path: path.to_owned(), source };
+        if self.is_read_only {
+            return Err(refusal(Box::new(untrusted)));
+        }
         let reason = untrusted.to_string();
         let line = AuditEntry { outcome: Outcome::Refused, ..completed(HOST, Action::Start, id, *digest, None) };
         if let Err(error) = self.audit.append(&AuditEntry { reason: Some(&reason), ..line }) {
             tracing::error!(%error, "the audit log cannot be written");
         }
-        Err(RecordError::Untrusted { component: id.to_owned(), path: path.to_owned(), source: Box::new(untrusted) })
+        Err(refusal(Box::new(untrusted)))
     }
 
     /// Applies the policy to a component that was sent.
@@ -212,14 +220,11 @@ impl Deployments {
         self.store(digest, wasm, signature.as_ref())
     }
 
-    /// Stores the active component if its only copy is the manifest's source, because the next build
-    /// may overwrite that before a rollback.
+    /// Stores the active component if the manifest's source is a copy of it, because the next build may overwrite that
+    /// before a rollback. The signature beside the source may be newer than the one that is stored.
     pub(super) fn preserve_active(&self, slot: &Slot) -> io::Result<()> {
         let (digest, component) = (slot.current().digest, slot.component());
         let source = &component.source;
-        if self.artifacts.has(&digest) {
-            return Ok(());
-        }
         match read_component(source) {
             Ok(wasm) if Digest::of(&wasm) == digest => self.store_source(source, &digest, &wasm),
             _ => Ok(()),
@@ -237,6 +242,10 @@ impl Deployments {
             "changing what is served"
         );
         self.audit.append(line).map_err(io_error("the audit log"))
+    }
+
+    pub(super) fn are_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Removes components that neither a restart nor a rollback needs and that are not `prepared`. Returns the digests of those that

@@ -49,6 +49,8 @@ struct RecordFile {
 /// All entries.
 pub struct Records {
     path: PathBuf,
+    /// Changes are not written.
+    is_read_only: bool,
     entries: BTreeMap<String, Entry>,
     copied: BTreeSet<String>,
 }
@@ -68,7 +70,12 @@ impl Records {
             Err(error) if error.kind() == io::ErrorKind::NotFound => RecordFile::default(),
             Err(error) => return Err(error),
         };
-        Ok(Self { path, entries: form.components, copied: form.copied })
+        Ok(Self { path, is_read_only: false, entries: form.components, copied: form.copied })
+    }
+
+    /// The same, whose changes are written unless `is_read_only`.
+    pub fn read_only(self, is_read_only: bool) -> Self {
+        Self { is_read_only, ..self }
     }
 
     pub fn path(&self) -> &Path {
@@ -128,7 +135,9 @@ impl Records {
     fn write(&mut self, components: BTreeMap<String, Entry>, copied: BTreeSet<String>) -> io::Result<()> {
         let form = RecordFile { format: FORMAT, components, copied };
         let bytes = serde_json::to_vec_pretty(&form)?;
-        replace_file(&self.path, &bytes)?;
+        if !self.is_read_only {
+            replace_file(&self.path, &bytes)?;
+        }
         (self.entries, self.copied) = (form.components, form.copied);
         Ok(())
     }

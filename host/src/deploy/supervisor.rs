@@ -94,8 +94,12 @@ impl Watcher {
             if !settled || now == *served || now.0.is_none() {
                 continue;
             }
-            *served = now;
+            // A build that comes during a canary is swapped in after it.
+            if slot.deployment().canary.is_some() {
+                continue;
+            }
             let Ok(wasm) = read_component(&component.source) else { continue };
+            *served = now;
             let signature = Signature::read(&Signature::beside(&component.source)).unwrap_or_else(|error| {
                 tracing::warn!(component = component.id, %error, "the signature is ignored");
                 None

@@ -30,6 +30,8 @@ pub struct Options {
     pub traces: Option<Export>,
     /// Decides which components may be served.
     pub policy: Policy,
+    /// The host works for a command such as `hexad fsck`, and leaves what is deployed in the folder as it is.
+    pub is_temporary: bool,
     /// What caches, responses and guests may take together, in bytes. `None`: three quarters of what the
     /// machine has.
     pub memory: Option<u64>,
@@ -50,6 +52,7 @@ impl Options {
             watch: false,
             traces: None,
             policy: Policy::default(),
+            is_temporary: false,
             memory: None,
             send_buffer: SendLimits::default().total,
         }
