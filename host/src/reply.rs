@@ -40,6 +40,12 @@ pub fn unavailable() -> Response<ResponseBody> {
     retry_later(&json!({ "message": "503 Service Unavailable" }), Duration::from_secs(1))
 }
 
+/// The client's address has as much of other responses to take as the host keeps for it.
+pub fn unread_responses() -> Response<ResponseBody> {
+    let error = "other responses to this address have not been read";
+    retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))
+}
+
 /// The host had no memory left for the component. The guest was ended where it was.
 pub fn no_memory() -> Response<ResponseBody> {
     let error = "the host has no memory left now; a part of the request may have been stored";

@@ -155,6 +155,36 @@ async fn streams_without_a_window_hold_no_instance_and_are_reset() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_takes_no_responses_gets_no_more_of_them() {
+    let send = SendLimits { per_connection: 1 << 20, per_address: 4 << 20, total: 64 << 20 };
+    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
+    let (_server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
+    let (mut statuses, mut unread) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let client = client_without_window(address).await;
+        for _ in 0..8 {
+            let mut client = client.clone().ready().await.unwrap();
+            let response = client.send_request(get("flood?mib=1"), true).unwrap().0.await.unwrap();
+            statuses.push(response.status().as_u16());
+            if response.status() == 503 {
+                assert_eq!(response.headers()["retry-after"], "1");
+            }
+            unread.push(response);
+        }
+    }
+    assert!(statuses.starts_with(&[200; 4]) && statuses.ends_with(&[503; 8]), "{statuses:?}");
+    // A response may have begun while the last one arrived in the budget.
+    assert!(ingress.send_budgets.used_by("127.0.0.1".parse().unwrap()) <= 10 << 20);
+    assert!(ingress.send_budgets.used() <= 4 << 20, "other addresses have the rest of the host's budget");
+    drop(unread);
+    while ingress.send_budgets.used() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut client = client_without_window(address).await.ready().await.unwrap();
+    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_responses_without_a_window_are_reset_as_well() {
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
     let (_server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });

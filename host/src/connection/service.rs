@@ -127,9 +127,11 @@ impl Connection {
         let mut access =
             self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
         let mut waited = false;
-        let response = match is_framed_twice(&request) {
-            true => refuse_framing(),
-            false => {
+        let is_overdrawn = |network| self.ingress.send_budgets.is_overdrawn_by(network);
+        let response = match (is_framed_twice(&request), network.is_some_and(is_overdrawn)) {
+            (true, _) => refuse_framing(),
+            (false, true) => reply::unread_responses(),
+            (false, false) => {
                 let mut handling = pin!(self.application.handle(self.shard, request));
                 let polled = |cx: &mut Context<'_>| {
                     let response = handling.as_mut().poll(cx);

@@ -9,6 +9,9 @@ use tokio::sync::futures::Notified;
 
 use crate::shared_map::SharedMap;
 
+/// How many times its budget an address may have.
+const OVERDRAFT: usize = 2;
+
 /// How many bytes of responses the host holds for clients that have not taken them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendLimits {
@@ -33,10 +36,13 @@ pub struct SendBudgets {
     freed: Arc<Notify>,
 }
 
-/// The budgets that one response counts in: the connection's, its address's, and the host's.
+/// The budgets that one response counts in.
 #[derive(Clone, Debug)]
 pub struct Budgets {
-    each: [Arc<Budget>; 3],
+    connection: Arc<Budget>,
+    address: Arc<Budget>,
+    /// The host's. What an address has beyond its own budget is not in it, so that others do not pay for it.
+    total: Arc<Budget>,
     freed: Arc<Notify>,
 }
 
@@ -61,15 +67,23 @@ impl SendBudgets {
     /// The budgets of a response to a client of `network` on a connection.
     pub fn of_response(&self, connection: Arc<Budget>, network: IpAddr) -> Budgets {
         let address = self.addresses.get_or_insert_with(network, || Budget::new(self.limits.per_address));
-        Budgets { each: [connection, address, self.total.clone()], freed: self.freed.clone() }
+        Budgets { connection, address, total: self.total.clone(), freed: self.freed.clone() }
     }
 
-    /// Whether the clients of `network` have used up their budget.
-    pub fn is_exhausted_for(&self, network: IpAddr) -> bool {
-        self.addresses.get(&network).is_some_and(|budget| budget.is_exhausted())
+    /// Whether the clients of `network` have so much more than their budget, by the one frame that each response may
+    /// always take, that they get no further response for now.
+    pub fn is_overdrawn_by(&self, network: IpAddr) -> bool {
+        // Without a look at the addresses, if none can be.
+        self.used() >= self.limits.per_address
+            && self.used_by(network) >= self.limits.per_address.saturating_mul(OVERDRAFT)
     }
 
-    /// Bytes that the host holds for all of its clients.
+    /// Bytes that the host holds for the clients of `network`.
+    pub fn used_by(&self, network: IpAddr) -> usize {
+        self.addresses.get(&network).map_or(0, |budget| budget.used.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that the host holds for all of its clients, those beyond the budgets of addresses left out.
     pub fn used(&self) -> usize {
         self.total.used.load(Ordering::Relaxed)
     }
@@ -77,23 +91,21 @@ impl SendBudgets {
 
 impl Budgets {
     pub fn are_exhausted(&self) -> bool {
-        self.each.iter().any(|budget| budget.is_exhausted())
+        [&self.connection, &self.address, &self.total].iter().any(|budget| budget.is_exhausted())
     }
 
     /// Counts bytes, also past a limit: their memory is in use already.
     pub fn take(&self, bytes: usize) {
-        for budget in &self.each {
-            budget.used.fetch_add(bytes, Ordering::Relaxed);
-        }
+        self.connection.take(bytes);
+        let within = self.address.take(bytes);
+        self.total.take(within);
     }
 
     pub fn give_back(&self, bytes: usize) {
-        let mut freed = false;
-        for budget in &self.each {
-            let before = budget.used.fetch_sub(bytes, Ordering::Relaxed);
-            freed |= before >= budget.limit;
-        }
-        if freed {
+        let (_, freed_connection) = self.connection.give_back(bytes);
+        let (within, freed_address) = self.address.give_back(bytes);
+        let (_, freed_total) = self.total.give_back(within);
+        if freed_connection || freed_address || freed_total {
             self.freed.notify_waiters();
         }
     }
@@ -107,6 +119,20 @@ impl Budgets {
 impl Budget {
     fn new(limit: usize) -> Self {
         Self { limit, used: AtomicUsize::new(0) }
+    }
+
+    /// Returns how many of these bytes are within the limit.
+    fn take(&self, bytes: usize) -> usize {
+        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.limit.saturating_sub(before).min(bytes)
+    }
+
+    /// Returns how many of these bytes were within the limit, over all calls as many as [`Self::take`] has said, and
+    /// whether the budget was exhausted.
+    fn give_back(&self, bytes: usize) -> (usize, bool) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let after = before.saturating_sub(bytes);
+        (self.limit.saturating_sub(after).min(bytes), before >= self.limit)
     }
 
     fn is_exhausted(&self) -> bool {
@@ -136,10 +162,28 @@ mod tests {
         assert!(!other.are_exhausted());
         other.take(10);
         assert!(response(&budgets.connection(), 3).are_exhausted(), "the host has no more");
+        a.take(5);
+        assert_eq!((budgets.used(), budgets.used_by(network(1))), (30, 25), "beyond the address's budget");
+        a.give_back(5);
+        assert_eq!(budgets.used(), 30);
         for response in [&a, &b, &other] {
             response.give_back(10);
             assert!(!response.are_exhausted());
         }
+        assert_eq!(budgets.used(), 0);
+    }
+
+    #[test]
+    fn an_address_is_overdrawn_alone() {
+        let budgets = SendBudgets::new(SendLimits { per_connection: 10, per_address: 20, total: 1000 });
+        let greedy = budgets.of_response(budgets.connection(), network(1));
+        greedy.take(39);
+        assert!(!budgets.is_overdrawn_by(network(1)));
+        greedy.take(1);
+        assert!(budgets.is_overdrawn_by(network(1)) && !budgets.is_overdrawn_by(network(2)));
+        assert_eq!(budgets.used(), 20);
+        greedy.give_back(40);
+        assert!(!budgets.is_overdrawn_by(network(1)));
         assert_eq!(budgets.used(), 0);
     }
 }
