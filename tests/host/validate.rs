@@ -70,12 +70,13 @@ fn every_component_that_cannot_be_served_is_named() {
     let hello = fixture("hello");
     let more = format!(
         "[component.missing]\nsource = \"missing.wasm\"\n[component.text]\nsource = \"text.wasm\"\n\
-         [component.hello]\nsource = {hello:?}\n[component.probe]"
+         [component.hello]\nsource = {hello:?}\n[component.small]\nsource = {hello:?}\n\
+         [component.small.tool.hexad]\nmemory = \"64KiB\"\n[component.probe]"
     );
     std::fs::write(folder.path().join("text.wasm"), "text").expect("a file");
     let output = run(&["validate", &manifest(folder.path(), "[component.probe]", &more)], &[]);
     let error = errors(&output);
-    for words in ["component `missing`: cannot read", "component `text`: ", "has 2 problems"] {
+    for words in ["component `missing`: cannot read", "component `text`: ", "component `small`", "has 3 problems"] {
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
     let valid = String::from_utf8_lossy(&output.stdout);

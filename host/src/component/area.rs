@@ -44,6 +44,8 @@ const EXPORT: &str = "hexad:platform/area@0.1.0";
 pub enum AreaError {
     #[error("its export `{EXPORT}` is not as the platform words it: {0:#}")]
     Mistyped(wasmtime::Error),
+    #[error("no instance of it can be made: {0:#}")]
+    NotInstantiated(wasmtime::Error),
     #[error("its export `{EXPORT}` failed: {0:#}")]
     Failed(wasmtime::Error),
     #[error("it is the area `{0}`; give this slot the component of its own area")]
@@ -61,7 +63,7 @@ pub enum AreaError {
     CheckFailed(String),
 }
 
-/// Asks the component for its description and for its check. `None` if it is no area.
+/// Makes an instance of the component, and asks it for its description and for its check. `None` if it is no area.
 ///
 /// `store` must be fresh and must not let the component write.
 pub async fn identify(
@@ -73,10 +75,10 @@ pub async fn identify(
 ) -> Result<Option<Description>, AreaError> {
     let component = pre.component();
     if component.component_type().get_export(component.engine(), EXPORT).is_none() {
-        return Ok(None);
+        return pre.instantiate_async(&mut store).await.map(|_| None).map_err(AreaError::NotInstantiated);
     }
     let pre = IdentifiedPre::new(pre.clone()).map_err(AreaError::Mistyped)?;
-    let instance = pre.instantiate_async(&mut store).await.map_err(AreaError::Failed)?;
+    let instance = pre.instantiate_async(&mut store).await.map_err(AreaError::NotInstantiated)?;
     let area = instance.hexad_platform_area();
     let description = area.call_describe(&mut store).await.map_err(AreaError::Failed)?;
     if description.area != id {

@@ -25,6 +25,9 @@ const LOG_LINES_CEILING: usize = 100_000;
 /// The most concurrent outbound requests that a manifest may grant to one component.
 const OUTBOUND_CEILING: usize = 512;
 
+/// The longest time that a manifest may say. A deadline that is too far away is no time any more.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// The bounds of one component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -95,105 +98,99 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(super) fn from_tool(tool: &HexadTool) -> Result<Self, String> {
+    /// Each value that cannot be used is told to `problem`.
+    pub(super) fn from_tool(tool: &HexadTool, problem: &mut dyn FnMut(String)) -> Self {
         let default = Self::default();
-        let memory = match &tool.memory {
-            None => default.memory,
-            Some(text) => memory(text)?,
-        };
-        let instances = match tool.instances {
-            None => default.instances,
-            Some(value) => count("instances", value, INSTANCES_CEILING)?,
-        };
-        Ok(Self {
-            memory,
+        let instances = tool.instances.map(|value| count("instances", value, INSTANCES_CEILING));
+        let instances = or_default(instances, default.instances, problem);
+        let per_client = tool.instances_per_client.map(|value| count("instances_per_client", value, instances));
+        let log_lines = tool.log_lines.map(|value| {
+            let lines = count("log_lines", value, LOG_LINES_CEILING)?;
+            Ok(u32::try_from(lines).unwrap_or(u32::MAX))
+        });
+        let reuse = tool.reuse.map(|value| count("reuse", value, REUSE_CEILING).map(Some));
+        let queue_timeout = time("queue_timeout", &tool.queue_timeout);
+        let idle_timeout = time("idle_timeout", &tool.idle_timeout);
+        Self {
+            memory: or_default(tool.memory.as_deref().map(memory), default.memory, problem),
             instances,
-            instances_per_client: match tool.instances_per_client {
-                None => share(instances),
-                Some(value) => count("instances_per_client", value, instances)?,
-            },
-            queue_timeout: match &tool.queue_timeout {
-                None => default.queue_timeout,
-                Some(text) => duration("queue_timeout", text)?,
-            },
-            idle_timeout: match &tool.idle_timeout {
-                None => default.idle_timeout,
-                Some(text) => duration("idle_timeout", text)?,
-            },
-            reuse: tool.reuse.map(|value| count("reuse", value, REUSE_CEILING)).transpose()?,
-            log_lines: match tool.log_lines {
-                None => default.log_lines,
-                Some(value) => u32::try_from(count("log_lines", value, LOG_LINES_CEILING)?).unwrap_or(u32::MAX),
-            },
-            outbound: outbound(&tool.outbound).map_err(|reason| format!("outbound.{reason}"))?,
-            request: default.request.overridden_by(&tool.request_limits())?,
-        })
+            instances_per_client: or_default(per_client, share(instances), problem),
+            queue_timeout: or_default(queue_timeout, default.queue_timeout, problem),
+            idle_timeout: or_default(idle_timeout, default.idle_timeout, problem),
+            reuse: or_default(reuse, None, problem),
+            log_lines: or_default(log_lines, default.log_lines, problem),
+            outbound: outbound(&tool.outbound, &mut |reason| problem(format!("outbound.{reason}"))),
+            request: default.request.overridden_by(&tool.request_limits(), problem),
+        }
     }
 }
 
 impl RequestLimits {
     /// These limits, with those that `tool` sets in their place.
-    fn overridden_by(&self, tool: &RouteTool) -> Result<Self, String> {
-        let time = |key: &str, text: &Option<String>, default: Duration| match text {
-            None => Ok(default),
-            Some(text) => duration(key, text),
-        };
-        let size = |key: &str, text: &Option<String>, default: u64| match text {
-            None => Ok(default),
-            Some(text) => bytes(key, text),
-        };
-        Ok(Self {
-            request_timeout: time("request_timeout", &tool.request_timeout, self.request_timeout)?,
-            transfer_timeout: time("transfer_timeout", &tool.transfer_timeout, self.transfer_timeout)?,
-            cpu_time: time("cpu_time", &tool.cpu_time, self.cpu_time)?,
-            max_body: size("max_body", &tool.max_body, self.max_body)?,
-            max_response: size("max_response", &tool.max_response, self.max_response)?,
-        })
+    fn overridden_by(&self, tool: &RouteTool, problem: &mut dyn FnMut(String)) -> Self {
+        let mut times = |key: &str, text: &Option<String>, own: Duration| or_default(time(key, text), own, problem);
+        let request_timeout = times("request_timeout", &tool.request_timeout, self.request_timeout);
+        let transfer_timeout = times("transfer_timeout", &tool.transfer_timeout, self.transfer_timeout);
+        let cpu_time = times("cpu_time", &tool.cpu_time, self.cpu_time);
+        let mut sizes = |key: &str, text: &Option<String>, own: u64| or_default(size(key, text), own, problem);
+        let max_body = sizes("max_body", &tool.max_body, self.max_body);
+        let max_response = sizes("max_response", &tool.max_response, self.max_response);
+        Self { request_timeout, transfer_timeout, cpu_time, max_body, max_response }
     }
 
-    /// The limits of the routes in the table `routes`. What a route does not set is as in `self`.
-    pub(super) fn of_routes(&self, tool: &HexadTool) -> Result<RouteLimits, String> {
-        let limits = |(pattern, route): (&String, &RouteTool)| {
-            let limits = self.overridden_by(route).map_err(|reason| format!("routes.\"{pattern}\".{reason}"))?;
-            Ok((pattern.clone(), limits))
-        };
-        let limits: Vec<_> = tool.routes.iter().map(limits).collect::<Result<_, String>>()?;
-        Router::new(limits).map_err(|error| format!("routes: {error}"))
+    /// The limits of the routes in the table `routes`. What a route does not set is as in `self`. `None` if the table
+    /// cannot be used.
+    pub(super) fn of_routes(&self, tool: &HexadTool, problem: &mut dyn FnMut(String)) -> Option<RouteLimits> {
+        let limits = tool.routes.iter().map(|(pattern, route)| {
+            let mut of_route = |reason| problem(format!("routes.\"{pattern}\".{reason}"));
+            (pattern.clone(), self.overridden_by(route, &mut of_route))
+        });
+        let limits: Vec<_> = limits.collect();
+        Router::new(limits).map_err(|error| problem(format!("routes: {error}"))).ok()
     }
 }
 
-fn outbound(tool: &OutboundTool) -> Result<OutboundLimits, String> {
+fn outbound(tool: &OutboundTool, problem: &mut dyn FnMut(String)) -> OutboundLimits {
     let default = OutboundLimits::default();
-    let time = |key: &str, text: &Option<String>, default: Duration| match text {
-        None => Ok(default),
-        Some(text) => duration(key, text),
-    };
     let network = |text: &String| {
         let reason = |_| format!("networks has \"{text}\", which is no network; write one such as \"10.0.0.0/8\"");
         text.parse().map_err(reason)
     };
-    let requests = match tool.requests {
-        None => default.requests,
-        Some(value) => count("requests", value, OUTBOUND_CEILING)?,
-    };
-    Ok(OutboundLimits {
+    let networks: Result<_, _> = tool.networks.iter().map(network).collect();
+    let requests = tool.requests.map(|value| count("requests", value, OUTBOUND_CEILING));
+    let requests = or_default(requests, default.requests, problem);
+    let per_client = tool.requests_per_client.map(|value| count("requests_per_client", value, requests));
+    let mut times = |key: &str, text: &Option<String>, own: Duration| or_default(time(key, text), own, problem);
+    OutboundLimits {
         requests,
-        requests_per_client: match tool.requests_per_client {
-            None => share(requests),
-            Some(value) => count("requests_per_client", value, requests)?,
-        },
-        queue_timeout: time("queue_timeout", &tool.queue_timeout, default.queue_timeout)?,
-        connect_timeout: time("connect_timeout", &tool.connect_timeout, default.connect_timeout)?,
-        head_timeout: time("head_timeout", &tool.head_timeout, default.head_timeout)?,
-        idle_timeout: time("idle_timeout", &tool.idle_timeout, default.idle_timeout)?,
-        timeout: time("timeout", &tool.timeout, default.timeout)?,
-        max_response: match &tool.max_response {
-            None => default.max_response,
-            Some(text) => bytes("max_response", text)?,
-        },
+        queue_timeout: times("queue_timeout", &tool.queue_timeout, default.queue_timeout),
+        connect_timeout: times("connect_timeout", &tool.connect_timeout, default.connect_timeout),
+        head_timeout: times("head_timeout", &tool.head_timeout, default.head_timeout),
+        idle_timeout: times("idle_timeout", &tool.idle_timeout, default.idle_timeout),
+        timeout: times("timeout", &tool.timeout, default.timeout),
+        requests_per_client: or_default(per_client, share(requests), problem),
+        max_response: or_default(size("max_response", &tool.max_response), default.max_response, problem),
         coalesce: tool.coalesce,
-        networks: tool.networks.iter().map(network).collect::<Result<_, _>>()?,
-    })
+        networks: or_default(Some(networks), default.networks, problem),
+    }
+}
+
+/// What the manifest says, or else the default.
+fn or_default<T>(said: Option<Result<T, String>>, default: T, problem: &mut dyn FnMut(String)) -> T {
+    said.transpose()
+        .unwrap_or_else(|reason| {
+            problem(reason);
+            None
+        })
+        .unwrap_or(default)
+}
+
+fn time(key: &str, text: &Option<String>) -> Option<Result<Duration, String>> {
+    text.as_deref().map(|text| duration(key, text))
+}
+
+fn size(key: &str, text: &Option<String>) -> Option<Result<u64, String>> {
+    text.as_deref().map(|text| bytes(key, text))
 }
 
 /// What one client gets of `total` if the manifest does not say: half, so that another one gets as much.
@@ -219,6 +216,7 @@ fn bytes(key: &str, text: &str) -> Result<u64, String> {
 pub(super) fn duration(key: &str, text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok();
     match parsed.and_then(|duration| Duration::try_from(duration).ok()) {
+        Some(duration) if duration > LONGEST => Err(format!("{key} = \"{text}\" is more than a year; lower it")),
         Some(duration) if !duration.is_zero() => Ok(duration),
         _ => Err(format!("{key} = \"{text}\" is not a duration; write a number and a unit, such as \"60s\"")),
     }

@@ -172,8 +172,9 @@ fn component(
         (read, write) => Some((read.as_deref().unwrap_or_default(), write.as_deref().unwrap_or_default())),
     };
     let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
-    let limits = problems.keep(Limits::from_tool(&tool).map_err(at));
-    let route_limits = limits.as_ref().and_then(|limits| problems.keep(limits.request.of_routes(&tool).map_err(at)));
+    let mut problem = |reason| problems.add(at(reason));
+    let limits = Limits::from_tool(&tool, &mut problem);
+    let route_limits = limits.request.of_routes(&tool, &mut problem);
     let cache_policy = problems.keep(cache_policy::from_tool(&tool, &allowed_hosts).map_err(at));
     let credentials = problems.keep(credentials::from_tool(&tool).map_err(at));
     let maintenance = problems.keep(maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at));
@@ -186,7 +187,7 @@ fn component(
         variables: Arc::new(variables),
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,
-        limits: limits?,
+        limits,
         route_limits: route_limits?,
         cache_policy: cache_policy?,
         credentials: credentials?,

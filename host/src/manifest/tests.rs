@@ -269,13 +269,20 @@ fn every_problem_is_told_at_once() {
         [component.two]
         source = "two.wasm"
         [component.two.tool.hexad]
+        instances = 0
         request_timeout = "soon"
+        max_body = "much"
+        outbound.timeout = "9000000h"
+        [component.two.tool.hexad.routes."/b/..."]
+        cpu_time = "0s"
     "#;
     let Err(ManifestError::Invalid { reasons, .. }) = parse(text) else { panic!("accepted") };
     let expected =
         ["Bad-Name", "SPIN_VARIABLE_MISSING", "unheard", "unknown", "banana", "request_timeout", "component.none"];
-    for word in expected {
-        assert_eq!(reasons.iter().filter(|reason| reason.contains(word)).count(), 1, "{word}: {reasons:#?}");
+    let limits = ["instances", "much", "more than a year", "routes.\"/b/...\".cpu_time"];
+    let expected = [&expected[..], &limits].concat();
+    for word in &expected {
+        assert_eq!(reasons.iter().filter(|reason| reason.contains(*word)).count(), 1, "{word}: {reasons:#?}");
     }
     assert_eq!(reasons.len(), expected.len(), "{reasons:#?}");
 }
