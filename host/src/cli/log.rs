@@ -21,9 +21,9 @@ enum Format {
     Json,
 }
 
-/// The HTTP/2 implementation warns of what clients send, once for each frame. It comes before the operator's
-/// filter, which may ask for more.
-const QUIET: &str = "h2=error";
+/// The HTTP/2 implementation warns of what clients send, once for each frame, and wasmtime's of bodies that break off,
+/// once for each request. It comes before the operator's filter, which may ask for more.
+const QUIET: &str = "h2=error,wasmtime_wasi_http=error";
 
 impl LogOptions {
     pub fn init(&self) -> Result<()> {

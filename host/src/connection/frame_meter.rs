@@ -25,7 +25,6 @@ const FRAME_HEAD: usize = 9;
 /// Types of frames (section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
 
 /// The flag of the last frame of a stream.
@@ -35,7 +34,7 @@ const END_STREAM: u8 = 1;
 const ENHANCE_YOUR_CALM: [u8; FRAME_HEAD + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
 
 /// Finds out whether a client floods its connection with idle frames: pings, settings, priorities, updates of
-/// windows, unknown frames, and data without bytes.
+/// windows, resets, unknown frames, data without bytes, and heads that begin no stream.
 struct FrameMeter {
     head: [u8; FRAME_HEAD],
     /// How much of the head was read.
@@ -44,13 +43,23 @@ struct FrameMeter {
     payload: usize,
     period_began: Instant,
     idle_frames: u32,
+    /// The stream that began last.
+    last_stream: u32,
     /// Bytes that were sent and have not paid for a frame.
     sent: usize,
 }
 
 impl FrameMeter {
     fn new(now: Instant) -> Self {
-        Self { head: [0; FRAME_HEAD], head_length: 0, payload: 0, period_began: now, idle_frames: 0, sent: 0 }
+        Self {
+            head: [0; FRAME_HEAD],
+            head_length: 0,
+            payload: 0,
+            period_began: now,
+            idle_frames: 0,
+            last_stream: 0,
+            sent: 0,
+        }
     }
 
     /// Looks at bytes that were read. False if the client sends too many idle frames.
@@ -67,12 +76,14 @@ impl FrameMeter {
             bytes = rest;
             if self.head_length == FRAME_HEAD {
                 self.head_length = 0;
-                let [a, b, c, kind, flags, ..] = self.head;
+                let [a, b, c, kind, flags, stream @ ..] = self.head;
                 self.payload = u32::from_be_bytes([0, a, b, c]) as usize;
-                if kind == HEADERS {
+                let stream = u32::from_be_bytes(stream);
+                let begins = kind == HEADERS && stream > self.last_stream;
+                if begins {
+                    self.last_stream = stream;
                     self.idle_frames = self.idle_frames.saturating_sub(FRAMES_PER_HEAD);
-                }
-                if is_idle(kind, flags, self.payload) && !self.count(now) {
+                } else if is_idle(kind, flags, self.payload) && !self.count(now) {
                     return false;
                 }
             }
@@ -97,11 +108,12 @@ impl FrameMeter {
     }
 }
 
-/// Whether the HTTP implementation does not bound such frames itself, by streams, heads or windows for data.
+/// Whether the HTTP implementation does not bound such frames itself, by heads or windows for data. Those that begin a
+/// stream are bounded by the number of streams.
 fn is_idle(kind: u8, flags: u8, payload: usize) -> bool {
     match kind {
         DATA => payload == 0 && flags & END_STREAM == 0,
-        HEADERS | RST_STREAM | CONTINUATION => false,
+        CONTINUATION => false,
         _ => true,
     }
 }
@@ -218,8 +230,12 @@ mod tests {
             meter.record_sent(2 * BYTES_PER_FRAME);
             assert!(meter.record(&update.repeat(2), now));
         }
-        let request = [frame(HEADERS, 5, &[0x82]), update.repeat(4)].concat();
-        assert!((0..10 * MAX_IDLE_FRAMES).all(|_| meter.record(&request, now)));
+        for stream in 0..10 * MAX_IDLE_FRAMES {
+            let mut head = frame(HEADERS, 5, &[0x82]);
+            head[5..9].copy_from_slice(&(2 * stream + 1).to_be_bytes());
+            // Updates, and a reset.
+            assert!(meter.record(&[head, update.repeat(3), frame(3, 0, &[0; 4])].concat(), now));
+        }
         assert!(!meter.record(&update.repeat(MAX_IDLE_FRAMES as usize + 1), now));
     }
 
@@ -229,9 +245,9 @@ mod tests {
             (0, 0, 0, true),
             (0, END_STREAM, 0, false),
             (0, 0, 1, false),
-            (HEADERS, 0, 0, false),
+            (HEADERS, 0, 0, true),
             (2, 0, 5, true),
-            (RST_STREAM, 0, 4, false),
+            (3, 0, 4, true),
             (4, 0, 0, true),
             (6, 1, 8, true),
             (8, 0, 4, true),
