@@ -10,9 +10,8 @@ mod issues;
 mod merge_request;
 mod packages;
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
+use hexad::cli::Serving;
 use hexad::private_files;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -52,17 +51,19 @@ struct ImportReport {
     failed: u64,
 }
 
-/// Loads the demo into the server at `url`, unless the store in `data` has it. Returns the text for the
-/// person at the terminal.
-pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
+/// Loads the demo into the server, unless its store has it. Returns the text for the person at the terminal.
+pub fn load(serving: &mut Serving<'_>, bootstrap_token: &str) -> Result<String> {
+    let (public_url, data) = (serving.public_url(), serving.data);
+    let public_url = public_url.trim_end_matches('/');
     let mark = data.join(MARK);
     if mark.exists() {
         return Ok(format!(
-            "\nOpen {url}/ in a browser. The demo is loaded, and its tokens were shown when that happened; remove \
+            "\nOpen {public_url}/ in a browser. The demo is loaded, and its tokens were shown when that happened; remove \
              {} to start anew.\n\n",
             data.display()
         ));
     }
+    let url = &*serving.plain_url()?;
     let tokens = PEOPLE.iter().map(|_| token::random()).collect::<Result<Vec<_>>>()?;
     let records = records(&tokens);
     let server = Server::new(url, bootstrap_token);
@@ -74,7 +75,7 @@ pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
     import(&server, "import/experiments", &experiments::records())?;
     private_files::write(&mark, b"The demo is in the store of this folder.\n")
         .with_context(|| format!("cannot write {}", mark.display()))?;
-    Ok(greeting(url, &tokens))
+    Ok(greeting(public_url, &tokens))
 }
 
 fn import(server: &Server, path: &str, records: &str) -> Result<()> {

@@ -26,8 +26,7 @@ impl UpWithDemo {
         }
         let bootstrap_token = token::bootstrap()?;
         self.up.run(token::environment_with(bootstrap_token.clone()), |serving| {
-            let url = serving.plain_url()?;
-            write!(io::stdout(), "{}", demo::load(&url, &bootstrap_token, serving.data)?)?;
+            write!(io::stdout(), "{}", demo::load(serving, &bootstrap_token)?)?;
             Ok(())
         })
     }

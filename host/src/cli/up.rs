@@ -114,11 +114,18 @@ pub struct Serving<'a> {
     host: &'a mut Host,
     address: SocketAddr,
     is_tls: bool,
+    external_url: Option<&'a str>,
     /// The data folder.
     pub data: &'a Path,
 }
 
 impl Serving<'_> {
+    /// The URL for people.
+    pub fn public_url(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        self.external_url.map_or_else(|| format!("{scheme}://{}", self.address), str::to_owned)
+    }
+
     /// A URL under which this process reaches the application without TLS.
     pub fn plain_url(&mut self) -> Result<String> {
         let address = match self.is_tls {
@@ -176,9 +183,9 @@ impl Up {
             let _ = writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme());
         }
         let is_tls = ingress.certificates.is_some();
-        let data = &*self.data;
-        signals
-            .watch_during(leave_before_ready, || started(&mut Serving { host: &mut host, address, is_tls, data }))?;
+        let (external_url, data) = (self.external_url.as_deref(), &*self.data);
+        let mut serving = Serving { host: &mut host, address, is_tls, external_url, data };
+        signals.watch_during(leave_before_ready, || started(&mut serving))?;
         let reloads = Reloads::start(source, host.reloader(), ingress)?;
 
         notify_supervisor(NotifyState::Ready);

@@ -72,9 +72,12 @@ fn resource() -> Resource {
     let given = Resource::builder().build();
     let is_unknown = given.get(&NAME.into()).is_none_or(|name| name.as_str().starts_with("unknown_service"));
     let mut own = vec![KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
+    let named = std::env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty());
     if is_unknown {
         own.push(KeyValue::new(NAME, env!("CARGO_PKG_NAME")));
     }
     own.retain(|own| is_unknown || given.get(&own.key).is_none());
+    // It goes before the same name in `OTEL_RESOURCE_ATTRIBUTES`.
+    own.extend(named.map(|name| KeyValue::new(NAME, name)));
     Resource::builder().with_attributes(own).build()
 }
