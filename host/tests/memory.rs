@@ -92,3 +92,11 @@ fn a_component_that_does_not_fit_is_refused_by_name() {
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
 }
+
+#[test]
+fn responses_may_not_have_more_memory_than_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { send_buffer: usize::MAX, ..options(&folder, store()) };
+    let error = fixture::start_with(&folder, &manifest(""), &[], &options).err().unwrap().to_string();
+    assert!(error.contains("--send-buffer"), "{error}");
+}

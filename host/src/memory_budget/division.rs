@@ -56,14 +56,15 @@ impl MemoryDivision {
     }
 
     /// Checks that an instance of each component fits. Without a given total, it is raised so that they do:
-    /// the machine may have less memory than the manifest allows, and instances seldom use all of it.
+    /// the machine may have less memory than the manifest allows, and instances seldom use all of it. Responses may
+    /// not have more than the machine.
     pub fn check<'a>(&mut self, components: impl Iterator<Item = &'a Component>) -> Result<(), MemoryError> {
         let largest = components.max_by_key(|component| component.limits.memory);
         let Some(largest) = largest.filter(|component| component.limits.memory as u64 > self.guests()) else {
             return Ok(());
         };
         let memory = largest.limits.memory as u64;
-        if !self.is_given {
+        if !self.is_given && self.responses <= machine::memory() {
             self.total = self.caches.saturating_add(self.responses).saturating_add(memory);
             tracing::warn!(
                 component = largest.id,
