@@ -115,3 +115,12 @@ fn a_second_host_on_the_same_data_is_refused() {
         Ok(_) => panic!("accepted"),
     }
 }
+
+#[test]
+fn certificates_that_the_operator_names_are_read_whoever_sends_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = fixture::options(&folder, store());
+    options.outbound.authority = Some("/nowhere.pem".into());
+    let error = fixture::start_with(&folder, &manifest(""), &[], &options).err().unwrap().to_string();
+    assert!(error.contains("/nowhere.pem") && error.contains("--outbound-ca"), "{error}");
+}

@@ -7,8 +7,8 @@ use super::network::{Network, Options};
 use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
 
-/// Makes the outbound HTTP of a host's components. Certificates are read for the first component that may
-/// send requests.
+/// Makes the outbound HTTP of a host's components. The system's certificates are read for the first component that may
+/// send requests, and those that the operator names at once.
 pub struct OutboundFactory {
     options: Options,
     shards: usize,
@@ -18,8 +18,12 @@ pub struct OutboundFactory {
 }
 
 impl OutboundFactory {
-    pub fn new(options: Options, shards: usize) -> Self {
-        Self { options, shards, network: Mutex::default(), local: OnceLock::new() }
+    pub fn new(options: Options, shards: usize) -> Result<Self, TlsError> {
+        let factory = Self { options, shards, network: Mutex::default(), local: OnceLock::new() };
+        if factory.options.authority.is_some() {
+            factory.network()?;
+        }
+        Ok(factory)
     }
 
     /// Sets what handles the requests of components to their own application. The first call counts.
