@@ -165,6 +165,9 @@ fn component(
             variables::expand(entry, values).and_then(|expanded| allowed_hosts.add(&expanded, expanded != *entry));
         problems.keep(added.map_err(|reason| at(format!("allowed_outbound_hosts: {reason}"))));
     }
+    for label in declared.key_value_stores.iter().filter(|label| label.starts_with('.')) {
+        problems.add(at(format!("key_value_stores has \"{label}\"; names with a dot in front are the host's")));
+    }
     let source = source.map(|source| folder.join(source));
     let (tool, labels) = (declared.tool.hexad, declared.key_value_stores);
     let prefixes = match (&tool.read, &tool.write) {

@@ -180,6 +180,8 @@ fn capabilities_that_the_host_does_not_supply_are_refused() {
 #[test]
 fn errors_name_the_mistake() {
     assert_refused("trigger = {}\ncomponent.a = { source = \"a\", key_value_store = [] }", &["key_value_store"]);
+    let of_the_host = "trigger = {}\ncomponent.a = { source = \"a\", key_value_stores = [\".hexad\"] }";
+    assert_refused(of_the_host, &["\".hexad\"", "component.a"]);
     for (limit, word) in [
         ("memory = \"lots\"", "lots"),
         ("memory = \"2GiB\"", "1.0 GiB"),
