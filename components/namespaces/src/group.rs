@@ -170,10 +170,10 @@ pub fn to_json(group: Namespace, base: &str) -> Value {
     })
 }
 
-/// The groups that are invited to a group or project.
-pub fn shares_to_json(catalog: &Catalog, shares: &[Share]) -> Value {
+/// The groups that are invited to a group or project, of those that the caller may read.
+pub fn shares_to_json(catalog: &Catalog, shares: &[Share], reader: &GroupReader) -> Value {
     let entry = |share: &Share| {
-        let group = catalog.namespace(share.group_id)?;
+        let group = catalog.namespace(share.group_id).filter(|group| reader.may_read(*group))?;
         Some(json!({
             "group_id": share.group_id,
             "group_name": group.name(),

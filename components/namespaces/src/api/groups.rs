@@ -40,10 +40,10 @@ pub fn below(asked: &DirectoryRequest, id: &str, depth: Depth) -> Result<Respons
 /// `GET /groups/:id`.
 pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     let catalog = catalog::read(asked.env)?;
-    let (group, _) = find(asked, &catalog, id)?;
+    let (group, reader) = find(asked, &catalog, id)?;
     let mut json = group::to_json(group, &asked.url());
     if let Value::Object(fields) = &mut json {
-        fields.insert("shared_with_groups".to_owned(), group::shares_to_json(&catalog, &group.shares()));
+        fields.insert("shared_with_groups".to_owned(), group::shares_to_json(&catalog, &group.shares(), &reader));
     }
     Ok(Response::ok(&json))
 }
@@ -64,7 +64,7 @@ pub fn find<'c>(
     Ok((group.ok_or_else(|| Error::not_found("Group"))?, reader))
 }
 
-fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<GroupReader, Error> {
+pub fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<GroupReader, Error> {
     let snapshot = catalog.access_snapshot(asked.env, asked.caller)?;
     let user = asked.caller.user();
     let sees_internal = user.is_some_and(|user| user.state == UserState::Active && !user.external);

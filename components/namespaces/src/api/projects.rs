@@ -74,9 +74,18 @@ pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     if let Value::Object(fields) = &mut json
         && !(is_simple || reader.is_anonymous)
     {
-        fields.insert("shared_with_groups".to_owned(), group::shares_to_json(&catalog, &project.shares()));
+        fields.insert("shared_with_groups".to_owned(), shares_to_json(asked, &catalog, project)?);
     }
     Ok(Response::ok(&json))
+}
+
+fn shares_to_json(asked: &DirectoryRequest, catalog: &Catalog, project: Project) -> Result<Value, Error> {
+    let shares = project.shares();
+    // Few projects invite a group, and what the caller may read costs reads.
+    if shares.is_empty() {
+        return Ok(Value::Array(Vec::new()));
+    }
+    Ok(group::shares_to_json(catalog, &shares, &groups::reader(asked, catalog)?))
 }
 
 struct Filter {

@@ -203,6 +203,25 @@ fn groups_are_for_those_who_may_read_them() {
 }
 
 #[test]
+fn invited_groups_are_for_those_who_may_read_them() {
+    let forge = forge();
+    let shares = || [11, 20, 12].map(|group_id| Share { group_id, role: Role::Developer, expires_at: None }).to_vec();
+    forge.save_group(NewGroup { shares: shares(), ..new_group(30, "host", None) });
+    forge.save_project(NewProject { shares: shares(), ..new_project(105, 30) });
+    forge.join(2, Source::Group(20), Role::Guest, None);
+    let invited = |token: &str, path: &str| {
+        let shown = forge.get(token, path).body;
+        let groups = shown["shared_with_groups"].as_array().cloned().unwrap_or_default();
+        groups.iter().map(|share| share["group_id"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    for (token, readable) in [("", vec![12]), ("t3", vec![12]), ("t2", vec![20, 12]), ("t1", vec![11, 20, 12])] {
+        assert_eq!(invited(token, "groups/30"), readable, "{token}");
+        let of_project = if token.is_empty() { vec![] } else { readable };
+        assert_eq!(invited(token, "projects/105"), of_project, "{token}");
+    }
+}
+
+#[test]
 fn the_version_is_for_users() {
     let forge = forge();
     for path in ["version", "metadata/"] {
