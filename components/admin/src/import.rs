@@ -6,7 +6,9 @@ use crate::record::{PendingMemberships, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
 use kit::ndjson::{ImportReport, LineReader};
+use kit::store::StoreError;
 use kit::{Body, Env, Error};
+use std::collections::BTreeSet;
 
 /// The longest line, in bytes, so that an import of any size needs bounded memory.
 const MAX_LINE: usize = 1 << 20;
@@ -36,7 +38,7 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
         // Dependents are looked up in the catalog, which must have the lines before.
         if let Ok(record) = &record
             && batch.has_tree_lines
-            && record.changes_dependents(env)?
+            && (batch.has_group_of(record) || may_change_dependents(env, record)?)
         {
             std::mem::take(&mut batch).apply(env, &mut report)?;
         }
@@ -49,6 +51,14 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
     Ok(report)
 }
 
+/// Of a record that cannot be read that is not known; its line fails by itself.
+fn may_change_dependents(env: &Env, record: &Record) -> Result<bool, StoreError> {
+    match record.changes_dependents(env) {
+        Err(StoreError::Corrupt { .. }) => Ok(true),
+        outcome => outcome,
+    }
+}
+
 /// Lines that are read and not applied yet.
 #[derive(Default)]
 struct Batch {
@@ -57,13 +67,21 @@ struct Batch {
     bytes: usize,
     /// Whether one of them changes groups, projects or members.
     has_tree_lines: bool,
+    /// The groups that it creates or changes.
+    groups: BTreeSet<u64>,
 }
 
 impl Batch {
     fn add(&mut self, number: u64, bytes: usize, record: Result<Record, InvalidLine>) {
         self.bytes += bytes;
         self.has_tree_lines |= record.as_ref().is_ok_and(Record::is_of_tree);
+        self.groups.extend(record.as_ref().ok().and_then(Record::group_id));
         self.lines.push((number, record));
+    }
+
+    /// Whether the record is of a group that is in the batch: it may move what the batch puts below the group.
+    fn has_group_of(&self, record: &Record) -> bool {
+        record.group_id().is_some_and(|id| self.groups.contains(&id))
     }
 
     fn is_full(&self) -> bool {

@@ -26,6 +26,8 @@ pub enum InvalidLine {
     UnknownNamespace(String),
     UnknownUser(String),
     Record(InvalidRecord),
+    /// What is stored cannot be read: of this record, or of one that it depends on.
+    Unreadable(String),
 }
 
 impl fmt::Display for InvalidLine {
@@ -47,6 +49,7 @@ impl fmt::Display for InvalidLine {
             }
             InvalidLine::UnknownUser(name) => write!(f, "user `{name}` is not known"),
             InvalidLine::Record(why) => write!(f, "{why}"),
+            InvalidLine::Unreadable(key) => write!(f, "the stored record `{key}` is damaged; `hexad fsck` says more"),
         }
     }
 }
@@ -71,7 +74,11 @@ impl From<InvalidLine> for LineError {
 
 impl From<StoreError> for LineError {
     fn from(error: StoreError) -> Self {
-        LineError::Store(error)
+        match error {
+            // The other lines do not depend on it.
+            StoreError::Corrupt { key, .. } => LineError::Invalid(InvalidLine::Unreadable(key)),
+            error => LineError::Store(error),
+        }
     }
 }
 
@@ -79,7 +86,7 @@ impl From<SaveError> for LineError {
     fn from(error: SaveError) -> Self {
         match error {
             SaveError::Invalid(why) => LineError::Invalid(InvalidLine::Record(why)),
-            SaveError::Store(error) => LineError::Store(error),
+            SaveError::Store(error) => error.into(),
         }
     }
 }

@@ -110,6 +110,14 @@ impl Record {
         }
     }
 
+    /// The group that this creates or changes.
+    pub fn group_id(&self) -> Option<u64> {
+        match self {
+            Record::Group(group, _) => Some(group.id.get()),
+            _ => None,
+        }
+    }
+
     /// What the operator should know about the record, although it is valid.
     pub fn warning(&self) -> Option<String> {
         match self {
@@ -128,11 +136,12 @@ impl Record {
         }
     }
 
-    /// Whether dependents are deleted or moved with this record. They are looked up in the catalog.
+    /// Whether dependents may be deleted or moved with this record. They are looked up in the catalog.
     pub fn changes_dependents(&self, env: &Env) -> Result<bool, StoreError> {
         match self {
             Record::DeleteUser(_) | Record::DeleteGroup(_) | Record::DeleteProject(_) => Ok(true),
             Record::User(user, _) => user.moves_namespace(env),
+            Record::Group(group, _) => group.moves_below(env),
             _ => Ok(false),
         }
     }

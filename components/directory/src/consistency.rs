@@ -6,6 +6,7 @@ use crate::catalog::intent_log::{self, IntentLog};
 use crate::catalog::manifest::{Manifest, Part, Root, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::model::incarnation::Incarnation;
+use crate::namespace::{self, MAX_DEPTH};
 use crate::path::{self, PathOwner};
 use crate::save_error::SaveError;
 use crate::store::{self, Incarnated as _, Key, NamespaceRecord, ProjectRecord};
@@ -120,6 +121,12 @@ impl Comparison {
     pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
+            if !Comparison::has_place(env, subject, parent_id)? && !subject.is_pending(env)? {
+                let namespace = parent_id.unwrap_or_default();
+                problems.push(format!(
+                    "its namespace {namespace} is not there, is below itself, or is too deep; import it again with another one, or as deleted"
+                ));
+            }
             // A challenge in the entry is no damage: its writer was interrupted.
             let leads_to = path::owner(env, parent_id, &segment)?.map(|(owner, _)| owner);
             if leads_to != Some(owner) && !subject.is_pending(env)? {
@@ -134,6 +141,13 @@ impl Comparison {
             }
         }
         Ok(problems)
+    }
+
+    /// Whether a group or project is below a namespace that is part of the tree.
+    fn has_place(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<bool, StoreError> {
+        let Some(parent_id) = parent_id else { return Ok(true) };
+        let levels = if matches!(subject, Subject::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
+        Ok(namespace::by_id(env, parent_id)?.is_some_and(|above| above.lineage().count() <= levels))
     }
 
     /// Whether the catalog has the rows of this record, and no others.

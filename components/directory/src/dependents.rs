@@ -7,7 +7,7 @@
 use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
-use crate::namespace;
+use crate::namespace::{self, NewGroup};
 use crate::project;
 use crate::save_error::SaveError;
 use crate::user::{self, NewUser};
@@ -39,6 +39,20 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     }
     feature::forget_actor(env, Actor::User(id))?;
     user::delete(env, id)
+}
+
+/// Creates or replaces a group. Moving one moves everything below it, which the catalog must know by then.
+pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
+    let moves_below = new.parent_id.map_or(Ok(false), |parent_id| namespace::is_elsewhere(env, new.id, parent_id))?;
+    let height = if moves_below { height(&*catalog::read(env)?, new.id) } else { 1 };
+    namespace::save_subtree(env, new, height)
+}
+
+/// The levels of groups in a subtree.
+fn height(catalog: &Catalog, id: u64) -> usize {
+    let Some(group) = catalog.namespace(id) else { return 1 };
+    let lowest = group.descendants().map(|below| below.lineage().count()).max().unwrap_or_default();
+    (lowest + 1).saturating_sub(group.lineage().count())
 }
 
 /// Creates or replaces a user and their personal namespace. If the namespace gets another id, its projects

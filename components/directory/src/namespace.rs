@@ -9,13 +9,14 @@ use crate::store::{self, Incarnated as _, Key, NamespaceRecord};
 use kit::Env;
 use kit::store::StoreError;
 
-/// The namespace with this id. One read for each level.
+/// The namespace with this id. One read for each level. What is below itself, or so deep that no import
+/// makes it, is not part of the tree; `hexad fsck` reports it.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
     let mut records = Vec::new();
     let mut next = Some(id);
     while let Some(id) = next {
         if records.len() > MAX_DEPTH {
-            return Err(StoreError::corrupt(&Key::Namespace(id).to_string(), "its ancestors never end"));
+            return Ok(None);
         }
         // What is below a deleted namespace is deleted with it.
         let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
@@ -118,27 +119,63 @@ pub(crate) fn parent_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError> {
     Ok(store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.and_then(|record| record.parent_id))
 }
 
-/// Creates or replaces a group. Renaming or moving one moves everything below it, because a path
-/// is never stored: what is below names its parent by id.
+/// Whether a group with this id is there, and not right below `parent_id`. 1 read.
+pub fn is_elsewhere(env: &Env, id: u64, parent_id: u64) -> Result<bool, StoreError> {
+    let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
+    Ok(record.is_some_and(|record| record.parent_id != Some(parent_id)))
+}
+
+/// Creates or replaces a group without any below it ([`crate::dependents::save_group`]). Renaming or moving
+/// one moves everything below it, because a path is never stored: what is below names its parent by id.
 pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
-    if let Some(parent_id) = new.parent_id {
-        let parent = by_id(env, parent_id)?.ok_or(InvalidRecord::UnknownNamespace(parent_id))?;
-        if !parent.is_group() {
-            return Err(InvalidRecord::NotAGroup(parent_id).into());
+    save_subtree(env, new, 1)
+}
+
+/// The same with the groups below it: `height` levels of groups, its own included.
+pub(crate) fn save_subtree(env: &Env, new: NewGroup, height: usize) -> Result<(), SaveError> {
+    let (id, parent_id) = (new.id, new.parent_id);
+    let check = || parent_id.map_or(Ok(()), |parent_id| check_parent(env, id, parent_id, height));
+    check()?;
+    save_checked(env, id, NamespaceRecord::group(new), None, check)
+}
+
+/// Whether a group with so many levels may be right below `parent_id`. A read for each level above.
+fn check_parent(env: &Env, id: u64, parent_id: u64, height: usize) -> Result<(), SaveError> {
+    let mut next = Some(parent_id);
+    let mut depth = height;
+    while let Some(above) = next {
+        if above == id {
+            return Err(InvalidRecord::OwnAncestor(id).into());
         }
-        if parent.lineage().any(|ancestor| ancestor.id == new.id) {
-            return Err(InvalidRecord::OwnAncestor(new.id).into());
-        }
-        if parent.lineage().count() >= MAX_DEPTH {
+        depth += 1;
+        if depth > MAX_DEPTH {
             return Err(InvalidRecord::TooDeep.into());
         }
+        let record = store::read::<NamespaceRecord>(env, &Key::Namespace(above))?;
+        let record = record.ok_or(InvalidRecord::UnknownNamespace(parent_id))?;
+        if record.owner_id.is_some() {
+            return Err(InvalidRecord::NotAGroup(above).into());
+        }
+        next = record.parent_id;
     }
-    save(env, new.id, NamespaceRecord::group(new), None)
+    Ok(())
 }
 
 /// Makes `new` the namespace at its path, unless its id belongs to a namespace of another kind or
 /// to another user. It may take the path from the namespace `former`.
 pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>) -> Result<(), SaveError> {
+    save_checked(env, id, new, former, || Ok(()))
+}
+
+/// The same. What `check` refuses once the record is written is withdrawn: of two writers that move groups
+/// below each other, the one that writes last sees both.
+fn save_checked(
+    env: &Env,
+    id: u64,
+    new: NamespaceRecord,
+    former: Option<u64>,
+    check: impl Fn() -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
     let key = Key::Namespace(id);
     let is_foreign =
         |current: Option<&NamespaceRecord>| current.is_some_and(|current| current.owner_id != new.owner_id);
@@ -152,7 +189,10 @@ pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>
         true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
         false => Ok(new.clone().of(incarnation)),
     })?;
-    path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()).map_err(|error| put.refuse(env, &key, error))
+    let checked = if put.is_change() { check() } else { Ok(()) };
+    checked
+        .and_then(|()| path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()))
+        .map_err(|error| put.refuse(env, &key, error))
 }
 
 /// Deletes the record of a group. What is below it is deleted by [`crate::dependents`].
@@ -177,3 +217,6 @@ pub(crate) fn withdraw_share(env: &Env, id: u64, invited: u64) -> Result<(), Sto
         record.shares.retain(|share| share.group_id != invited);
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -330,6 +330,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_no_place_of_the_tree_is_reported() {
+        let (store, env) = forge();
+        let record = |id: u64, parent_id: u64| {
+            format!(r#"{{"name":"x","path":"g{id}","parent_id":{parent_id},"visibility":"public"}}"#)
+        };
+        let set = |id: u64, parent_id: u64| {
+            store.set(&format!("{PREFIX}namespace/{id}"), record(id, parent_id).as_bytes()).unwrap();
+            repair(&env);
+        };
+        set(11, 99);
+        assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+        set(11, 11);
+        assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+        (20..39).for_each(|id| set(id, if id == 20 { 10 } else { id - 1 }));
+        set(11, 37);
+        assert_eq!(problems(&env), [""; 0], "20 levels");
+        set(11, 38);
+        assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+    }
+
+    #[test]
     fn a_catalog_that_cannot_be_read_is_derived_anew() {
         let (store, env) = forge();
         for key in store.keys().iter().filter(|key| key.contains("/catalog/blob/")) {

@@ -92,6 +92,13 @@ impl<R: Incarnated> Put<R> {
     }
 }
 
+impl<R: PartialEq> Put<R> {
+    /// Whether the record is another one than before.
+    pub fn is_change(&self) -> bool {
+        self.before.as_ref() != Some(&self.after)
+    }
+}
+
 impl<R> Put<R>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,

@@ -1,4 +1,5 @@
 mod import;
+mod import_tree;
 mod tokens;
 
 use super::*;

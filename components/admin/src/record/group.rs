@@ -3,9 +3,11 @@
 use super::deserialize;
 use super::reference::{SharedWith, namespace_at, split};
 use crate::line_error::{InvalidLine, LineError};
+use directory::dependents;
 use directory::member::Share;
 use directory::namespace::{self, Details, NewGroup, Visibility};
 use kit::Env;
+use kit::store::StoreError;
 use serde::Deserialize;
 use std::num::NonZeroU64;
 
@@ -23,6 +25,17 @@ pub struct Group {
 }
 
 impl Group {
+    /// Whether the group is there, and moves below another one.
+    pub fn moves_below(&self, env: &Env) -> Result<bool, StoreError> {
+        let parent_id = match (self.parent_id, split(self.full_path.as_deref()).0) {
+            (Some(id), _) => id.get(),
+            // A path that is not known yet leads to another group than the present one.
+            (None, Some(above)) => namespace::find(env, above)?.map_or(0, |above| above.id),
+            (None, None) => return Ok(false),
+        };
+        namespace::is_elsewhere(env, self.id.get(), parent_id)
+    }
+
     pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
         let (above, last) = split(self.full_path.as_deref());
         let path = self.path.as_deref().or(last).ok_or(InvalidLine::Fields("path or full_path is missing"))?;
@@ -40,6 +53,6 @@ impl Group {
             shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
             details,
         };
-        Ok(namespace::save_group(env, new)?)
+        Ok(dependents::save_group(env, new)?)
     }
 }

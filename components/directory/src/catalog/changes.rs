@@ -105,7 +105,12 @@ impl Changes {
     pub(super) fn resolve(&mut self, env: &Env) -> Result<(), StoreError> {
         let (mut deleted, mut moved) = (self.deleted_groups.clone(), Vec::new());
         for id in &self.users {
-            let Some(user) = user::by_id(env, *id)? else { continue };
+            let user = match user::by_id(env, *id) {
+                // It cannot be changed either.
+                Err(StoreError::Corrupt { .. }) => None,
+                user => user?,
+            };
+            let Some(user) = user else { continue };
             self.namespaces.insert(user.namespace_id);
             if self.deleted_users.contains(id) {
                 deleted.insert(user.namespace_id);

@@ -19,7 +19,7 @@ use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A blob has at most this many rows; a larger one is divided into blobs of half as many.
 const MAX_ROWS: usize = 4096;
@@ -146,11 +146,21 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
 type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
 fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {
-    changes.namespaces.iter().map(|id| Ok(((*id, 0), namespace_row(env, *id)?))).collect()
+    rows(&changes.namespaces, |id| namespace_row(env, id))
 }
 
 fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, StoreError> {
-    changes.projects.iter().map(|id| Ok(((*id, 0), project_row(env, *id)?))).collect()
+    rows(&changes.projects, |id| project_row(env, id))
+}
+
+/// A record that cannot be read keeps the row that it has: it could not be changed, and other writers' changes
+/// must not wait for its repair.
+fn rows<R>(ids: &BTreeSet<u64>, row: impl Fn(u64) -> Result<Option<R>, StoreError>) -> Result<Rows<R>, StoreError> {
+    let row = |id: &u64| match row(*id) {
+        Err(StoreError::Corrupt { .. }) => None,
+        row => Some(row.map(|row| ((*id, 0), row))),
+    };
+    ids.iter().filter_map(row).collect()
 }
 
 /// The row of a namespace, as its record is now.

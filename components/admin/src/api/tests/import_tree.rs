@@ -1,0 +1,64 @@
+//! Imports of groups and projects that cannot be where they are told to be, and other records that are refused.
+
+use super::*;
+use directory::project;
+
+/// Chains of groups `a` (1000 to 1011) and `b` (2000 to 2011), and a public project 900 in the deepest `a`.
+fn chains() -> String {
+    let mut lines = String::new();
+    for (first, name) in [(1000, 'a'), (2000, 'b')] {
+        for level in 0..12 {
+            let (id, parent) = (first + level, if level > 0 { (first + level - 1).to_string() } else { "null".into() });
+            let line = json!({"kind": "group", "id": id, "path": format!("{name}{level}"), "visibility": "public"});
+            lines.push_str(&line.to_string().replace('}', &format!(",\"parent_id\":{parent}}}\n")));
+        }
+    }
+    lines + r#"{"kind":"project","id":900,"path":"deep","namespace_id":1011,"visibility":"public"}"#
+}
+
+#[test]
+fn a_group_whose_subgroups_would_be_too_deep_is_an_invalid_line() {
+    let deeper = "\n{\"kind\":\"group\",\"id\":1000,\"path\":\"a0\",\"parent_id\":2011}";
+    for (first, second) in [(chains(), deeper.to_owned()), (chains() + deeper, String::new())] {
+        let env = forge();
+        let failed = [first, second].map(|lines| send_lines(&env, lines).1["failed"].as_u64().unwrap());
+        assert_eq!(failed.iter().sum::<u64>(), 1, "{failed:?}");
+        assert!(project::by_id(&env, 900).unwrap().is_some());
+        let by_path = r#"{"kind":"group","id":1000,"path":"a0","full_path":"b0/b1/b2/a0"}"#;
+        assert_eq!(send_lines(&env, by_path).1["failed"], 0);
+        let moved = project::by_id(&env, 900).unwrap().unwrap().full_path();
+        assert!(moved.starts_with("b0/b1/b2/a0/a1/"), "{moved}");
+    }
+}
+
+#[test]
+fn a_damaged_record_is_an_invalid_line_and_no_obstacle_to_others() {
+    let env = forge();
+    for (key, line) in [
+        ("namespace/11", r#"{"kind":"group","id":11,"full_path":"acme/core"}"#),
+        ("project/101", r#"{"kind":"project","id":101,"path_with_namespace":"acme/core/engine"}"#),
+        ("user/2", r#"{"kind":"user","id":2,"username":"Alice"}"#),
+    ] {
+        let key = format!("directory/v1/{key}");
+        let good = env.store.get(&key).unwrap().unwrap();
+        env.store.set(&key, b"{").unwrap();
+        for path in ["one", "two"] {
+            let lines = format!("{line}\n{{\"kind\":\"group\",\"id\":30,\"path\":\"{path}\"}}");
+            let (status, report) = send_lines(&env, lines);
+            assert_eq!((status, &report["failed"]), (200, &json!(1)), "{key}: {report}");
+            assert!(report.to_string().contains("is damaged"), "{report}");
+            assert!(directory::catalog::read(&env).unwrap().namespace(30).is_some_and(|group| group.path() == path));
+        }
+        env.store.set(&key, &good).unwrap();
+    }
+}
+
+#[test]
+fn a_token_has_a_name_of_bounded_length() {
+    let import = |length: usize| {
+        let line =
+            json!({"kind": "token", "user_id": 1, "token": "long", "scopes": ["api"], "name": "é".repeat(length)});
+        send_lines(&forge(), line.to_string()).1["failed"].clone()
+    };
+    assert_eq!((import(255), import(256)), (json!(0), json!(1)));
+}

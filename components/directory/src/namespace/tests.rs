@@ -1,0 +1,57 @@
+use super::*;
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::IntentLog;
+use crate::dependents;
+use crate::testing::{forge, new_group};
+use kit::testing::{Behaviour, Simulation};
+
+fn invalid(why: InvalidRecord) -> Result<(), SaveError> {
+    Err(why.into())
+}
+
+/// Saves groups one below another, the first one at the top.
+fn chain(env: &Env, ids: impl Iterator<Item = u64>) {
+    let (mut parent, mut changes, mut groups) = (None, Changes::default(), Vec::new());
+    for id in ids {
+        changes.group(id);
+        groups.push(new_group(id, &format!("g{id}"), parent));
+        parent = Some(id);
+    }
+    let intent_log = IntentLog::begin(env, changes).unwrap();
+    groups.into_iter().for_each(|group| save_group(env, group).unwrap());
+    intent_log.commit(env).unwrap();
+}
+
+#[test]
+fn a_group_moves_with_all_levels_below_it_or_not_at_all() {
+    let env = forge();
+    chain(&env, 1000..1012);
+    chain(&env, 2000..2012);
+    let move_below = |parent_id| dependents::save_group(&env, new_group(1000, "g1000", Some(parent_id)));
+    let depth = || by_id(&env, 1011).unwrap().map(|deepest| deepest.lineage().count());
+    assert_eq!((move_below(2011), depth()), (invalid(InvalidRecord::TooDeep), Some(12)));
+    assert_eq!((move_below(2008), depth()), (invalid(InvalidRecord::TooDeep), Some(12)));
+    assert_eq!((move_below(2007), depth()), (Ok(()), Some(20)));
+    assert_eq!(dependents::save_group(&env, new_group(1000, "renamed", Some(2007))), Ok(()));
+}
+
+#[test]
+fn of_two_groups_that_are_moved_below_each_other_at_once_one_at_most_moves() {
+    let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
+    let mut moved = 0;
+    for seed in 0..200 {
+        let store = Simulation::new(seed, behaviour.clone());
+        let env = store.env(0);
+        for id in 1..=3 {
+            save_group(&env, new_group(id, &format!("g{id}"), None)).unwrap();
+        }
+        let writer =
+            |id, below| move |env: Env| save_group(&env, new_group(id, &format!("g{id}"), Some(below))).is_ok();
+        let outcomes = store.run(vec![writer(1, 2), writer(2, 3), writer(3, 1)]);
+        let parents: Vec<bool> = (1..=3).map(|id| parent_of(&env, id).unwrap().is_some()).collect();
+        assert_eq!(parents, outcomes, "seed {seed}");
+        assert!((1..=3).all(|id| by_id(&env, id).unwrap().is_some()), "seed {seed}: a cycle");
+        moved += outcomes.iter().filter(|moved| **moved).count();
+    }
+    assert!(moved > 100, "{moved}");
+}
