@@ -1,6 +1,7 @@
 //! The token that `npm token create` asks for. npm up to 10 sends `password`, `readonly` and
 //! `cidr_whitelist`; later ones a name, an end, and what the token is restricted to.
 
+use crate::tokens;
 use directory::token::NewPersonalToken;
 use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
@@ -48,6 +49,7 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NpmToken, Er
     if days.is_some() && expires_at.is_none_or(|end| end <= now) {
         checks.reject("expires must be a number of days from now");
     }
+    tokens::check_texts(&params, &checks);
     checks.finish()?;
     let text = |name: &str| params.text(name).unwrap_or_default().to_owned();
     let name = params.text("name").unwrap_or(DEFAULT_NAME).to_owned();
@@ -96,6 +98,8 @@ mod tests {
                 json!({"packages_and_scopes_permission": "no-access"}),
                 "packages_and_scopes_permission cannot be no-access",
             ),
+            (json!({"name": "n".repeat(256)}), "name is too long (maximum is 255 characters)"),
+            (json!({"description": "d".repeat(1_000_000)}), "description is too long (maximum is 255 characters)"),
             (json!({"expires": 0}), "expires must be a number of days from now"),
             (json!({"expires": i64::MAX}), "expires must be a number of days from now"),
             (json!({"expires": "soon"}), "expires is invalid"),

@@ -14,8 +14,8 @@ const PREFIX: &str = "glpat-";
 /// Random bytes in a token: 160 bits.
 const RANDOM_BYTES: usize = 20;
 
-/// The longest name of a token, in characters, as in the reference service.
-const MAX_NAME: usize = 255;
+/// The longest name of a token, in characters, as in the reference service, and the longest description.
+const MAX_TEXT: usize = 255;
 
 /// Milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -38,9 +38,7 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
         checks.reject("user_id, username are missing, exactly one parameter must be provided");
     }
     let name = checks.required("name").unwrap_or_default();
-    if name.chars().count() > MAX_NAME {
-        checks.reject(format!("name is too long (maximum is {MAX_NAME} characters)"));
-    }
+    check_texts(&params, &checks);
     let scopes: Vec<String> = params.list("scopes").unwrap_or_default().into_iter().map(str::to_owned).collect();
     if scopes.is_empty() {
         checks.reject("scopes is missing");
@@ -52,6 +50,20 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     let description = params.text("description").unwrap_or_default().to_owned();
     let new = NewPersonalToken { name: name.to_owned(), description, scopes, expires_at };
     Ok(NewToken { user: user.unwrap_or_default(), new })
+}
+
+/// Rejects a name or a description that is too long. An answer has those of up to 100 tokens.
+pub fn check_texts(params: &Params, checks: &Validation) {
+    for name in ["name", "description"] {
+        if params.text(name).is_some_and(is_too_long) {
+            checks.reject(format!("{name} is too long (maximum is {MAX_TEXT} characters)"));
+        }
+    }
+}
+
+/// Whether a token's name or description is too long.
+pub fn is_too_long(text: &str) -> bool {
+    text.chars().count() > MAX_TEXT
 }
 
 /// A new token's text.
@@ -147,6 +159,10 @@ mod tests {
             (
                 json!({"user_id": 1, "name": "n".repeat(256), "scopes": "api"}),
                 "name is too long (maximum is 255 characters)",
+            ),
+            (
+                json!({"user_id": 1, "name": "n", "description": "é".repeat(256), "scopes": "api"}),
+                "description is too long (maximum is 255 characters)",
             ),
         ] {
             assert_eq!(read(fields).err(), Some(json!({"error": error})));

@@ -1,6 +1,7 @@
 //! Tokens of every kind.
 
 use crate::line_error::{InvalidLine, LineError};
+use crate::tokens;
 use directory::member::Source;
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user;
@@ -47,6 +48,9 @@ impl TokenRecord {
         // A token that cannot be sent in a header could never be used.
         if self.token.is_empty() || !self.token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(InvalidLine::Fields("token must be visible ASCII characters without spaces").into());
+        }
+        if self.name.as_deref().is_some_and(tokens::is_too_long) {
+            return Err(InvalidLine::Fields("name is too long (maximum is 255 characters)").into());
         }
         let fingerprint = Fingerprint::of(self.token.as_bytes());
         let token = match deleted {
