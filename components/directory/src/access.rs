@@ -99,11 +99,11 @@ pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<b
 /// membership, whatever its user may do.
 pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
     let Caller::Job(job) = caller else { return false };
-    let accepted = &project.job_tokens;
-    accepted.restricted
-        && job.project.id != project.id
-        && !accepted.projects.contains(&job.project.id)
-        && !job.project.namespace.lineage().any(|group| accepted.groups.contains(&group.id))
+    let from = &job.project;
+    project.job_tokens.restricted
+        && from.id != project.id
+        && !project.accepts_jobs_of(Source::Project(from.id), &from.incarnation)
+        && !from.namespace.lineage().any(|group| project.accepts_jobs_of(Source::Group(group.id), &group.incarnation))
 }
 
 /// Whether the visibility alone lets the caller see a group or project.

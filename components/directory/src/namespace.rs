@@ -5,7 +5,7 @@ pub use crate::model::namespace::{Details, MAX_DEPTH, Namespace, NamespaceKind, 
 
 use crate::path::{self, Identifier, PathOwner};
 use crate::save_error::{InvalidRecord, SaveError};
-use crate::store::{self, Incarnated as _, Key, NamespaceRecord};
+use crate::store::{self, Existence, Incarnated as _, Key, NamespaceRecord};
 use kit::Env;
 use kit::store::StoreError;
 
@@ -117,6 +117,11 @@ pub fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<
 /// The id of the namespace right above this one; `None` at the top, or if there is no such namespace. 1 read.
 pub(crate) fn parent_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError> {
     Ok(store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.and_then(|record| record.parent_id))
+}
+
+/// Whether there is a namespace with this id, or was one. 1 read.
+pub(crate) fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
+    store::existence::<NamespaceRecord>(env, &Key::Namespace(id))
 }
 
 /// Whether a group with this id is there, and not right below `parent_id`. 1 read.

@@ -6,6 +6,7 @@ pub use crate::model::project::{
 };
 pub use crate::store::Existence;
 
+use crate::model::membership::Source;
 use crate::namespace;
 use crate::path::{self, Identifier, PathOwner};
 use crate::save_error::{InvalidRecord, SaveError};
@@ -13,6 +14,7 @@ use crate::seal;
 use crate::store::{self, Incarnated as _, Key, ProjectRecord};
 use kit::Env;
 use kit::store::StoreError;
+use std::collections::BTreeMap;
 
 /// What a project's analytics key is sealed for.
 fn analytics_key_context(id: u64) -> String {
@@ -78,10 +80,29 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     path::claim(env, Some(namespace_id), &segment, PathOwner::Project(id), None)?;
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
-    let (key, record) = (Key::Project(id), ProjectRecord::from(new));
+    let accepted = job_token_incarnations(env, &new.job_tokens)?;
+    let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
     path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation())
         .map_err(|error| put.refuse(env, &key, error))
+}
+
+/// The incarnations of the projects and groups whose jobs are accepted, except the first ones. 1 read for each.
+fn job_token_incarnations(env: &Env, accepted: &JobTokenScope) -> Result<BTreeMap<Source, Incarnation>, StoreError> {
+    let projects = accepted.projects.iter().map(|id| Source::Project(*id));
+    let mut later = BTreeMap::new();
+    for source in projects.chain(accepted.groups.iter().map(|id| Source::Group(*id))) {
+        let existence = match source {
+            Source::Project(id) => existence(env, id)?,
+            Source::Group(id) => namespace::existence(env, id)?,
+        };
+        if let Existence::Present(incarnation) = existence
+            && !incarnation.is_first()
+        {
+            later.insert(source, incarnation);
+        }
+    }
+    Ok(later)
 }
 
 /// Moves a project from one namespace to another. Refused if its path is taken there.

@@ -5,7 +5,7 @@ use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::IntentLog;
 use crate::member::{Membership, Share};
 use crate::namespace::NewGroup;
-use crate::project::{Existence, ProjectLookup};
+use crate::project::{Existence, JobTokenScope, NewProject, ProjectLookup};
 use crate::testing::{fill, forge, issue, new_group, new_project, new_token, new_user, set_membership};
 use crate::token::Subject;
 use crate::{InvalidRecord, SaveError};
@@ -83,6 +83,42 @@ fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
     assert_eq!(project::by_id(&env, 100).unwrap().unwrap().key(), second.key());
     issue(&env, "job", new_token(Subject::Job { user_id: 2, project_id: 100, running: true }, &[]));
     assert!(job(), "a token for the second one");
+}
+
+#[test]
+fn another_project_or_group_with_the_id_is_not_the_one_whose_jobs_are_accepted() {
+    let env = listed();
+    let save = |id, path: &str, namespace_id| {
+        change(&env, |all| all.project(id), || project::save(&env, new_project(id, path, namespace_id)).unwrap());
+    };
+    let accept = |projects: &[u64], groups: &[u64]| {
+        let job_tokens = JobTokenScope { restricted: true, projects: projects.to_vec(), groups: groups.to_vec() };
+        project::save(&env, NewProject { job_tokens, ..new_project(102, "tools", 10) }).unwrap();
+    };
+    let is_refused = |id| {
+        issue(&env, "job", new_token(Subject::Job { user_id: 2, project_id: id, running: true }, &[]));
+        let mut request = Request::new(Method::GET, "/");
+        request.headers.insert("job-token", "job".parse().unwrap());
+        let caller = authenticate(&env, &request, AcceptedTokens::Registry).unwrap();
+        crate::access::refuses_job(&caller, &project::by_id(&env, 102).unwrap().unwrap())
+    };
+    save(200, "own", 12);
+    save(201, "other", 12);
+    accept(&[200], &[12]);
+    assert_eq!([200, 201].map(is_refused), [false, false]);
+    change(&env, |changes| changes.delete_group(12), || delete_group(&env, 12).unwrap());
+    change(&env, |changes| changes.group(12), || namespace::save_group(&env, new_group(12, "next", None)).unwrap());
+    save(200, "own", 12);
+    save(201, "other", 12);
+    assert_eq!([200, 201].map(is_refused), [true, true]);
+    accept(&[200], &[]);
+    assert_eq!([200, 201].map(is_refused), [false, true], "the present one is named");
+    accept(&[], &[12]);
+    assert_eq!([200, 201].map(is_refused), [false, false]);
+    change(&env, |changes| changes.delete_project(200), || delete_project(&env, 200).unwrap());
+    accept(&[200], &[]);
+    save(200, "own", 12);
+    assert!(is_refused(200), "only the deleted ones were known");
 }
 
 #[test]

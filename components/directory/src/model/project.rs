@@ -1,10 +1,11 @@
 //! Projects.
 
 use super::incarnation::Incarnation;
-use super::membership::Share;
+use super::membership::{Share, Source};
 use super::namespace::{Namespace, Visibility};
 use super::role::Role;
 use crate::glob;
+use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Project {
     /// Groups whose members have a role in this project.
     pub shares: Vec<Share>,
     pub job_tokens: JobTokenScope,
+    /// The incarnations of those in `job_tokens` that are not the first with their id.
+    pub job_token_incarnations: BTreeMap<Source, Incarnation>,
     /// `None`: the default protection, that of the default branch.
     pub protected_branches: Option<Vec<ProtectedBranch>>,
     /// The template of the message of a commit that applies suggestions.
@@ -63,6 +66,17 @@ impl Project {
             None => true,
             Some(_) => protections.any(|protected| protected.push.is_some_and(|least| role >= least)),
         }
+    }
+
+    /// Whether the project accepts the jobs of another one, or of those below a group. What was deleted since
+    /// is not the next one with its id.
+    pub fn accepts_jobs_of(&self, source: Source, incarnation: &Incarnation) -> bool {
+        let is_named = match source {
+            Source::Project(id) => self.job_tokens.projects.contains(&id),
+            Source::Group(id) => self.job_tokens.groups.contains(&id),
+        };
+        is_named
+            && self.job_token_incarnations.get(&source).map_or(incarnation.is_first(), |named| named == incarnation)
     }
 
     pub fn key(&self) -> ProjectKey {

@@ -3,12 +3,13 @@
 use super::is_default::is_default;
 use super::membership::ShareRecord;
 use crate::model::incarnation::Incarnation;
-use crate::model::membership::Share;
+use crate::model::membership::{Share, Source};
 use crate::model::namespace::{Namespace, Visibility};
 use crate::model::project::{Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProtectedBranch};
 use crate::model::role::Role;
 use crate::store::Incarnated;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProjectRecord {
@@ -83,9 +84,36 @@ struct JobTokenScopeRecord {
     projects: Vec<u64>,
     #[serde(default)]
     groups: Vec<u64>,
+    /// Which of the records with these ids, where it is not the first one. Builds before these fields wrote
+    /// none, as for the first ones.
+    #[serde(default, skip_serializing_if = "is_default")]
+    project_incarnations: BTreeMap<u64, Incarnation>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    group_incarnations: BTreeMap<u64, Incarnation>,
+}
+
+impl JobTokenScopeRecord {
+    fn incarnations(&self) -> BTreeMap<Source, Incarnation> {
+        let named = |(id, incarnation): (&u64, &Incarnation)| (*id, incarnation.clone());
+        let projects = self.project_incarnations.iter().map(named);
+        let groups = self.group_incarnations.iter().map(named);
+        let projects = projects.map(|(id, incarnation)| (Source::Project(id), incarnation));
+        projects.chain(groups.map(|(id, incarnation)| (Source::Group(id), incarnation))).collect()
+    }
 }
 
 impl ProjectRecord {
+    /// The same record, which accepts jobs of these incarnations of what it names.
+    pub fn accepting(mut self, incarnations: BTreeMap<Source, Incarnation>) -> Self {
+        for (source, incarnation) in incarnations {
+            match source {
+                Source::Project(id) => self.job_tokens.project_incarnations.insert(id, incarnation),
+                Source::Group(id) => self.job_tokens.group_incarnations.insert(id, incarnation),
+            };
+        }
+        self
+    }
+
     /// The same record as this incarnation, in place of the record `before`.
     pub fn of(self, incarnation: Incarnation, before: Option<&Self>) -> Self {
         let issues_incarnation = before.map_or(&incarnation, |before| &before.issues_incarnation).clone();
@@ -119,6 +147,7 @@ impl ProjectRecord {
             default_branch: self.default_branch,
             creator_id: self.creator_id,
             shares: self.shares.into_iter().map(Share::from).collect(),
+            job_token_incarnations: self.job_tokens.incarnations(),
             job_tokens: JobTokenScope {
                 restricted: !self.job_tokens.unrestricted,
                 projects: self.job_tokens.projects,
@@ -152,6 +181,7 @@ impl From<NewProject> for ProjectRecord {
                 unrestricted: !new.job_tokens.restricted,
                 projects: new.job_tokens.projects,
                 groups: new.job_tokens.groups,
+                ..JobTokenScopeRecord::default()
             },
             protected_branches: new
                 .protected_branches
