@@ -5,6 +5,7 @@ use crate::line_error::{InvalidLine, LineError};
 use crate::record::{PendingMemberships, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
+use directory::dependents;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
 use kit::{Body, Env, Error};
@@ -110,6 +111,7 @@ impl Batch {
             }
         }
         pending.write(env)?;
+        dependents::delete_latecomers(env, &intent_log)?;
         Ok(intent_log.commit(env)?)
     }
 }

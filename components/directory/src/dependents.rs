@@ -4,6 +4,7 @@
 //! first, which adds the dependents to it, and commits what it has changed before that. A dependent is
 //! deleted only if its record still says that it is one.
 
+use crate::catalog::intent_log::IntentLog;
 use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
@@ -39,6 +40,20 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     }
     feature::forget_actor(env, Actor::User(id))?;
     user::delete(env, id)
+}
+
+/// Deletes what other writers have put below groups and users while a writer deleted them: it calls this
+/// after its deletions.
+pub fn delete_latecomers(env: &Env, intent_log: &IntentLog) -> Result<(), StoreError> {
+    let late = intent_log.latecomers(env)?;
+    if late.is_empty() {
+        return Ok(());
+    }
+    let (groups, projects) = (late.deleted_groups(), late.deleted_projects());
+    let deletion = IntentLog::begin(env, late)?;
+    projects.iter().try_for_each(|id| delete_project(env, *id))?;
+    groups.iter().try_for_each(|id| delete_group(env, *id))?;
+    deletion.commit(env)
 }
 
 /// Creates or replaces a group. Moving one moves everything below it, which the catalog must know by then.

@@ -73,17 +73,23 @@ fn by_path(env: &Env, path: &str) -> Result<ProjectLookup, StoreError> {
 /// Creates or replaces a project. After a change of its path the former one leads to it, until
 /// another record claims that path.
 pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
-    if namespace::by_id(env, new.namespace_id)?.is_none() {
-        return Err(InvalidRecord::UnknownNamespace(new.namespace_id).into());
-    }
     let (id, namespace_id, segment) = (new.id, new.namespace_id, new.path.clone());
+    let check = || match namespace::by_id(env, namespace_id)? {
+        Some(_) => Ok(()),
+        None => Err(SaveError::from(InvalidRecord::UnknownNamespace(namespace_id))),
+    };
+    check()?;
     path::claim(env, Some(namespace_id), &segment, PathOwner::Project(id), None)?;
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
     let accepted = job_token_incarnations(env, &new.job_tokens)?;
     let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
-    path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation())
+    // The namespace may have been deleted since. If it is deleted from now on, that finds the project
+    // ([`crate::dependents::delete_latecomers`]).
+    let checked = if put.is_change() { check() } else { Ok(()) };
+    checked
+        .and_then(|()| path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation()))
         .map_err(|error| put.refuse(env, &key, error))
 }
 

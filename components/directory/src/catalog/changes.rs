@@ -86,6 +86,18 @@ impl Changes {
         self.members.iter().any(|(_, member)| *member == user_id)
     }
 
+    pub(crate) fn deleted_groups(&self) -> Vec<u64> {
+        self.deleted_groups.iter().copied().collect()
+    }
+
+    pub(crate) fn deleted_projects(&self) -> Vec<u64> {
+        self.deleted_projects.iter().copied().collect()
+    }
+
+    pub(super) fn deletes_namespaces(&self) -> bool {
+        !self.deleted_groups.is_empty() || !self.deleted_users.is_empty()
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }

@@ -9,11 +9,14 @@
 //! that were read after its predecessor was.
 
 use super::changes::Changes;
+use super::load;
 use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, blob, manifest};
 use super::row;
 use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::member;
-use crate::store::{self, Key};
+use crate::namespace;
+use crate::project;
+use crate::store::{self, Existence, Key};
 use crate::user;
 use kit::gc;
 use kit::root::{self, Decision};
@@ -54,6 +57,35 @@ impl IntentLog {
             }
         })?;
         Ok(IntentLog { changes, blob: Some(id) })
+    }
+
+    /// What other writers have put below namespaces that this one has deleted, after it looked for what is
+    /// below them. 1 read, and 1 for each intent and each namespace and project in one.
+    pub(crate) fn latecomers(&self, env: &Env) -> Result<Changes, StoreError> {
+        let mut late = Changes::default();
+        if !self.changes.deletes_namespaces() {
+            return Ok(late);
+        }
+        let mut gone = BTreeSet::new();
+        for id in &self.changes.namespaces {
+            if namespace::existence(env, *id)? == Existence::Deleted {
+                gone.insert(*id);
+            }
+        }
+        // What is no intent any more is in the catalog, which is therefore read afterwards.
+        let pending = pending(env)?;
+        let (groups, projects) = load::read(env)?.right_below(&gone);
+        for id in pending.namespaces.into_iter().chain(groups) {
+            if namespace::parent_of(env, id)?.is_some_and(|parent| gone.contains(&parent)) {
+                late.delete_group(id);
+            }
+        }
+        for id in pending.projects.into_iter().chain(projects) {
+            if project::namespace_of(env, id)?.is_some_and(|parent| gone.contains(&parent)) {
+                late.delete_project(id);
+            }
+        }
+        Ok(late)
     }
 
     /// Updates the catalog to the present records, those of other writers' intents included.

@@ -8,6 +8,7 @@ use crate::member::Share;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use crate::store::ShareRecord;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A snapshot of all namespaces and projects. Cheap to clone.
@@ -75,6 +76,16 @@ impl Catalog {
             inviting.map(|(row, _)| cell(ids, *row)).collect()
         };
         (rows(&self.namespaces.shares, &self.namespaces.ids), rows(&self.projects.shares, &self.projects.ids))
+    }
+
+    /// The groups and projects right below these namespaces, also if these are deleted.
+    pub(crate) fn right_below(&self, parents: &BTreeSet<u64>) -> (Vec<u64>, Vec<u64>) {
+        let below = |ids: &[u64], parent_ids: &[u64]| {
+            let rows = ids.iter().zip(parent_ids).filter(|(_, parent)| parents.contains(parent));
+            rows.map(|(id, _)| *id).collect()
+        };
+        let (namespaces, projects) = (&self.namespaces, &self.projects);
+        (below(&namespaces.ids, &namespaces.parent_ids), below(&projects.ids, &projects.namespace_ids))
     }
 
     /// The columns of texts, by [`Namespace::row`]. They also have rows of namespaces below a deleted

@@ -2,6 +2,7 @@
 
 use super::*;
 use directory::project;
+use kit::testing::{Behaviour, Simulation};
 
 /// Chains of groups `a` (1000 to 1011) and `b` (2000 to 2011), and a public project 900 in the deepest `a`.
 fn chains() -> String {
@@ -61,4 +62,34 @@ fn a_token_has_a_name_of_bounded_length() {
         send_lines(&forge(), line.to_string()).1["failed"].clone()
     };
     assert_eq!((import(255), import(256)), (json!(0), json!(1)));
+}
+
+#[test]
+fn what_is_imported_into_a_group_while_it_is_deleted_is_refused_or_deleted_with_it() {
+    let with_token = |env: Env| {
+        let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
+        Env { variables: std::rc::Rc::new(variables), ..env }
+    };
+    let mut refused = 0;
+    for seed in 0..200 {
+        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
+        let store = Simulation::new(seed, behaviour);
+        let env = with_token(store.env(9));
+        send_lines(&env, r#"{"kind":"group","id":800,"path":"g"}"#);
+        let import = |lines: &'static str| move |env: Env| send_lines(&with_token(env), lines).1["failed"].clone();
+        let delete = r#"{"kind":"group","id":800,"deleted":true}"#;
+        let failed = store.run(vec![
+            import(r#"{"kind":"project","id":900,"path":"p","namespace_id":800}"#),
+            import(r#"{"kind":"group","id":801,"path":"s","parent_id":800}"#),
+            import(delete),
+        ]);
+        refused += failed.iter().filter(|failed| **failed == 1).count();
+        for key in ["project/900", "namespace/801", "namespace/800"] {
+            let record = env.store.get(&format!("directory/v1/{key}")).unwrap();
+            assert!(record.is_none_or(|record| record == b"null"), "seed {seed}: {key}");
+        }
+        let catalog = directory::catalog::read(&with_token(store.env(8))).unwrap();
+        assert_eq!((catalog.projects().count(), catalog.namespaces().count()), (0, 0), "seed {seed}");
+    }
+    assert!(refused > 20, "{refused}");
 }
