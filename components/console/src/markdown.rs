@@ -3,35 +3,87 @@
 //! Images become links, because a page loads nothing from elsewhere. Relative links lead to the package's
 //! repository. Ids get a prefix, so that no text takes the place of a part of the page.
 
+mod budget;
+mod parse_cost;
+
+use crate::plain;
 use ammonia::{Builder, UrlRelative, UrlRelativeEvaluate};
+pub use budget::Budget;
+use budget::{Meter, STEPS_PER_NODE};
 use kit::path::encode;
-use maud::{Markup, PreEscaped};
+use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The prefix of ids, and of links to them.
 const ID_PREFIX: &str = "text-";
 
-/// The most bytes that are rendered.
-const MAX_BYTES: usize = 512 << 10;
+/// The most blocks and emphases in each other.
+const MAX_DEPTH: usize = 100;
 
-/// Renders untrusted Markdown. Relative links are resolved against `base`, an absolute URL with a slash at
-/// its end, and are removed without one.
-pub fn render(text: &str, base: Option<&str>) -> Markup {
-    let end = (0..=text.len().min(MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+/// The most bytes of a text whose source is shown.
+const MAX_SOURCE: usize = 64 << 10;
+
+/// The text of a person. Its source is shown if nothing of it could be seen otherwise, or if it costs too
+/// much to render. Relative links are resolved against `base`, an absolute URL with a slash at its end, and
+/// are removed without one.
+pub fn show(text: &str, base: Option<&str>, budget: &Budget) -> Markup {
+    let rendered = render(text, base, budget);
+    let reason = match rendered {
+        Some(rendered) if !plain::is_blank(&rendered) => return html! { div.text { (rendered) } },
+        _ if text.trim().is_empty() => return Markup::default(),
+        Some(_) => "This is HTML that pages do not show. Its source:",
+        None => "This text is too long or too complex to be formatted here. Its source:",
+    };
+    let source = text.trim();
+    let shown = source.get(..source.floor_char_boundary(MAX_SOURCE)).unwrap_or_default();
+    html! {
+        p.soft { (reason) }
+        pre { code { (plain::revealed(shown)) } }
+        @if shown.len() < source.len() { p.soft { "The rest is left out." } }
+    }
+}
+
+/// Renders untrusted Markdown; `None` if that costs too much.
+pub fn render(text: &str, base: Option<&str>, budget: &Budget) -> Option<Markup> {
+    budget.spend(|meter| {
+        let unsafe_html = to_html(text, meter)?;
+        parse_cost::spend(&unsafe_html, meter)?;
+        Some(PreEscaped(clean(&unsafe_html, base)))
+    })
+}
+
+fn to_html(text: &str, meter: &mut Meter) -> Option<String> {
+    meter.spend(text.len())?;
+    if kit::markdown::is_deep(text) {
+        return None;
+    }
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
-    let events: Vec<Event> = Parser::new_ext(text.get(..end).unwrap_or_default(), options).collect();
-    let mut unsafe_html = String::with_capacity(end * 2);
-    html::push_html(&mut unsafe_html, adapt(events).into_iter());
-    PreEscaped(clean(&unsafe_html, base))
+    let mut events = Vec::new();
+    let mut depth = 0_usize;
+    for event in Parser::new_ext(text, options) {
+        meter.spend(STEPS_PER_NODE)?;
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        events.push(event);
+    }
+    let mut html = String::with_capacity(text.len() * 2);
+    html::push_html(&mut html, adapt(events).into_iter());
+    Some(html)
 }
 
 /// Gives headings their anchors, and replaces what is not shown as it is.
 fn adapt(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     let mut adapted = Vec::with_capacity(events.len());
-    let mut taken = HashSet::new();
+    let mut anchors = Anchors::default();
     let mut heading = None;
     let mut table = TableCells::default();
     for event in events {
@@ -49,7 +101,7 @@ fn adapt(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
                 if let Some((at, text)) = heading.take()
                     && let Some(start) = adapted.get_mut(at)
                 {
-                    *start = start_of_heading(below(level), Some(anchor(&text, &mut taken)));
+                    *start = start_of_heading(below(level), Some(anchors.add(&text)));
                 }
                 adapted.push(Event::End(TagEnd::Heading(below(level))));
                 continue;
@@ -122,19 +174,35 @@ fn below(level: HeadingLevel) -> HeadingLevel {
     }
 }
 
-/// A heading's anchor as forges make it: lower case, words joined by hyphens, numbered if it is taken.
-fn anchor(text: &str, taken: &mut HashSet<String>) -> String {
-    let kept = text
-        .trim()
-        .to_lowercase()
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
-        .collect::<String>();
-    let slug = kept.replace(' ', "-");
-    let numbered = (0..).map(|number| if number == 0 { slug.clone() } else { format!("{slug}-{number}") });
-    let free = numbered.take(taken.len() + 1).find(|anchor| !taken.contains(anchor)).unwrap_or_default();
-    taken.insert(free.clone());
-    free
+/// The anchors of headings, each with the number that the next heading of this name gets.
+#[derive(Default)]
+struct Anchors(HashMap<String, usize>);
+
+impl Anchors {
+    /// A heading's anchor as forges make it: lower case, words joined by hyphens, numbered if it is taken.
+    fn add(&mut self, text: &str) -> String {
+        let kept = text
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .collect::<String>();
+        let slug = kept.replace(' ', "-");
+        let anchor = match self.0.get(&slug).copied() {
+            None => slug,
+            Some(mut number) => {
+                let mut anchor = format!("{slug}-{number}");
+                while self.0.contains_key(&anchor) {
+                    number += 1;
+                    anchor = format!("{slug}-{number}");
+                }
+                self.0.insert(slug, number + 1);
+                anchor
+            }
+        };
+        self.0.insert(anchor.clone(), 1);
+        anchor
+    }
 }
 
 /// Where relative links lead.
@@ -197,125 +265,4 @@ pub fn web_url(repository: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(markdown: &str) -> String {
-        render(markdown, Some("https://code.test/a/b/blob/HEAD/")).into_string()
-    }
-
-    #[test]
-    fn readmes_look_as_people_expect() {
-        assert!(text("# Use it\n\n## Use it").contains("<h2 id=\"text-use-it\">Use it</h2>"));
-        assert!(text("# Use it\n\n## Use it").contains("<h3 id=\"text-use-it-1\">"));
-        assert!(text("[x](#use-it)").contains("href=\"#text-use-it\""));
-        assert!(text("[x](docs/a.md) [y](./b) [z](/c)").matches("https://code.test/a/b/blob/HEAD/").count() == 3);
-        assert!(text("|a|b|\n|-|-:|\n|1|2|").contains("<table>"));
-        assert!(text("- [x] done\n- [ ] open").contains("☑ done"));
-        assert!(text("```js\nlet a = 1 < 2;\n```").contains("let a = 1 &lt; 2;"));
-        assert!(text("~~gone~~").contains("<del>gone</del>"));
-    }
-
-    /// What readmes of published packages have in them, and how forges show it.
-    #[test]
-    fn the_usual_parts_of_readmes_are_kept() {
-        for (markdown, expected) in [
-            ("|a|b|\n|:-|-:|\n|1|2|", "<th align=\"right\">b</th>"),
-            ("|a|\n|-|\n|`x \\| y`|", "<code>x | y</code>"),
-            ("- [ ] a\n  - [x] b", "☑ b"),
-            ("1. one\n2. two\n\n   more", "<ol>"),
-            ("```\n<b>\n```", "<pre><code>&lt;b&gt;\n</code></pre>"),
-            ("    indented", "<pre><code>indented"),
-            ("~~~sh\nrun\n~~~", "run\n</code></pre>"),
-            ("Title\n=====", "<h2 id=\"text-title\">"),
-            ("## `code()` & more!", "id=\"text-code--more\""),
-            ("## Über größe", "id=\"text-über-größe\""),
-            ("## 日本語", "id=\"text-日本語\""),
-            ("> quoted", "<blockquote>"),
-            ("a<br>b", "a<br>b"),
-            ("<details><summary>s</summary>\n\n*x*\n\n</details>", "<summary>s</summary>"),
-            ("<h1 align=center>Name</h1>", "<h1>Name</h1>"),
-            ("<kbd>Ctrl</kbd>", "<kbd>Ctrl</kbd>"),
-            ("H<sub>2</sub>O", "<sub>2</sub>"),
-            ("<https://code.test/x>", "href=\"https://code.test/x\""),
-            ("[a]: https://code.test/y\n\n[a]", "href=\"https://code.test/y\""),
-            ("[mail](mailto:a@code.test)", "href=\"mailto:a@code.test\""),
-            ("[x](LICENSE)", "href=\"https://code.test/a/b/blob/HEAD/LICENSE\""),
-            ("[x](../other#top)", "href=\"https://code.test/a/b/blob/HEAD/../other#top\""),
-            ("![logo](img/logo.png)", ">logo</a>"),
-            ("[![build](https://ci.test/b.svg)](https://ci.test)", "build"),
-            ("note[^1]\n\n[^1]: said", "said"),
-            ("<!-- hidden -->shown", "shown"),
-            ("a\\*b", "a*b"),
-            ("***", "<hr"),
-        ] {
-            let shown = text(markdown);
-            assert!(shown.contains(expected), "{expected:?} is not in {shown:?} of {markdown:?}");
-        }
-        assert!(!text("<!-- hidden -->shown").contains("hidden"));
-    }
-
-    #[test]
-    fn nothing_is_loaded_and_nothing_runs() {
-        for hostile in [
-            "<script>alert(1)</script>",
-            "<img src=x onerror=alert(1)>",
-            "![x](https://evil.test/pixel.png)",
-            "[x](javascript:alert(1))",
-            "[x](data:text/html,<script>alert(1)</script>)",
-            "<a href=\" java\nscript:alert(1)\">x</a>",
-            "<iframe src=https://evil.test></iframe>",
-            "<form action=https://evil.test><input name=q></form>",
-            "<style>*{display:none}</style>",
-            "<p style=\"position:fixed\" class=top id=main onclick=alert(1)>x</p>",
-            "<svg><script>alert(1)</script></svg>",
-            "<math><mi xlink:href=\"javascript:alert(1)\">x</mi></math>",
-            "<base href=https://evil.test>",
-            "<meta http-equiv=refresh content=0>",
-            "<link rel=stylesheet href=https://evil.test>",
-            "[x](//evil.test/y)",
-        ] {
-            let clean = text(hostile);
-            for forbidden in [
-                "<script",
-                "<img",
-                "<iframe",
-                "<form",
-                "<input",
-                "<style",
-                "style=",
-                "class=",
-                "onclick",
-                "onerror",
-                "javascript:",
-                "data:",
-                "<svg",
-                "<base",
-                "<meta",
-                "<link",
-                "id=\"main\"",
-                "//evil.test/y",
-            ] {
-                assert!(!clean.contains(forbidden), "{forbidden} in {clean} of {hostile}");
-            }
-        }
-        assert_eq!(text("![x](https://evil.test/p.png)").matches("<a ").count(), 1);
-    }
-
-    #[test]
-    fn repositories_have_pages() {
-        for (repository, expected) in [
-            ("git+https://code.test/a/b.git", Some("https://code.test/a/b")),
-            ("git@code.test:a/b.git", Some("https://code.test/a/b")),
-            ("git://code.test/a/b", Some("https://code.test/a/b")),
-            ("github:a/b", Some("https://github.com/a/b")),
-            ("javascript:alert(1)", None),
-            ("https://code.test/\"><script>", None),
-        ] {
-            assert_eq!(web_url(repository).as_deref(), expected, "{repository}");
-        }
-        let base = |directory| repository_base("git+https://code.test/a/b.git", Some(directory)).unwrap();
-        assert_eq!(base("packages/x"), "https://code.test/a/b/blob/HEAD/packages/x/");
-        assert_eq!(base("../<x>"), "https://code.test/a/b/blob/HEAD/%3Cx%3E/");
-    }
-}
+mod tests;

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn markdown_of_hidden_parts_is_blank() {
-        let rendered = |text: &str| crate::markdown::render(text, None);
+        let rendered = |text: &str| crate::markdown::render(text, None, &crate::markdown::Budget::default()).unwrap();
         for text in ["", "<img src=x>", "<!-- why -->", "<svg onload=alert(1)>"] {
             assert!(is_blank(&rendered(text)), "{text}");
         }

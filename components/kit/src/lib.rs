@@ -8,6 +8,7 @@
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
 //! | [`ndjson`] | NDJSON imports and their reports |
 //! | [`outbound`] | the port for outbound HTTP requests |
+//! | [`markdown`] | bounds of Markdown that is parsed |
 //! | [`instance_cache`], [`lru`] | derived values, cached across the requests of an instance; a cache that is bounded by bytes |
 //! | [`reachability`], [`gc`], [`fsck`], [`maintenance`] | which blobs roots reach, garbage collection, checks, and the requests for both |
 //! | [`rate_limit`] | rate limits |
@@ -32,6 +33,7 @@ pub mod instance_cache;
 pub mod keyset;
 pub mod lru;
 pub mod maintenance;
+pub mod markdown;
 pub mod ndjson;
 pub mod outbound;
 pub mod page;

@@ -17,8 +17,12 @@ pub struct SuggestionBlock {
     pub text: Option<String>,
 }
 
-/// The suggestion blocks of a comment, in order. Other code blocks are skipped.
+/// The suggestion blocks of a comment, in order. Other code blocks are skipped. A comment of blocks in each
+/// other beyond [`kit::markdown`]'s bound has none.
 pub fn parse(markdown: &str) -> Vec<SuggestionBlock> {
+    if kit::markdown::is_deep(markdown) {
+        return Vec::new();
+    }
     let markdown = markdown.replace("\r\n", "\n");
     let mut blocks = Vec::new();
     let mut open: Option<((u32, u32), String)> = None;
@@ -139,5 +143,13 @@ mod tests {
             "```suggestion\n1\n```\ntext\n```rust\n2\n```\n```suggestion:-1\n3\n```\n\n    suggestion\n\n`suggestion`";
         assert_eq!(texts(comment), [Some("1".into()), Some("3".into())]);
         assert_eq!(texts("no code"), []);
+    }
+
+    /// Without the bound this takes minutes.
+    #[test]
+    fn blocks_deep_in_each_other_have_no_suggestions() {
+        let suggestion = "\n\n```suggestion\na\n```\n";
+        assert_eq!(texts(&("> ".repeat(100_000) + "a\n" + &"b\n".repeat(300_000) + suggestion)), []);
+        assert_eq!(texts(&("> ".repeat(30) + "a" + suggestion)), [Some("a".into())]);
     }
 }

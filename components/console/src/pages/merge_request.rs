@@ -2,7 +2,7 @@
 
 use crate::forge::Answer;
 use crate::layout::{self, Content, Section, empty, form_token};
-use crate::markdown;
+use crate::markdown::{self, Budget};
 use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{Alert, PageError, Visit};
@@ -88,6 +88,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             .flat_map(|discussion| &discussion.notes)
             .flat_map(|note| &note.suggestions)
             .any(|s| s.appliable);
+    let budget = Budget::default();
     let body = html! {
         (layout::scope_links(&scope, Section::MergeRequests))
         div.head {
@@ -102,14 +103,14 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             }
         }
         @if let Some(description) = description.filter(|description| !description.trim().is_empty()) {
-            section.card aria-label="Description" { (show_text(description)) }
+            section.card aria-label="Description" { (markdown::show(description, None, &budget)) }
         }
         @if discussions.is_empty() { (empty("No discussions", "Comments with suggestions show up here.")) }
         form method="post" action=(action) {
             (form_token(visit.visitor))
             @for discussion in &discussions {
                 article.card id={ "discussion-" (discussion.id) } {
-                    @for note in &discussion.notes { (show_note(note, can_apply)) }
+                    @for note in &discussion.notes { (show_note(note, can_apply, &budget)) }
                 }
             }
             @if can_apply {
@@ -129,7 +130,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
     Ok(Content::new(title, Section::MergeRequests, body))
 }
 
-fn show_note(note: &Note, can_apply: bool) -> Markup {
+fn show_note(note: &Note, can_apply: bool, budget: &Budget) -> Markup {
     let file = note.position.as_ref().and_then(|position| position.new_path.as_ref().or(position.old_path.as_ref()));
     html! {
         div.meta {
@@ -137,7 +138,7 @@ fn show_note(note: &Note, can_apply: bool) -> Markup {
             (layout::time(&note.created_at))
         }
         @let text = without_suggestions(&note.body);
-        @if note.suggestions.is_empty() || !text.trim().is_empty() { (show_text(&text)) }
+        @if note.suggestions.is_empty() || !text.trim().is_empty() { (markdown::show(&text, None, budget)) }
         @for suggestion in &note.suggestions {
             (diff(file.map(String::as_str), suggestion))
             p.actions {
@@ -157,19 +158,6 @@ fn show_note(note: &Note, can_apply: bool) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// A text of a person, or its source if nothing of it can be shown.
-fn show_text(text: &str) -> Markup {
-    let rendered = markdown::render(text, None);
-    html! {
-        @if !plain::is_blank(&rendered) {
-            div.text { (rendered) }
-        } @else if !text.trim().is_empty() {
-            p.soft { "This is HTML that pages do not show. Its source:" }
-            pre { code { (plain::revealed(text.trim())) } }
         }
     }
 }

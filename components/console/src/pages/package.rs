@@ -50,7 +50,7 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
             div {
                 section.card aria-label="Readme" {
                     @match metadata.readme.as_deref().filter(|readme| !readme.trim().is_empty()) {
-                        Some(readme) => div.text { (markdown::render(readme, base.as_deref())) },
+                        Some(readme) => (markdown::show(readme, base.as_deref(), &markdown::Budget::default())),
                         None => p.soft { "This package has no readme. A file README.md in the package shows up here." },
                     }
                 }

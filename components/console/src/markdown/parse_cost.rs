@@ -1,0 +1,154 @@
+//! What it costs to parse HTML and to clean it.
+//!
+//! HTML of a few bytes can be a lot of work: a parser searches the open elements for most tags, and opens
+//! elements such as `<i>` again in each paragraph until they are closed. The same parser finds out, on a
+//! tree without contents that counts what it is asked for.
+
+use super::budget::{Meter, STEPS_PER_NODE};
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, local_name, ns, parse_fragment};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Bytes that are parsed before the work is counted.
+const CHUNK: usize = 512;
+
+/// Open elements that are looked at in one step.
+const ELEMENTS_PER_STEP: usize = 8;
+
+/// Pairs of attributes of one tag that are compared in one step.
+const ATTRIBUTES_PER_STEP: usize = 64;
+
+/// Spends what `html` costs; `None` if it is too much.
+pub fn spend(html: &str, meter: &mut Meter) -> Option<()> {
+    let work = Rc::new(Work::default());
+    let context = QualName::new(None, ns!(html), local_name!("div"));
+    let tree = Tree { work: work.clone(), document: unnamed() };
+    let mut parser = parse_fragment(tree, ParseOpts::default(), context, Vec::new(), false);
+    let mut unfinished = 0;
+    let mut rest = html;
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at_checked(rest.floor_char_boundary(CHUNK))?;
+        rest = after;
+        parser.process(chunk.into());
+        let steps = work.take_steps();
+        // A tag whose end the parser has not seen is compared attribute by attribute.
+        let separators = chunk.bytes().filter(|byte| byte.is_ascii_whitespace() || b"/\"'".contains(byte)).count();
+        unfinished = if steps > 0 { separators } else { unfinished + separators };
+        meter.spend(steps + chunk.len() / STEPS_PER_NODE + unfinished * separators / ATTRIBUTES_PER_STEP)?;
+    }
+    Some(())
+}
+
+/// The work since it was last taken.
+#[derive(Default)]
+struct Work {
+    steps: Cell<usize>,
+    looked_at: Cell<usize>,
+    /// All elements and texts so far.
+    nodes: Cell<usize>,
+}
+
+impl Work {
+    fn add_node(&self) {
+        self.nodes.set(self.nodes.get() + 1);
+        self.steps.set(self.steps.get() + STEPS_PER_NODE);
+    }
+
+    fn look_at(&self) {
+        self.looked_at.set(self.looked_at.get() + 1);
+    }
+
+    /// A node moves, for which its place among others is searched.
+    fn move_node(&self) {
+        self.steps.set(self.steps.get() + STEPS_PER_NODE + self.nodes.get() / ELEMENTS_PER_STEP);
+    }
+
+    fn take_steps(&self) -> usize {
+        self.steps.take() + self.looked_at.take() / ELEMENTS_PER_STEP
+    }
+}
+
+/// An element's name; that of the document and of comments is empty.
+type Node = Rc<QualName>;
+
+fn unnamed() -> Node {
+    Rc::new(QualName::new(None, ns!(), local_name!("")))
+}
+
+/// A tree without contents.
+struct Tree {
+    work: Rc<Work>,
+    document: Node,
+}
+
+impl TreeSink for Tree {
+    type Handle = Node;
+    type Output = ();
+    type ElemName<'a> = ExpandedName<'a>;
+
+    fn finish(self) {}
+
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn get_document(&self) -> Node {
+        self.document.clone()
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a Node) -> ExpandedName<'a> {
+        self.work.look_at();
+        target.expanded()
+    }
+
+    fn create_element(&self, name: QualName, _: Vec<Attribute>, _: ElementFlags) -> Node {
+        self.work.add_node();
+        Rc::new(name)
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Node {
+        self.work.add_node();
+        unnamed()
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Node {
+        self.work.add_node();
+        unnamed()
+    }
+
+    fn append(&self, _: &Node, _: NodeOrText<Node>) {
+        self.work.add_node();
+    }
+
+    fn append_based_on_parent_node(&self, _: &Node, _: &Node, _: NodeOrText<Node>) {
+        self.work.move_node();
+    }
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn get_template_contents(&self, target: &Node) -> Node {
+        target.clone()
+    }
+
+    fn same_node(&self, one: &Node, other: &Node) -> bool {
+        self.work.look_at();
+        Rc::ptr_eq(one, other)
+    }
+
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+
+    fn append_before_sibling(&self, _: &Node, _: NodeOrText<Node>) {
+        self.work.move_node();
+    }
+
+    fn add_attrs_if_missing(&self, _: &Node, _: Vec<Attribute>) {}
+
+    fn remove_from_parent(&self, _: &Node) {
+        self.work.move_node();
+    }
+
+    fn reparent_children(&self, _: &Node, _: &Node) {
+        self.work.move_node();
+    }
+}
