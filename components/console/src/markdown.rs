@@ -4,12 +4,14 @@
 //! repository. Ids get a prefix, so that no text takes the place of a part of the page.
 
 mod budget;
+mod fenced;
 mod parse_cost;
 
 use crate::plain;
 use ammonia::{Builder, UrlRelative, UrlRelativeEvaluate};
 pub use budget::Budget;
 use budget::{Meter, STEPS_PER_NODE};
+pub use fenced::without_suggestions;
 use kit::path::encode;
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};

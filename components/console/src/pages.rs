@@ -1,5 +1,6 @@
 //! The pages, one file each. They ask the API and render its answers; none knows a status.
 
+mod access_level;
 mod admin;
 mod analytics;
 mod experiments;

@@ -1,5 +1,6 @@
 //! The discussions of a merge request, with suggestions as diffs; applying one, or several as one commit.
 
+use super::access_level::{self, DEVELOPER};
 use crate::forge::Answer;
 use crate::layout::{self, Content, Section, empty, form_token};
 use crate::markdown::{self, Budget};
@@ -66,6 +67,10 @@ struct MergeRequest {
     state: Option<String>,
     source_branch: Option<String>,
     target_branch: Option<String>,
+    source_project_id: Option<u64>,
+    target_project_id: Option<u64>,
+    #[serde(default)]
+    allow_collaboration: bool,
 }
 
 pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content, PageError> {
@@ -82,12 +87,8 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
     let link = route::merge_request(project, iid);
     // A form is about the discussions of its page.
     let action = if visit.page() > 1 { format!("{link}?page={}", visit.page()) } else { link.clone() };
-    let can_apply = visit.visitor.is_signed_in
-        && discussions
-            .iter()
-            .flat_map(|discussion| &discussion.notes)
-            .flat_map(|note| &note.suggestions)
-            .any(|s| s.appliable);
+    let is_any_appliable = suggestions(&discussions).any(|suggestion| suggestion.appliable);
+    let can_apply = is_any_appliable && may_push(visit, project, merge_request.as_ref()).await?;
     let budget = Budget::default();
     let body = html! {
         (layout::scope_links(&scope, Section::MergeRequests))
@@ -110,7 +111,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             (form_token(visit.visitor))
             @for discussion in &discussions {
                 article.card id={ "discussion-" (discussion.id) } {
-                    @for note in &discussion.notes { (show_note(note, can_apply, &budget)) }
+                    @for note in &discussion.notes { (show_note(note, visit.visitor.is_signed_in, can_apply, &budget)) }
                 }
             }
             @if can_apply {
@@ -130,15 +131,40 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
     Ok(Content::new(title, Section::MergeRequests, body))
 }
 
-fn show_note(note: &Note, can_apply: bool, budget: &Budget) -> Markup {
+fn suggestions(discussions: &[Discussion]) -> impl Iterator<Item = &Suggestion> {
+    discussions.iter().flat_map(|discussion| &discussion.notes).flat_map(|note| &note.suggestions)
+}
+
+/// Whether the visitor may push to the source branch, as far as access levels tell: a Developer of the source
+/// project, or of the target project if the author lets its members do so.
+async fn may_push(visit: &Visit<'_>, project: &str, merge_request: Option<&MergeRequest>) -> Result<bool, PageError> {
+    let (source, target, is_shared) = match merge_request {
+        Some(merge_request) => {
+            (merge_request.source_project_id, merge_request.target_project_id, merge_request.allow_collaboration)
+        }
+        None => (None, None, false),
+    };
+    let source_id = source.map_or_else(|| project.to_owned(), |id| id.to_string());
+    let Some(rights) = access_level::load(visit, &source_id).await? else { return Ok(false) };
+    if rights.level >= DEVELOPER || !is_shared || source == target {
+        return Ok(rights.level >= DEVELOPER);
+    }
+    let target = access_level::load(visit, project).await?;
+    Ok(target.is_some_and(|rights| rights.level >= DEVELOPER))
+}
+
+fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, budget: &Budget) -> Markup {
     let file = note.position.as_ref().and_then(|position| position.new_path.as_ref().or(position.old_path.as_ref()));
     html! {
         div.meta {
             @if let Some(author) = &note.author { strong title=(author.username) { bdi { (author.name) } } }
             (layout::time(&note.created_at))
         }
-        @let text = without_suggestions(&note.body);
-        @if note.suggestions.is_empty() || !text.trim().is_empty() { (markdown::show(&text, None, budget)) }
+        @if note.suggestions.is_empty() {
+            (markdown::show(&note.body, None, budget))
+        } @else {
+            (markdown::show(&markdown::without_suggestions(&note.body, budget), None, budget))
+        }
         @for suggestion in &note.suggestions {
             (diff(file.map(String::as_str), suggestion))
             p.actions {
@@ -149,6 +175,8 @@ fn show_note(note: &Note, can_apply: bool, budget: &Budget) -> Markup {
                         input type="checkbox" name="ids" value=(suggestion.id); "Choose suggestion " (suggestion.id)
                     }
                     button.quiet name="one" value=(suggestion.id) { "Apply this one" }
+                } @else if suggestion.appliable && is_signed_in {
+                    span.soft { "Who may push to the source branch can apply it." }
                 } @else if suggestion.appliable {
                     span.soft { "Sign in to apply it." }
                 } @else {
@@ -195,30 +223,6 @@ fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
     }
 }
 
-/// A comment without the blocks that are shown as diffs.
-fn without_suggestions(body: &str) -> String {
-    let mut kept = String::with_capacity(body.len());
-    let mut fence: Option<String> = None;
-    for line in body.lines() {
-        let marks: String = line.trim_start().chars().take_while(|c| matches!(c, '`' | '~')).collect();
-        match &fence {
-            Some(open) => {
-                if marks.starts_with(open.as_str()) {
-                    fence = None;
-                }
-            }
-            None if marks.len() >= 3 && line.trim_start().trim_start_matches(['`', '~']).starts_with("suggestion") => {
-                fence = Some(marks);
-            }
-            None => {
-                kept.push_str(line);
-                kept.push('\n');
-            }
-        }
-    }
-    kept
-}
-
 pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) -> Result<Alert, PageError> {
     let message = form.text("commit_message").map(str::trim).filter(|message| !message.is_empty());
     let given = match form.text("one") {
@@ -252,26 +256,9 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
 /// the visitor has not seen them.
 async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
     let shown: Vec<Discussion> = discussions(visit, project, iid).await?.json()?;
-    let shown: BTreeSet<u64> = shown
-        .iter()
-        .flat_map(|discussion| &discussion.notes)
-        .flat_map(|note| &note.suggestions)
-        .map(|suggestion| suggestion.id)
-        .collect();
+    let shown: BTreeSet<u64> = suggestions(&shown).map(|suggestion| suggestion.id).collect();
     match ids.iter().find(|id| !shown.contains(id)) {
         Some(id) => Err(PageError::Invalid(format!("Suggestion {id} is not on this page of this merge request."))),
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suggestions_are_not_shown_twice() {
-        let body =
-            "Shorter:\n```suggestion:-0+1\nlet x = 1;\n```\nand\n```js\nkeep();\n```\n````suggestion\n```\n````\nend";
-        assert_eq!(without_suggestions(body), "Shorter:\nand\n```js\nkeep();\n```\nend\n");
     }
 }

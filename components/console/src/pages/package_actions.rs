@@ -1,5 +1,6 @@
 //! What those who may can do with a package: tag, deprecate and unpublish its versions.
 
+use super::access_level::{self, DEVELOPER, MAINTAINER};
 use super::package_metadata::Metadata;
 use crate::layout::form_token;
 use crate::route::{self, Scope};
@@ -8,12 +9,7 @@ use http::Method;
 use kit::params::Params;
 use kit::path::encode;
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// Access levels of the API.
-const DEVELOPER: u64 = 30;
-const MAINTAINER: u64 = 40;
 
 /// What the visitor may do with the packages of a project.
 #[derive(Default)]
@@ -25,40 +21,15 @@ pub struct PackageRights {
     pub can_maintain: bool,
 }
 
-#[derive(Deserialize)]
-struct Project {
-    path_with_namespace: String,
-    #[serde(default)]
-    permissions: Option<Permissions>,
-}
-
-#[derive(Deserialize)]
-struct Permissions {
-    project_access: Option<Access>,
-    group_access: Option<Access>,
-}
-
-#[derive(Deserialize)]
-struct Access {
-    access_level: u64,
-}
-
 impl PackageRights {
     /// Only a project's packages are changed, and only by users.
     pub async fn load(visit: &Visit<'_>, scope: &Scope) -> Result<Self, PageError> {
         let Scope::Project(id) = scope else { return Ok(PackageRights::default()) };
-        if !visit.visitor.is_signed_in {
-            return Ok(PackageRights::default());
-        }
-        let project: Option<Project> = visit.forge.find(&format!("projects/{}", encode(id))).await?;
-        let Some(project) = project else { return Ok(PackageRights::default()) };
-        let levels = project.permissions.map(|permissions| [permissions.project_access, permissions.group_access]);
-        let level = levels.into_iter().flatten().flatten().map(|access| access.access_level).max().unwrap_or_default();
-        let level = if visit.is_admin() { u64::MAX } else { level };
+        let Some(access) = access_level::load(visit, id).await? else { return Ok(PackageRights::default()) };
         Ok(PackageRights {
-            project: Some(project.path_with_namespace),
-            can_tag: level >= DEVELOPER,
-            can_maintain: level >= MAINTAINER,
+            project: Some(access.path),
+            can_tag: access.level >= DEVELOPER,
+            can_maintain: access.level >= MAINTAINER,
         })
     }
 }

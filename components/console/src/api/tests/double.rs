@@ -160,6 +160,8 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         "groups/acme/subgroups" => (200, json!([group(text)])),
         "groups/acme/projects" | "users/acme/projects" => (200, json!([project(text, is_admin)])),
         "projects/acme%2Fapp" | "projects/acme%2Fother" | "projects/104" => (200, project(text, is_admin)),
+        "projects/105" => (200, foreign_project(text)),
+        "projects/acme%2Fforked" => (200, project(text, is_admin)),
         "projects/acme%2Fapp/packages" => {
             let name = if text == "plain" { "@acme/lib" } else { text };
             let row =
@@ -176,7 +178,13 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
             200,
             json!({"title": text, "description": text, "state": text, "source_branch": text, "target_branch": text}),
         ),
-        "projects/acme%2Fapp/merge_requests/7/discussions" => (200, discussions(text)),
+        "projects/acme%2Fapp/merge_requests/7/discussions"
+        | "projects/acme%2Fapp/merge_requests/8/discussions"
+        | "projects/acme%2Fforked/merge_requests/7/discussions" => (200, discussions(text)),
+        "projects/acme%2Fapp/merge_requests/8" => (200, json!({"source_project_id": 105, "target_project_id": 104})),
+        "projects/acme%2Fforked/merge_requests/7" => {
+            (200, json!({"source_project_id": 105, "target_project_id": 104, "allow_collaboration": true}))
+        }
         "projects/acme%2Fapp/product_analytics/request/meta" => (200, analytics_meta(text)),
         "packages/npm/broken" => (200, json!("not a package")),
         _ if path.ends_with("issues_statistics") => {
@@ -203,6 +211,12 @@ fn project(text: &str, is_admin: bool) -> Value {
         "default_branch": text, "http_url_to_repo": text,
         "permissions": {"project_access": {"access_level": level}, "group_access": null},
     })
+}
+
+/// A project that the visitor may read only.
+fn foreign_project(text: &str) -> Value {
+    let permissions = json!({"project_access": {"access_level": 20}, "group_access": null});
+    json!({"path_with_namespace": format!("mia/{text}"), "permissions": permissions})
 }
 
 fn search(text: &str) -> Value {
@@ -244,6 +258,8 @@ fn discussions(text: &str) -> Value {
         "body": text, "author": {"username": text, "name": text}, "created_at": "2026-01-02T03:04:05.000Z",
         "position": {"new_path": text, "old_path": text},
         "suggestions": [suggestion(1, false, true), suggestion(2, true, false), suggestion(3, false, false)],
+    }, {
+        "body": format!("A reply.\n\n{text}"), "author": null, "created_at": "2026-01-02T03:04:05.000Z",
     }]}])
 }
 

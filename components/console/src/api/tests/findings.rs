@@ -46,6 +46,42 @@ fn a_comment_of_html_only_shows_its_source() {
 }
 
 #[test]
+fn a_block_that_is_no_suggestion_is_shown() {
+    for (text, shown) in [
+        // The first note has suggestions, the reply has none.
+        ("before\n```suggestion\nSEEN\n```", 1),
+        ("before\n\n    ```suggestion\n    code\n\nSEEN", 2),
+        ("```suggestions-of-mine\nSEEN\n```", 2),
+    ] {
+        let page = Forge::new(text).get("/merge_requests/acme/app/8", None).text;
+        let (_, discussion) = page.split_once("<article").unwrap();
+        let texts = discussion.split("class=\"text\">").skip(1);
+        let texts = texts.filter(|text| text.split("</div>").next().unwrap().contains("SEEN"));
+        assert_eq!(texts.count(), shown, "{page}");
+    }
+}
+
+#[test]
+fn who_may_not_push_to_the_source_branch_cannot_apply() {
+    let forge = Forge::new("plain");
+    for (path, token, may_apply) in [
+        ("/merge_requests/acme/app/7", None, false),
+        ("/merge_requests/acme/app/7", Some("developer-token"), true),
+        // The source project is one in which the developer is a Reporter.
+        ("/merge_requests/acme/app/8", Some("developer-token"), false),
+        ("/merge_requests/acme/app/8", Some("admin-token"), true),
+        ("/merge_requests/acme/forked/7", Some("developer-token"), true),
+    ] {
+        let page = forge.get(path, token).text;
+        assert_eq!(page.contains("Apply this one"), may_apply, "{path} {token:?}");
+        assert_eq!(page.contains("Apply as one commit"), may_apply, "{path} {token:?}");
+        assert_eq!(page.contains("Sign in to apply it."), token.is_none(), "{path} {token:?}");
+        let is_told = page.contains("Who may push to the source branch can apply it.");
+        assert_eq!(is_told, token.is_some() && !may_apply, "{path} {token:?}");
+    }
+}
+
+#[test]
 fn a_project_that_is_named_by_its_id_has_its_path_in_headings() {
     let forge = Forge::new("plain");
     for (path, heading) in [
