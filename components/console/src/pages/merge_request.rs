@@ -204,7 +204,7 @@ fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
     html! {
         @if plain::has_controls(from_content) || plain::has_controls(to_content) {
             p.alert.warn role="note" {
-                "These lines have invisible characters that change the order in which text is shown. They are named below; look at them before you apply the suggestion."
+                "These lines have invisible characters. Programs read them, and some change the order in which text is shown. They are named below; look at them before you apply the suggestion."
             }
         }
         div.diff role="region" tabindex="0" aria-label=(format!("Suggestion for {file}, from line {from_line}")) {

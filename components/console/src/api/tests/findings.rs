@@ -24,11 +24,15 @@ fn no_page_has_characters_that_reverse_its_own_words() {
 
 #[test]
 fn hidden_characters_of_a_suggestion_are_named_and_warned_of() {
-    let warning = "invisible characters that change the order";
+    let warning = "These lines have invisible characters.";
     let page = Forge::new("if a\u{202e} {").get("/merge_requests/acme/app/7", None).text;
     let line = format!("<bdi dir=\"ltr\">if a{CONTROL} {{</bdi>");
     assert_eq!(page.matches(&line).count(), 6, "{page}");
     assert_eq!(page.matches(warning).count(), 3, "{page}");
+    for hidden in ['\u{200b}', '\u{2060}', '\u{feff}', '\u{3164}', '\u{e0041}'] {
+        let page = Forge::new(&format!("if a{hidden} {{")).get("/merge_requests/acme/app/7", None).text;
+        assert_eq!(page.matches(warning).count(), 3, "{page}");
+    }
     assert!(!Forge::new("if a {").get("/merge_requests/acme/app/7", None).text.contains(warning));
 }
 
