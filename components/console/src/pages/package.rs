@@ -122,7 +122,7 @@ fn facts(metadata: &Metadata, release: &Release) -> Markup {
                 @if let Some(moment) = time {
                     dt { "Published" } dd { (layout::time(moment)) }
                 }
-                @if let Some(publisher) = &version.publisher { dt { "By" } dd { bdi { (publisher.name) } } }
+                @if let Some(publisher) = version.publisher() { dt { "By" } dd { bdi { (publisher.name) } } }
                 @if let Some(license) = version.license() { dt { "Licence" } dd { bdi { (license) } } }
                 @if let Some(size) = version.dist.unpacked_size {
                     dt { "Size" }
@@ -137,7 +137,7 @@ fn facts(metadata: &Metadata, release: &Release) -> Markup {
                 @if let Some(url) = repository {
                     dt { "Repository" } dd { a href=(url) rel="nofollow noopener noreferrer" { (url) } }
                 }
-                @if version.has_install_script { dt { "Scripts" } dd { span.badge.warn { "runs on installation" } } }
+                @if version.has_install_script() { dt { "Scripts" } dd { span.badge.warn { "runs on installation" } } }
                 @if version.is_attested() { dt { "Provenance" } dd { span.badge.good { "attested" } } }
                 @if let Some(integrity) = &version.dist.integrity { dt { "Integrity" } dd { code { (integrity) } } }
                 @if !metadata.maintainers.is_empty() {
@@ -192,7 +192,7 @@ fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata) -> Markup {
                         }
                         td { @if let Some(moment) = time { (layout::time(moment)) } }
                         td.number { @if let Some(size) = version.dist.unpacked_size { (bytes(size)) } }
-                        td { @if let Some(publisher) = &version.publisher { bdi { (publisher.name) } } }
+                        td { @if let Some(publisher) = version.publisher() { bdi { (publisher.name) } } }
                     }
                 }
             }))

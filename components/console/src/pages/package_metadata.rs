@@ -37,12 +37,13 @@ pub struct Release<'a> {
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// The document. Fields that publishers write are of any type.
 #[derive(Deserialize)]
 struct Document<'a> {
     #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
-    description: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    description: Option<&'a RawValue>,
     #[serde(borrow, rename = "dist-tags", default)]
     tags: Entries<'a, Text<'a>>,
     #[serde(borrow, default)]
@@ -50,9 +51,9 @@ struct Document<'a> {
     #[serde(borrow, default)]
     time: Entries<'a, Text<'a>>,
     #[serde(borrow, default)]
-    readme: Option<Text<'a>>,
+    readme: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    maintainers: Vec<Person<'a>>,
+    maintainers: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -78,12 +79,12 @@ pub struct Version<'a> {
     repository: Option<&'a RawValue>,
     #[serde(borrow, default)]
     engines: Option<&'a RawValue>,
-    #[serde(default, rename = "hasInstallScript")]
-    pub has_install_script: bool,
+    #[serde(borrow, default, rename = "hasInstallScript")]
+    has_install_script: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub dist: Dist<'a>,
     #[serde(borrow, default, rename = "_npmUser")]
-    pub publisher: Option<Person<'a>>,
+    publisher: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -106,7 +107,15 @@ impl<'a> Metadata<'a> {
         let mut releases: Vec<_> = versions.0.into_iter().map(release).collect();
         releases.reverse();
         releases.sort_by(|one, other| other.time.as_deref().cmp(&one.time.as_deref()));
-        Ok(Metadata { name, description, tags: tags.0, releases, readme, maintainers })
+        let maintainers: Vec<&RawValue> = value(maintainers).unwrap_or_default();
+        Ok(Metadata {
+            name,
+            description: value(description),
+            tags: tags.0,
+            releases,
+            readme: value(readme),
+            maintainers: maintainers.into_iter().filter_map(|person| value(Some(person))).collect(),
+        })
     }
 
     pub fn release(&self, number: &str) -> Option<&Release<'a>> {
@@ -119,7 +128,15 @@ impl<'a> Metadata<'a> {
     }
 }
 
-impl Version<'_> {
+impl<'a> Version<'a> {
+    pub fn publisher(&self) -> Option<Person<'a>> {
+        value(self.publisher)
+    }
+
+    pub fn has_install_script(&self) -> bool {
+        value(self.has_install_script).unwrap_or_default()
+    }
+
     /// The reason of a deprecation.
     pub fn deprecation(&self) -> Option<String> {
         match value(self.deprecated)? {
@@ -250,6 +267,30 @@ mod tests {
         assert_eq!([odd.repository(), plain.repository()], [Some("u".into()), Some("u".into())]);
         assert_eq!([odd.directory(), plain.directory()], [Some("d".into()), None]);
         assert!(odd.is_attested() && !plain.is_attested());
+    }
+
+    #[test]
+    fn a_package_with_fields_of_odd_types_has_a_page() {
+        for odd in ["7", "true", "null", "[[]]", "{\"a\": 1}", "\"text\""] {
+            let fields = ["description", "readme", "maintainers", "keywords", "bugs", "author", "homepage"];
+            let fields: String = fields.iter().map(|field| format!(",\"{field}\": {odd}")).collect();
+            let version =
+                ["license", "engines", "repository", "_npmUser", "hasInstallScript", "description", "scripts"];
+            let version: Vec<String> = version.iter().map(|field| format!("\"{field}\": {odd}")).collect();
+            let version = format!("{{{}}}", version.join(","));
+            let text = format!("{{\"name\": \"a\", \"versions\": {{\"1.0.0\": {version}}} {fields}}}");
+            let metadata = Metadata::parse(&text).unwrap();
+            let is_text = odd == "\"text\"";
+            assert_eq!(metadata.description.is_some(), is_text, "{odd}");
+            assert_eq!(metadata.readme.is_some(), is_text, "{odd}");
+            assert!(metadata.maintainers.is_empty());
+            let version = &metadata.release("1.0.0").unwrap().version;
+            assert!(version.publisher().is_none());
+            assert_eq!(version.has_install_script(), odd == "true");
+        }
+        let text = r#"{"name": "a", "maintainers": [7, {"name": "mia"}, {"name": 7}]}"#;
+        let metadata = Metadata::parse(text).unwrap();
+        assert_eq!(metadata.maintainers.iter().map(|person| &*person.name).collect::<Vec<_>>(), ["mia"]);
     }
 
     #[test]
