@@ -4,6 +4,7 @@ use crate::layout::{self, Column, Content, Section, number, scope_links};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use futures::future::try_join_all;
+use kit::Timestamp;
 use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -38,7 +39,7 @@ struct Statistics {
     counts: Counts,
 }
 
-#[derive(Deserialize, Clone, Copy)]
+#[derive(Deserialize, Clone, Copy, Default)]
 struct Counts {
     all: u64,
     opened: u64,
@@ -140,15 +141,16 @@ fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
 async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Markup, PageError> {
     let months = months_until(&visit.now.to_date());
     let counts = try_join_all(months.windows(2).map(|pair| {
-        let range = match pair {
-            [from, to] => vec![
-                ("created_after", format!("{from}-01T00:00:00Z")),
-                ("created_before", format!("{to}-01T00:00:00Z")),
-            ],
-            _ => Vec::new(),
+        let filters = match pair {
+            [month, next] => in_month(filters, month, next),
+            _ => None,
         };
-        let filters = with(filters, &range);
-        async move { count(visit, scope, &filters).await }
+        async move {
+            match filters {
+                Some(filters) => count(visit, scope, &filters).await,
+                None => Ok(Counts::default()),
+            }
+        }
     }))
     .await?;
     let labels: Vec<String> = months.iter().take(counts.len()).cloned().collect();
@@ -168,6 +170,18 @@ async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, St
         quantity: Quantity::Count,
     };
     Ok(html! { section.card aria-label="By month" { (chart.render()) } })
+}
+
+/// The filters for the issues among these that were created in a month; `None` if there are none. Both ends of
+/// a range of the API belong to it.
+fn in_month(filters: &[(&'static str, String)], month: &str, next: &str) -> Option<Vec<(&'static str, String)>> {
+    let start = |month: &str| Timestamp::parse(&format!("{month}-01"));
+    let given = |name| Timestamp::parse(&filters.iter().find(|(filter, _)| *filter == name)?.1);
+    let last = Timestamp::from_millis(start(next)?.millis() - 1);
+    let from = start(month)?.max(given("created_after").unwrap_or_default());
+    let to = given("created_before").map_or(last, |before| last.min(before));
+    let range = [("created_after", from.to_iso()), ("created_before", to.to_iso())];
+    (from <= to).then(|| with(filters, &range))
 }
 
 /// The months up to that of `date`, as `YYYY-MM`, and the one after it.
@@ -225,5 +239,31 @@ mod tests {
         let months = months_until("2026-01-15");
         assert_eq!(months.len(), 25);
         assert_eq!((months.first().unwrap().as_str(), months.last().unwrap().as_str()), ("2024-02", "2026-02"));
+    }
+
+    #[test]
+    fn a_month_has_the_issues_of_the_range_that_are_created_in_it() {
+        let of = |after: &str, before: &str, (month, next): (&str, &str)| {
+            let given = [("created_after", after), ("created_before", before), ("search", "x")];
+            let given = given.into_iter().filter(|(_, value)| !value.is_empty());
+            let given: Vec<_> = given.map(|(name, value)| (name, value.to_owned())).collect();
+            let range = in_month(&given, month, next)?;
+            assert_eq!((range.len(), range.first().unwrap().1.as_str()), (3, "x"));
+            Some(format!("{} {}", range.get(1).unwrap().1, range.get(2).unwrap().1))
+        };
+        let may = ("2025-05", "2025-06");
+        let whole = Some("2025-05-01T00:00:00.000Z 2025-05-31T23:59:59.999Z".to_owned());
+        for (after, before, expected) in [
+            ("", "", whole.clone()),
+            ("2025-01-01", "2026-01-01", whole),
+            ("2025-05-10", "", Some("2025-05-10T00:00:00.000Z 2025-05-31T23:59:59.999Z".to_owned())),
+            ("", "2025-05-10", Some("2025-05-01T00:00:00.000Z 2025-05-10T00:00:00.000Z".to_owned())),
+            ("2025-06-01", "", None),
+            ("", "2025-04-30", None),
+            ("2025-05-20", "2025-05-10", None),
+        ] {
+            assert_eq!(of(after, before, may), expected, "{after} {before}");
+        }
+        assert!(of("", "", ("2025-12", "2026-01")).unwrap().ends_with("2025-12-31T23:59:59.999Z"));
     }
 }
