@@ -48,8 +48,8 @@ fn is_emoji(c: char) -> bool {
             | '\u{3297}'
             | '\u{3299}'
     );
-    is_sign
-        || matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{27bf}' | '\u{2900}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+    let is_symbol = matches!(c, '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{27bf}' | '\u{2900}'..='\u{2bff}');
+    is_sign || is_symbol || matches!(c, '\u{1f000}'..='\u{1faff}')
 }
 
 /// The characters to name, each with the byte at which it begins.

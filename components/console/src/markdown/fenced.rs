@@ -41,7 +41,7 @@ mod tests {
     fn only_suggestions_are_left_out() {
         for (text, expected) in [
             (
-                "Shorter:\n```suggestion:-0+1\nlet x = 1;\n```\nand\n```js\nkeep();\n```\n````suggestion\n```\n````\nend",
+                "Shorter:\n```suggestion:-0+1\nx\n```\nand\n```js\nkeep();\n```\n````suggestion\n```\n````\nend",
                 "Shorter:\n\nand\n```js\nkeep();\n```\n\nend",
             ),
             ("a\r\n~~~ suggestion and more\r\nb\r\n~~~\r\nc", "a\n\nc"),
