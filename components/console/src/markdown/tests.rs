@@ -1,7 +1,6 @@
 //! What is shown of Markdown, and what not.
 
 use super::*;
-use std::time::{Duration, Instant};
 
 fn text(markdown: &str) -> String {
     render(markdown, Some("https://code.test/a/b/blob/HEAD/"), &Budget::default()).unwrap().into_string()
@@ -149,12 +148,10 @@ fn a_text_that_costs_too_much_shows_its_source() {
         format!("<!-- <i a=' -->\n\n<i b=\"'>\" {attributes}>"),
     ] {
         let start = costly.get(..40).unwrap();
-        let began = Instant::now();
         assert!(render(&costly, None, &Budget::default()).is_none(), "{start}");
         let page = show(&costly, None, &Budget::default()).into_string();
         assert!(page.contains("too complex") && page.contains("<pre><code>"), "{start}");
         assert!(page.len() < 800_000, "{start}: {}", page.len());
-        assert!(began.elapsed() < Duration::from_secs(2), "{start}: {:?}", began.elapsed());
     }
 }
 
