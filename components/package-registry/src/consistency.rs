@@ -1,54 +1,93 @@
 //! The consistency rules of a stored package, for `fsck`.
 
 use crate::integrity::Integrity;
+use crate::json::{self, Members};
+use crate::manifest;
 use crate::package::{Package, SegmentRef};
-use crate::segment::{Segment, VersionState};
+use crate::segment::{IndexEntry, Segment, VersionState};
 use crate::version::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A listed version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListedVersion<'a> {
-    pub upload: &'a str,
-    pub version: &'a str,
-    /// Its record in full metadata.
-    pub record: &'a str,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListedVersion {
+    pub upload: String,
+    pub version: String,
+    /// The digests in its record in full metadata; empty if it has none.
+    pub integrity: String,
+    pub shasum: String,
 }
 
-/// Checks a package and its segments. Returns the listed versions, sorted by upload, and the problems.
-pub fn check<'a>(package: &Package, segments: &'a [Segment]) -> (Vec<ListedVersion<'a>>, Vec<String>) {
-    let mut problems = Vec::new();
-    let mut listed: Vec<ListedVersion> = Vec::new();
-    let mut taken = BTreeSet::new();
-    for (part, segment) in package.segments.iter().zip(segments) {
-        problems.extend(segment_problems(part, segment));
+impl ListedVersion {
+    fn of(entry: &IndexEntry, record: &str) -> Self {
+        // The placeholder of the address is no JSON.
+        let record = record.replace(manifest::URL_PLACEHOLDER, "");
+        let record = Members::read(&record).ok();
+        let dist = record.as_ref().and_then(|record| Members::read(record.get("dist")?.get()).ok());
+        let digest = |name| dist.as_ref().and_then(|dist| json::string(dist.get(name)?)).unwrap_or_default();
+        ListedVersion {
+            upload: entry.upload.to_owned(),
+            version: entry.version.to_owned(),
+            integrity: digest("integrity"),
+            shasum: digest("shasum"),
+        }
+    }
+}
+
+/// Checks a package and its segments, of which only one has to be in memory at a time.
+pub struct PackageCheck<'a> {
+    package: &'a Package,
+    /// Versions in the segments so far, listed or not.
+    taken: BTreeSet<String>,
+    listed: Vec<ListedVersion>,
+    problems: Vec<String>,
+}
+
+impl<'a> PackageCheck<'a> {
+    pub fn new(package: &'a Package) -> Self {
+        PackageCheck { package, taken: BTreeSet::new(), listed: Vec::new(), problems: Vec::new() }
+    }
+
+    /// Checks the package's next segment.
+    pub fn add(&mut self, part: &SegmentRef, segment: &Segment) {
+        self.problems.extend(segment_problems(part, segment));
         let records: BTreeMap<&str, &str> = segment.full.records().collect();
         for entry in segment.index.entries() {
-            if !taken.insert(entry.version) {
-                problems.push(format!("version {} is in two segments", entry.version));
+            if !self.taken.insert(entry.version.to_owned()) {
+                self.problems.push(format!("version {} is in two segments", entry.version));
             }
             if entry.state == VersionState::Listed
                 && let Some(record) = records.get(entry.version)
             {
-                listed.push(ListedVersion { upload: entry.upload, version: entry.version, record });
+                self.listed.push(ListedVersion::of(&entry, record));
             }
         }
     }
-    let versions: BTreeSet<&str> = listed.iter().map(|listed| listed.version).collect();
-    for (tag, version) in package.dist_tags().into_iter().filter(|(_, version)| !versions.contains(version)) {
-        problems.push(format!("tag {tag} is of version {version}, which is not listed"));
+
+    /// The listed versions, sorted by upload, and the problems. Every segment was added.
+    pub fn finish(mut self) -> (Vec<ListedVersion>, Vec<String>) {
+        self.check_versions();
+        self.listed.sort_unstable_by(|one, other| one.upload.cmp(&other.upload));
+        (self.listed, self.problems)
     }
-    let parsed = || versions.iter().filter_map(|version| Version::parse(version));
-    let (highest, highest_stable) = (parsed().max(), parsed().filter(|version| !version.is_prerelease()).max());
-    let text = |version: &Option<Version>| version.as_ref().map_or("none".to_owned(), Version::to_string);
-    if package.highest != highest {
-        problems.push(format!("its highest version is {}, not {}", text(&highest), text(&package.highest)));
-    } else if package.highest_stable.is_some() && package.highest_stable != highest_stable {
-        let (found, stored) = (text(&highest_stable), text(&package.highest_stable));
-        problems.push(format!("its highest version that is no prerelease is {found}, not {stored}"));
+
+    /// Checks what the package says of its versions.
+    fn check_versions(&mut self) {
+        let PackageCheck { package, listed, problems, .. } = self;
+        let versions: BTreeSet<&str> = listed.iter().map(|listed| listed.version.as_str()).collect();
+        for (tag, version) in package.dist_tags().into_iter().filter(|(_, version)| !versions.contains(version)) {
+            problems.push(format!("tag {tag} is of version {version}, which is not listed"));
+        }
+        let parsed = || versions.iter().filter_map(|version| Version::parse(version));
+        let (highest, highest_stable) = (parsed().max(), parsed().filter(|version| !version.is_prerelease()).max());
+        let text = |version: &Option<Version>| version.as_ref().map_or("none".to_owned(), Version::to_string);
+        if package.highest != highest {
+            problems.push(format!("its highest version is {}, not {}", text(&highest), text(&package.highest)));
+        } else if package.highest_stable.is_some() && package.highest_stable != highest_stable {
+            let (found, stored) = (text(&highest_stable), text(&package.highest_stable));
+            problems.push(format!("its highest version that is no prerelease is {found}, not {stored}"));
+        }
     }
-    listed.sort_unstable_by_key(|listed| listed.upload);
-    (listed, problems)
 }
 
 /// The problems of one segment.
@@ -83,7 +122,7 @@ fn segment_problems(part: &SegmentRef, segment: &Segment) -> Vec<String> {
 /// upload's record, `found` those of its chunks.
 pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (&Integrity, u64)) -> Vec<String> {
     let mut problems = Vec::new();
-    if !listed.record.contains(&stored.0.sri()) || !listed.record.contains(&stored.0.shasum()) {
+    if !listed.integrity.contains(&stored.0.sri()) || listed.shasum != stored.0.shasum() {
         problems
             .push(format!("version {}: its record has other digests than its file was published with", listed.version));
     }
@@ -98,14 +137,13 @@ pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::IndexEntry;
     use kit::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_millis(1000);
 
     fn segment(version: &str) -> Segment {
         let entry = IndexEntry { version, upload: &format!("u{version}"), at: NOW, state: VersionState::Listed };
-        Segment::of(&entry, "{\"full\":1}", "{}")
+        Segment::of(&entry, "{\"dist\":{\"integrity\":\"i\",\"shasum\":\"s\"}}", "{}")
     }
 
     fn package(versions: &[&str]) -> (Package, Vec<Segment>) {
@@ -118,6 +156,14 @@ mod tests {
         (package, versions.iter().map(|version| segment(version)).collect())
     }
 
+    fn check(package: &Package, segments: &[Segment]) -> (Vec<ListedVersion>, Vec<String>) {
+        let mut check = PackageCheck::new(package);
+        for (part, segment) in package.segments.iter().zip(segments) {
+            check.add(part, segment);
+        }
+        check.finish()
+    }
+
     #[track_caller]
     fn check_finds(change: impl FnOnce(&mut Package, &mut Vec<Segment>), expected: &[&str]) {
         let (mut package, mut segments) = package(&["1.0.0", "1.1.0"]);
@@ -128,8 +174,13 @@ mod tests {
     #[test]
     fn a_consistent_package_has_no_problem() {
         let (package, segments) = package(&["1.1.0", "1.0.0"]);
-        let listed = |upload, version| ListedVersion { upload, version, record: "{\"full\":1}" };
-        let expected = vec![listed("u1.0.0", "1.0.0"), listed("u1.1.0", "1.1.0")];
+        let listed = |version: &str| ListedVersion {
+            upload: format!("u{version}"),
+            version: version.into(),
+            integrity: "i".into(),
+            shasum: "s".into(),
+        };
+        let expected = vec![listed("1.0.0"), listed("1.1.0")];
         assert_eq!(check(&package, &segments), (expected, vec![]));
         check_finds(
             |package, segments| {
@@ -177,8 +228,8 @@ mod tests {
     #[test]
     fn a_changed_file_is_found() {
         let (ours, other) = (Integrity::of(b"ours"), Integrity::of(b"other"));
-        let record = format!("{{\"integrity\":\"{}\",\"shasum\":\"{}\"}}", ours.sri(), ours.shasum());
-        let listed = ListedVersion { upload: "u", version: "1.0.0", record: &record };
+        let (integrity, shasum) = (ours.sri(), ours.shasum());
+        let listed = ListedVersion { upload: "u".into(), version: "1.0.0".into(), integrity, shasum };
         assert!(file_problems(&listed, (&ours, 4), (&ours, 4)).is_empty());
         for (stored, found, expected) in [
             ((&ours, 4), (&ours, 5), "version 1.0.0: its file has 5 bytes, not 4"),

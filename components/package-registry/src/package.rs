@@ -13,6 +13,14 @@ const REMEMBERED_EVENTS: usize = 32;
 /// Most tags a package can have, so that it stays small.
 pub const MAX_TAGS: usize = 1000;
 
+/// Most bytes that the segments of a package can have ([`Package::stored`]). Metadata is rendered in memory, which takes
+/// about three times as much with the compressed document, and clients send it back to deprecate or unpublish
+/// a version, with addresses and times.
+pub const MAX_STORED: u64 = 32 << 20;
+
+/// Most bytes that one segment can have. It is read as a whole, and the store takes values of 32 MiB.
+pub const MAX_SEGMENT: u64 = 16 << 20;
+
 /// The tag that installers use when none is named.
 pub const LATEST: &str = "latest";
 
@@ -131,6 +139,11 @@ impl Package {
     /// Versions that metadata lists.
     pub fn listed(&self) -> u64 {
         self.segments.iter().map(|segment| segment.listed).sum()
+    }
+
+    /// The sizes of its segments together, in bytes.
+    pub fn stored(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.size).sum()
     }
 
     /// The version that `latest` is if it was not set: the highest one that is no prerelease, else the

@@ -226,16 +226,18 @@ impl Segment {
     }
 
     /// Sets the deprecation message of each version in `messages`; an empty message removes the
-    /// deprecation.
-    pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) {
+    /// deprecation. Returns whether a record changed.
+    pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) -> bool {
+        let mut is_changed = false;
         for form in [&mut self.full, &mut self.abbreviated] {
             form.retain(|version, record| {
-                Some(match messages.get(version) {
-                    Some(message) => manifest::set_deprecated(record, message),
-                    None => record.to_owned(),
-                })
+                let Some(message) = messages.get(version) else { return Some(record.to_owned()) };
+                let deprecated = manifest::set_deprecated(record, message);
+                is_changed |= deprecated != record;
+                Some(deprecated)
             });
         }
+        is_changed
     }
 
     /// Removes the records of versions and marks them as unpublished in the index.

@@ -6,11 +6,10 @@ use super::error::{bad_request, package_not_found};
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::json::{self, Members};
-use crate::package::Package;
+use crate::package::{MAX_SEGMENT, MAX_STORED, Package};
 use crate::segment::{self, VersionState};
 use crate::store;
 use crate::submission::Submission;
-use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,7 +28,7 @@ pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission)
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found)?;
-    update(&request.env, &authorized, |package| Ok(set_messages(&request.env, package, &messages)?))?;
+    update(&request.env, &authorized, |package| set_messages(&request.env, package, &messages))?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }
 
@@ -54,9 +53,11 @@ fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> 
     Ok(messages)
 }
 
-/// Replaces the segments in which a message changes.
-fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<Change, StoreError> {
+/// Replaces the segments in which a message changes. Texts for thousands of versions must not make the package
+/// larger than publications could.
+fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<Change, Error> {
     let mut change = Change::None;
+    let mut stored = package.stored();
     for part in &mut package.segments {
         let index = store::index(env, &part.id)?;
         let is_listed =
@@ -64,13 +65,20 @@ fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, St
         if !messages.keys().any(is_listed) {
             continue;
         }
-        let before = store::segment(env, &part.id)?;
-        let mut after = before.clone();
-        after.deprecate(messages);
-        if after != before {
-            *part = store::save_segment(env, &after)?;
-            change = Change::Made;
+        let mut segment = store::segment(env, &part.id)?;
+        if !segment.deprecate(messages) {
+            continue;
         }
+        let size = segment.size();
+        stored = stored.saturating_sub(part.size) + size;
+        if size > part.size && (size > MAX_SEGMENT || stored > MAX_STORED) {
+            return Err(bad_request(&format!(
+                "with these messages, the metadata of the package's versions would have more than {MAX_STORED} bytes, or \
+                 that of some of them more than {MAX_SEGMENT}: shorten the messages, or unpublish versions"
+            )));
+        }
+        *part = store::save_segment(env, &segment)?;
+        change = Change::Made;
     }
     Ok(change)
 }

@@ -21,6 +21,7 @@ mod read;
 mod search;
 mod store_errors;
 mod tag;
+mod size;
 mod unpublish;
 mod untrusted;
 mod visibility;

@@ -1,9 +1,8 @@
 //! A step of `fsck`: checks each package's records, segments and files.
 
-use crate::consistency::{self, ListedVersion};
+use crate::consistency::{self, ListedVersion, PackageCheck};
 use crate::integrity::{Hasher, Integrity};
 use crate::package::Package;
-use crate::segment::Segment;
 use crate::store::{self, PackageKey};
 use kit::Env;
 use kit::fsck::CheckReport;
@@ -95,15 +94,14 @@ fn check_revision(
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, project, name)? else { return Ok(None) };
     let revision = Some(package.revision_id());
-    let segments = match read_segments(env, &package) {
-        Ok(segments) => segments,
+    let (listed, problems) = match check_segments(env, &package) {
+        Ok(checked) => checked,
         Err(StoreError::Corrupt { key: blob, why }) => {
             checked.found(key, format!("`{blob}`: {why}"));
             return Ok(revision);
         }
         Err(error) => return Err(error),
     };
-    let (listed, problems) = consistency::check(&package, &segments);
     if after_upload.is_empty() {
         for problem in problems {
             checked.found(key, problem);
@@ -113,8 +111,8 @@ fn check_revision(
         }
         check_latest_fields(env, key, &package, checked)?;
     }
-    for file in listed.iter().filter(|file| file.upload > after_upload) {
-        match read_file(env, file.upload) {
+    for file in listed.iter().filter(|file| file.upload.as_str() > after_upload) {
+        match read_file(env, &file.upload) {
             Ok((stored, size, found, length)) => {
                 for problem in consistency::file_problems(file, (&stored, size), (&found, length)) {
                     checked.found(key, problem);
@@ -136,8 +134,13 @@ fn check_revision(
     Ok(revision)
 }
 
-fn read_segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
-    package.segments.iter().map(|part| store::segment_uncached(env, &part.id)).collect()
+/// Checks the segments one after another: all of a package can be more than an instance's memory.
+fn check_segments(env: &Env, package: &Package) -> Result<(Vec<ListedVersion>, Vec<String>), StoreError> {
+    let mut check = PackageCheck::new(package);
+    for part in &package.segments {
+        check.add(part, &store::segment_uncached(env, &part.id)?);
+    }
+    Ok(check.finish())
 }
 
 fn check_latest_fields(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use crate::api::error::same_text;
 use crate::api::{latest, tag};
 use crate::integrity::ComputedDigests;
 use crate::name::PackageName;
-use crate::package::Package;
+use crate::package::{MAX_STORED, Package};
 use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store::{self, Staging, StoredVersion};
 use crate::version::Version;
@@ -153,7 +153,8 @@ impl Publication<'_> {
     ) -> Result<Package, PublishError> {
         let env = self.env;
         let (is_new, mut package) = (current.is_none(), current.unwrap_or_else(|| Package::new(env.now)));
-        // A tag that cannot be set is found before anything is written.
+        // What cannot be added is found before anything is written.
+        self.check_size(&package, release)?;
         self.set_tags(&mut package, release, staging.id(), |_| true)?;
         claim.hold()?;
         match is_new {
@@ -169,6 +170,19 @@ impl Publication<'_> {
         self.add(&mut package, release, staging.id())?;
         package.record_change(event, env.now);
         Ok(package)
+    }
+
+    /// Checks that metadata can still be rendered with the version.
+    fn check_size(&self, package: &Package, release: &Release) -> Result<(), PublishError> {
+        let size = package.stored() + release.full.len() as u64;
+        if size <= MAX_STORED {
+            return Ok(());
+        }
+        let name = self.name;
+        Err(PublishError::invalid(format!(
+            "Validation failed: With this version, the metadata of {name} would have {size} bytes; at most {MAX_STORED} \
+             are allowed. Unpublish versions that are not needed, or shorten the package.json"
+        )))
     }
 
     /// Writes the segment of the version, merged with some of the package's, and lists it.

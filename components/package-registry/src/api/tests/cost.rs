@@ -11,7 +11,7 @@ use kit::store::{Store, StoreError};
 use kit::testing::CountingStore;
 
 /// A forge with a package of `count` versions, which grew one by one; they share a file.
-fn forge(count: u64) -> Forge {
+pub(super) fn forge(count: u64) -> Forge {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "0.0.0");
     let env = forge.env();
