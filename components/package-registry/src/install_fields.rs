@@ -230,9 +230,11 @@ impl InstallFields {
     fn compare_scripts(&self, document: &InstallFields, has_gyp_file: bool) -> (bool, bool) {
         let (ours, mut theirs) = (self.install_scripts(), document.install_scripts());
         let is_gyp = theirs.get("install").is_some_and(|script| script == GYP_SCRIPT);
-        if is_gyp && !ours.contains_key("install") && !ours.contains_key("preinstall") {
+        if is_gyp && !ours.contains_key("install") {
             theirs.remove("install");
-            return (ours == theirs && has_gyp_file, ours != theirs);
+            // Beside a script `preinstall`, only yarn classic writes it; npm runs none then.
+            let is_run = has_gyp_file && !ours.contains_key("preinstall");
+            return (ours == theirs && is_run, ours != theirs);
         }
         (ours == theirs, true)
     }

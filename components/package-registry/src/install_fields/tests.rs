@@ -154,6 +154,25 @@ fn the_script_of_a_gyp_file_may_be_written_into_the_document() {
     assert!(has_script(&json!({"gypfile": false}), true), "some installers compile it all the same");
 }
 
+/// With the file packed, with the file left out of the package, and with `gypfile: false`: yarn classic.
+#[test]
+fn the_script_of_a_gyp_file_may_stand_beside_a_preinstall_script() {
+    let ours = json!({"preinstall": "echo"});
+    let scripts = json!({"preinstall": "echo", "install": "node-gyp rebuild"});
+    for (file, document, has_gyp_file) in [
+        (json!({"scripts": ours}), json!({"scripts": scripts}), true),
+        (json!({"scripts": ours}), json!({"scripts": scripts}), false),
+        (json!({"scripts": ours, "gypfile": false}), json!({"scripts": scripts, "gypfile": false}), true),
+    ] {
+        let difference = Difference { field: "scripts", is_error: false, value: Some(ours.clone()) };
+        assert_eq!(differences(&file, &document, has_gyp_file), [difference], "{file}");
+    }
+    let file = json!({"scripts": ours});
+    for other in [json!({"install": "node-gyp rebuild"}), json!({"preinstall": "x", "install": "node-gyp rebuild"})] {
+        assert_eq!(refused(&file, &json!({"scripts": other})), Some("scripts"), "{other}");
+    }
+}
+
 #[test]
 fn names_that_a_client_leaves_out_are_in_records() {
     let file = json!({"bin": {"./a": "a.js", "b": "b.js"}});
