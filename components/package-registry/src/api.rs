@@ -76,6 +76,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
     }
     let caller = rate_limit::authenticate(&env, &http, AcceptedTokens::Registry)?;
     rate_limit::check(&env, &http, &caller, &route)?;
+    access::check_scope(&caller, &route.endpoint, &http.method)?;
     let url = env.external_url(&http) + &route.prefix;
     let request = RegistryRequest { env, caller, http, level: route.level, url };
     match route.endpoint {

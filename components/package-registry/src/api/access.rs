@@ -9,6 +9,7 @@ mod policy;
 
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
 pub use holders::projects_below;
+pub use policy::check_scope;
 
 use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};

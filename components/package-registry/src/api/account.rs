@@ -4,7 +4,7 @@
 use super::rate_limit;
 use super::request::RegistryRequest;
 use crate::route::Route;
-use directory::caller::{AcceptedTokens, Caller};
+use directory::caller::{self, AcceptedTokens, Caller};
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Method, StatusCode};
 use kit::input::Input;
@@ -37,13 +37,20 @@ pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Resu
         caller => caller?,
     };
     let user = caller.user().filter(|user| user.username.eq_ignore_ascii_case(name)).ok_or_else(refused)?;
+    // With any other token, every request after the login would be refused.
+    caller.require_scope(caller::api_scopes(&Method::GET))?;
     let body = json!({"ok": true, "id": format!("org.couchdb.user:{}", user.username), "token": password});
     Ok(Response::json(StatusCode::CREATED, &body).with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
 /// `GET <prefix>/-/npm/v1/user`. Two-factor authentication does not exist here.
 pub fn profile(request: &RegistryRequest) -> Result<Response, Error> {
-    let user = request.caller.user_or_401()?;
+    let user = match &request.caller {
+        Caller::User(session) => &session.user,
+        // The scripts of a job need not be written by its user.
+        Caller::Job(_) => return Err(Error::forbidden()),
+        Caller::Anonymous | Caller::DeployToken(_) => return Err(Error::unauthorized()),
+    };
     Ok(Response::ok(&json!({
         "name": user.username,
         "fullname": user.name,

@@ -19,6 +19,7 @@ mod race;
 mod rate_limit;
 mod read;
 mod search;
+mod scopes;
 mod store_errors;
 mod tag;
 mod size;

@@ -4,18 +4,31 @@ use super::action::Action;
 use super::denial;
 use crate::api::error::same_text;
 use crate::api::request::RegistryRequest;
+use crate::route::Endpoint;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
 use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
 use directory::{protection, setting};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use kit::store::StoreError;
 use kit::{Env, Error};
 
 /// Scopes of deploy tokens that allow reading and writing packages.
 const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
 const DEPLOY_WRITE: &[&str] = &["write_package_registry"];
+
+/// Checks that the caller's token is for packages at all, or 403: also what belongs to no project is not for others.
+/// Writes of deploy tokens need another scope besides ([`check`]).
+pub fn check_scope(caller: &Caller, endpoint: &Endpoint, method: &Method) -> Result<(), Error> {
+    match (caller, endpoint) {
+        (_, Endpoint::Ping) => Ok(()),
+        (Caller::DeployToken(_), _) => caller.require_scope(DEPLOY_READ),
+        // A report changes nothing, although it is asked for by a POST.
+        (_, Endpoint::Audit(_)) => caller.require_scope(caller::api_scopes(&Method::GET)),
+        _ => caller.require_scope(caller::api_scopes(method)),
+    }
+}
 
 /// Checks that the caller may do `action` to packages of this project. Returns the caller's role if
 /// the decision needed it.

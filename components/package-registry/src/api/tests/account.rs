@@ -43,6 +43,19 @@ fn a_token_that_is_no_longer_valid_is_no_password() {
     assert_eq!((answer.status, &answer.json()["error"]), (401, &json!("invalid_token")));
 }
 
+/// Every request after such a login would be refused.
+#[test]
+fn a_token_that_is_not_for_packages_is_no_password() {
+    let forge = Forge::new();
+    for (scope, status) in [("self_rotate", 403), ("read_user", 403), ("read_repository", 403), ("read_api", 201)] {
+        forge.token("other", Subject::User(4), &[scope]);
+        let answer = forge.send(login("developer", json!("other")));
+        assert_eq!(answer.status, status, "{scope}: {}", answer.text());
+        assert_eq!(answer.json()["error"] == "insufficient_scope", status == 403);
+        assert_eq!(forge.send(login("reporter", json!("other"))).status, 401, "of another user");
+    }
+}
+
 #[test]
 fn logins_count_against_the_address() {
     let mut forge = Forge::new();
