@@ -30,10 +30,20 @@ fn is_alternative(text: &str) -> Result<bool, NumberTooHigh> {
         let (sign, version) = signed.unwrap_or(("", comparator));
         is_range |= match Partial::parse(version)? {
             Some(version) => matches!(sign, "~" | "~>" | "^") || version.is_in_order,
-            None => comparator.is_empty(),
+            None => comparator.is_empty() || is_version_with_star(comparator)?,
         };
     }
     Ok(is_range)
+}
+
+/// A whole version with a `*` somewhere, which node-semver takes out with the signs before it: `1.2.3-*`.
+fn is_version_with_star(comparator: &str) -> Result<bool, NumberTooHigh> {
+    let Some((before, after)) = comparator.split_once('*') else { return Ok(false) };
+    let before = before.strip_suffix('=').unwrap_or(before);
+    let before = before.strip_suffix(['<', '>']).unwrap_or(before);
+    let without = [before, after].concat();
+    let version = ["<=", ">=", "<", ">"].into_iter().find_map(|sign| without.strip_prefix(sign)).unwrap_or(&without);
+    Ok(without.is_empty() || Partial::parse(version)?.is_some_and(|version| version.is_whole))
 }
 
 /// The text without the spaces between a sign and its version.
@@ -90,6 +100,8 @@ fn without_build(text: &str) -> String {
 struct Partial {
     /// Whether no number follows an `x`, as in `1.x.3`.
     is_in_order: bool,
+    /// Whether it has three numbers.
+    is_whole: bool,
 }
 
 impl Partial {
@@ -99,8 +111,9 @@ impl Partial {
         let mut has_x = false;
         let mut is_in_order = true;
         let mut is_too_high = false;
+        let mut numbers = 0;
         for position in 0.. {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            let digits = number_length(rest, position == 2);
             let (part, others) = match rest.strip_prefix(['x', 'X', '*']) {
                 Some(others) => ("x", others),
                 None => rest.split_at(digits),
@@ -109,7 +122,10 @@ impl Partial {
                 _ if part.is_empty() => return Ok(None),
                 _ if part == "x" => has_x = true,
                 _ if has_x => is_in_order = false,
-                number => is_too_high |= number.map_or(true, |number| number > MAX_NUMBER),
+                number => {
+                    numbers += 1;
+                    is_too_high |= number.map_or(true, |number| number > MAX_NUMBER);
+                }
             }
             rest = others;
             match rest.strip_prefix('.') {
@@ -119,8 +135,18 @@ impl Partial {
                 _ => return Ok(None),
             }
         }
-        if is_too_high { Err(NumberTooHigh) } else { Ok(Some(Partial { is_in_order })) }
+        if is_too_high { Err(NumberTooHigh) } else { Ok(Some(Partial { is_in_order, is_whole: numbers == 3 })) }
     }
+}
+
+/// How many digits at the beginning are a number. The last digit of the third number can begin a prerelease:
+/// `1.0.12.beta` is 1.0.1-2.beta.
+fn number_length(text: &str, is_third: bool) -> usize {
+    let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (_, after) = text.split_at(length);
+    let (shorter, prerelease) = text.split_at(length.saturating_sub(1));
+    let begins_prerelease = || !after.is_empty() && !is_prerelease(after) && is_prerelease(prerelease);
+    if is_third && !shorter.is_empty() && begins_prerelease() { length - 1 } else { length }
 }
 
 /// `-rc.1`, or without the hyphen.
@@ -187,6 +213,15 @@ mod tests {
             "\u{feff}1",
             "9007199254740991.0.0",
             "x.99999999999999999999 1",
+            "2024.11.23.1",
+            "1.0.12.beta",
+            "1.2.31.x",
+            "1.2.x3.4",
+            "1.2.90071992547409910.b",
+            "1.2.3-*",
+            "1.2.3*",
+            ">=1.2.3-*",
+            ">*1.2.3",
         ] {
             assert!(is_range(text), "{text:?}");
         }
@@ -218,6 +253,13 @@ mod tests {
             "20261122224359123",
             "99999999999999999999 || 1",
             "9007199254740992.0.0",
+            "1.2.34.",
+            "1.2.34..5",
+            "12.3.4.5",
+            "1.2.99999999999999999.b",
+            "~1.2.3-*",
+            "1.2-*",
+            "1.2.3-**",
         ] {
             assert!(!is_range(text), "{text:?}");
         }
