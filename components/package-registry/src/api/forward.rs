@@ -36,11 +36,12 @@ pub enum Resource<'a> {
 }
 
 impl Resource<'_> {
-    /// Whether its path names it for every client: some leave out a part that is called like a folder's parent.
+    /// Whether its path names it for everyone: some leave out a part that is called like a folder's parent, and some
+    /// decode a path twice.
     fn is_path(self) -> bool {
         match self {
-            Resource::Version(part) | Resource::File(part) | Resource::Attestations(part) => {
-                !matches!(part, "." | "..")
+            Resource::Version(text) | Resource::File(text) | Resource::Attestations(text) => {
+                !text.contains('%') && !text.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
             }
             Resource::Metadata | Resource::Tags | Resource::Visibility => true,
         }
@@ -72,14 +73,29 @@ impl Resource<'_> {
 pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Result<(), Error> {
     let env = &request.env;
     let Some(registry) = registry(env) else { return Ok(()) };
-    let may_leave =
-        name::is_file_path(name) && resource.is_path() && !is_denied(env, name) && !has_local_scope(env, name)?;
+    let may_leave = name::is_file_path(name)
+        && is_requestable(name)
+        && resource.is_path()
+        && !is_denied(env, name)
+        && !has_local_scope(env, name)?;
     match HeaderValue::from_str(&format!("{registry}/{}", resource.path(name))) {
         Ok(location) if may_leave => {
             Err(Error::message(StatusCode::FOUND, "302 Found").with_header(LOCATION, location))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether installers ask for packages by this name: its parts are as `encodeURIComponent` leaves them
+/// (<https://github.com/npm/validate-npm-package-name>). Any other one could be read as a path to another name, of
+/// which it was not decided whether it may leave.
+fn is_requestable(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.!~*'()".contains(c);
+    let (scope, base) = match name.strip_prefix('@') {
+        Some(scoped) => scoped.split_once('/').unwrap_or_default(),
+        None => ("-", name),
+    };
+    [scope, base].iter().all(|part| !part.is_empty() && part.chars().all(is_plain))
 }
 
 /// The address of the other registry.

@@ -114,12 +114,36 @@ fn paths_that_could_lead_elsewhere_do_not_leave() {
         "%2e%2e/x",
         "%2e%2e/-/x-1.0.0.tgz",
         "-/package/..%2fx/dist-tags",
+        "lib%2flatest",
+        "lib%2f-%2flib-1.0.0.tgz",
+        "@far%2flib%2flatest",
+        "@far/lib%2flatest",
+        "@far",
+        "lib%252flatest",
+        "lib%3fx",
+        "lib%23x/1.0.0",
+        "lib%2flatest/1.0.0",
+        "lib%401.0.0",
+        "lib/%2e%2e%2fother",
+        "lib/..%2f..%2f@acme%2fx",
+        "lib/a%2f..%2f..%2fother",
+        "lib/%252e%252e%252fother",
+        "lib/..%5cother",
+        "lib/-/..%2f..%2fother%2fx.tgz",
+        "-/package/lib%2flatest/dist-tags",
+        "-/npm/v1/attestations/lib%2flatest@1.0.0",
+        "-/npm/v1/attestations/lib@..%2fother",
+        "-/package/lib%2flatest/visibility",
     ] {
         let answer = forge.get(&format!("/packages/npm/{path}"));
         assert!(answer.header("location").is_empty() && answer.status >= 400, "{path}: {}", answer.status);
     }
-    let answer = forge.get("/packages/npm/a%3fb%23c/1.0.0");
-    assert_eq!(answer.header("location"), "https://registry.example/a%3Fb%23c/1.0.0");
+    for (path, location) in
+        [("lib/a%3fb%23c", "lib/a%3Fb%23c"), ("lib/feat%2fx", "lib/feat%2Fx"), ("JSONStream", "JSONStream")]
+    {
+        let answer = forge.get(&format!("/packages/npm/{path}"));
+        assert_eq!(answer.header("location"), format!("{ELSEWHERE}/{location}"));
+    }
 }
 
 #[test]
