@@ -68,6 +68,12 @@ impl Body {
         }
     }
 
+    /// This body after bytes that were read of it already.
+    pub fn after(self, bytes: Bytes) -> Self {
+        let rest = stream::unfold(self, |mut body| async move { Some((body.next().await?, body)) });
+        Body::Stream(stream::iter([Ok(bytes)]).chain(rest).boxed_local())
+    }
+
     /// The whole body, if it has at most `limit` bytes.
     pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, BodyError> {
         let mut whole = Vec::new();
@@ -123,6 +129,13 @@ mod tests {
     #[test]
     fn collects_chunks_and_skips_empty_ones() {
         assert_eq!(block_on(stream(&["ab", "", "c"]).collect(3)), Ok(b"abc".to_vec()));
+    }
+
+    #[test]
+    fn what_was_read_can_be_put_back() {
+        let mut body = stream(&["ab", "c", "d"]);
+        let read = block_on(body.next()).unwrap().unwrap();
+        assert_eq!(block_on(body.after(read).collect(4)), Ok(b"abcd".to_vec()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::error::package_not_found;
 use super::request::RegistryRequest;
 use crate::json::Members;
 use http::{HeaderName, HeaderValue};
+use kit::body::Body;
 use kit::{Error, Request, Response};
 use serde_json::json;
 
@@ -44,12 +45,27 @@ impl NoopUpdate {
         }
     }
 
-    /// Reads the body of a request if it is small enough. The request keeps the body.
+    /// Reads the body of a request if it is small enough. The request keeps the body, also one that was broken off:
+    /// the caller's rights are checked before that is an error.
     pub async fn read_body(http: &mut Request) -> Result<Option<Self>, Error> {
-        if http.content_length().is_none_or(|length| length > MAX_SIZE) {
+        if http.content_length().is_some_and(|length| length > MAX_SIZE) {
             return Ok(None);
         }
-        let document = std::mem::take(&mut http.body).collect(MAX_SIZE).await?;
+        let mut rest = std::mem::take(&mut http.body);
+        let mut document = Vec::new();
+        while let Some(chunk) = rest.next().await {
+            match chunk {
+                Ok(chunk) => document.extend_from_slice(&chunk),
+                Err(error) => {
+                    http.body = Body::pull([Ok(document.into()), Err(error)].into_iter());
+                    return Ok(None);
+                }
+            }
+            if document.len() as u64 > MAX_SIZE {
+                http.body = rest.after(document.into());
+                return Ok(None);
+            }
+        }
         let update = NoopUpdate::read(&document);
         http.body = document.into();
         Ok(update)
