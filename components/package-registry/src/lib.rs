@@ -53,7 +53,7 @@
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
 //! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`segment::FormRecords`]) |
-//! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
+//! | `upload/<id>` | blob | a file's size, digests, publisher with incarnation, and a checksum for each chunk |
 //! | `upload/<id>/about` | blob | latest fields: readme, description and other members that full metadata shows while the version is the latest |
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] |
@@ -83,7 +83,7 @@
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
 //! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
-//! | list | get `project`, up to 20,000 packages, and their indexes; by status also their abbreviated forms; for each version that is shown a form and the upload; at group level before that as a search |
+//! | list | get `project`, up to 20,000 packages, and their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | a step of gc | 200 packages and their indexes; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |
@@ -115,6 +115,7 @@ mod negotiation;
 mod package;
 mod package_list;
 mod provenance;
+mod publisher;
 mod route;
 mod search;
 mod segment;

@@ -15,6 +15,7 @@ use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};
 use crate::name::PackageName;
 use crate::package::Package;
+use crate::publisher::Publisher;
 use crate::route::Level;
 use directory::access::Role;
 use directory::namespace::Namespace;
@@ -122,8 +123,8 @@ pub struct ProjectGrant<'a> {
 /// The caller may publish a package of the name that was checked to this project.
 pub struct PublishGrant {
     pub project: Rc<Project>,
-    /// The caller's id, which is stored with the upload.
-    pub publisher: String,
+    /// The caller, as it is stored with the upload.
+    pub publisher: Publisher,
     /// The caller's user id; a deploy token has none.
     pub creator: Option<u64>,
     /// The caller's username; a deploy token has none.
@@ -144,7 +145,7 @@ impl ProjectGrant<'_> {
         let user = caller.user();
         Ok(PublishGrant {
             project: self.project,
-            publisher: caller_id(caller),
+            publisher: Publisher::of(caller, caller_id(caller)),
             creator: user.map(|user| user.id),
             username: user.map(|user| user.username.clone()),
         })

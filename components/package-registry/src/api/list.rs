@@ -98,7 +98,7 @@ struct PackageFilter<'a> {
 ///
 /// Reads: the list of packages of each project, each package whose name matches and its indexes, in the order of names or
 /// paths only the indexes of the page; if a status is asked for, also their abbreviated forms; for each version that is
-/// shown, its form and its upload.
+/// shown, its form, its upload and its publisher.
 pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     access::redirect_moved(request)?;
     let params = request.http.params();
@@ -309,8 +309,7 @@ fn render(
 ) -> Result<Value, StoreError> {
     let Candidate { project, project_path, name, package } = candidate;
     let number = package_list::number(listed.upload);
-    let creator = store::upload(env, listed.upload)?.publisher;
-    let creator: Option<u64> = creator.strip_prefix("user:").and_then(|id| id.parse().ok());
+    let creator = store::upload(env, listed.upload)?.publisher.user(env)?;
     let tags = package.dist_tags().into_iter().filter(|(_, version)| *version == listed.version);
     let tags: Vec<Value> = tags
         .map(|(tag, _)| {
@@ -328,7 +327,7 @@ fn render(
     row.insert("_links".into(), json!({}));
     row.insert("created_at".into(), listed.at.to_iso().into());
     row.insert("last_downloaded_at".into(), Value::Null);
-    row.insert("creator_id".into(), creator.into());
+    row.insert("creator_id".into(), creator.map(|user| user.id).into());
     if is_group {
         row.insert("project_id".into(), project.id.into());
         row.insert("project_path".into(), project_path.as_str().into());

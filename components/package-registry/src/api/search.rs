@@ -17,7 +17,6 @@ use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
 use directory::project::{self, ProjectKey};
-use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::params::Validation;
 use kit::store::StoreError;
@@ -212,8 +211,6 @@ fn object(env: &Env, hit: &Hit) -> Result<Value, StoreError> {
 /// The user who published the latest version, if that user exists.
 fn publisher(env: &Env, hit: &Hit) -> Result<Option<String>, StoreError> {
     let Some(upload) = &hit.upload else { return Ok(None) };
-    let upload = store::upload(env, upload)?;
-    let id = upload.publisher.strip_prefix("user:").and_then(|id| id.parse().ok());
-    let user = id.map(|id| user::by_id(env, id)).transpose()?.flatten();
+    let user = store::upload(env, upload)?.publisher.user(env)?;
     Ok(user.map(|user| user.username))
 }

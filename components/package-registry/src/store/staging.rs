@@ -5,6 +5,7 @@ use super::chunk::{CHUNK, checksum};
 use super::key::Key;
 use super::upload::{Upload, UploadRecord};
 use crate::integrity::Integrity;
+use crate::publisher::Publisher;
 use kit::Env;
 use kit::store::StoreError;
 
@@ -54,7 +55,7 @@ impl Staging {
     pub fn commit(
         &mut self,
         integrity: Integrity,
-        publisher: &str,
+        publisher: &Publisher,
         tag: &str,
         further_tags: Vec<String>,
     ) -> Result<(), StoreError> {
@@ -65,7 +66,7 @@ impl Staging {
         let upload = Upload {
             size: self.size,
             integrity,
-            publisher: publisher.to_owned(),
+            publisher: publisher.clone(),
             created: self.env.now,
             checksums: self.checksums.clone(),
             tag: Some(tag.to_owned()),

@@ -4,7 +4,9 @@ use super::blob;
 use super::key::Key;
 use crate::integrity::Integrity;
 use crate::package::LATEST;
+use crate::publisher::Publisher;
 use bytes::Bytes;
+use directory::project::Incarnation;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use lru::LruCache;
@@ -25,8 +27,7 @@ pub struct Upload {
     /// Bytes.
     pub size: u64,
     pub integrity: Integrity,
-    /// The id of the caller who published it (see `api/request.rs`).
-    pub publisher: String,
+    pub publisher: Publisher,
     pub created: Timestamp,
     /// A checksum for each chunk.
     pub checksums: Vec<u64>,
@@ -123,6 +124,9 @@ pub struct UploadRecord {
     integrity: String,
     shasum: String,
     publisher: String,
+    /// The id of the publisher's incarnation; empty for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    publisher_incarnation: Option<String>,
     created: Timestamp,
     /// XXH3-64 of each chunk, as 16 hexadecimal digits.
     checksums: Vec<String>,
@@ -136,11 +140,12 @@ impl UploadRecord {
     /// `key` is where the record was, for the error.
     fn read(self, key: &str) -> Result<Upload, StoreError> {
         let integrity = Integrity::read(&self.integrity, &self.shasum);
+        let incarnation = |id: String| if id.is_empty() { Incarnation::default() } else { Incarnation::new(id) };
         let checksums = self.checksums.iter().map(|digits| u64::from_str_radix(digits, 16));
         Ok(Upload {
             size: self.size,
             integrity: integrity.ok_or_else(|| StoreError::corrupt(key, "its digests are malformed"))?,
-            publisher: self.publisher,
+            publisher: Publisher { id: self.publisher, incarnation: self.publisher_incarnation.map(incarnation) },
             created: self.created,
             checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
             tag: self.tag,
@@ -155,7 +160,12 @@ impl From<&Upload> for UploadRecord {
             size: upload.size,
             integrity: upload.integrity.sri(),
             shasum: upload.integrity.shasum(),
-            publisher: upload.publisher.clone(),
+            publisher: upload.publisher.id.clone(),
+            publisher_incarnation: upload
+                .publisher
+                .incarnation
+                .as_ref()
+                .map(|incarnation| incarnation.id().unwrap_or_default().to_owned()),
             created: upload.created,
             checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
             tag: upload.tag.clone(),

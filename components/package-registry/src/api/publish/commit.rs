@@ -92,7 +92,7 @@ impl Publication<'_> {
             return Err(exists().into());
         }
         let upload = store::upload(self.env, &version.upload)?;
-        if upload.integrity != self.computed.integrity || upload.publisher != self.grant.publisher {
+        if upload.integrity != self.computed.integrity || !upload.publisher.is(&self.grant.publisher) {
             return Err(exists().into());
         }
         let release = self.release.as_ref().map_err(Error::clone)?;

@@ -1,0 +1,36 @@
+//! Who published a version.
+
+use directory::caller::Caller;
+use directory::project::Incarnation;
+use directory::user::{self, User};
+use kit::Env;
+use kit::store::StoreError;
+
+/// Who published a version, as it is stored with the upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publisher {
+    /// The id under which a caller publishes (see `api/request.rs`).
+    pub id: String,
+    /// Which of the users that had the id one after another; `None` for deploy tokens, and in records of old builds,
+    /// which count as the user who has the id now.
+    pub incarnation: Option<Incarnation>,
+}
+
+impl Publisher {
+    /// The caller, who publishes under this id.
+    pub fn of(caller: &Caller, id: String) -> Self {
+        Publisher { id, incarnation: caller.user().map(|user| user.incarnation.clone()) }
+    }
+
+    /// Whether this publisher, who is stored, is the one who publishes now.
+    pub fn is(&self, now: &Publisher) -> bool {
+        self.id == now.id && (self.incarnation.is_none() || self.incarnation == now.incarnation)
+    }
+
+    /// The user, unless it was deleted. Another one can have its id.
+    pub fn user(&self, env: &Env) -> Result<Option<User>, StoreError> {
+        let id = self.id.strip_prefix("user:").and_then(|id| id.parse().ok());
+        let user = id.map(|id| user::by_id(env, id)).transpose()?.flatten();
+        Ok(user.filter(|user| self.incarnation.as_ref().is_none_or(|incarnation| *incarnation == user.incarnation)))
+    }
+}
