@@ -18,6 +18,8 @@ pub struct ApplicabilityInputs<'a> {
     pub lines_at_head: Option<LinesAtHead>,
     /// Whether the source branch is the one that the commit is made on.
     pub same_branch: bool,
+    /// What git has against the file as it becomes.
+    pub disallowed: Option<&'static str>,
 }
 
 /// What became of a suggestion's lines.
@@ -44,6 +46,8 @@ pub enum InapplicableReason {
     NoChange,
     /// The diff of a notebook is rendered, so that its lines are not those of the file.
     RenderedNotebook,
+    /// git would not read the file as it becomes, or run a program of it: why, in its words.
+    DisallowedContents(&'static str),
     /// The branch was moved by others on every attempt to make the commit.
     HeadMoved,
     OverlappingLines,
@@ -52,6 +56,7 @@ pub enum InapplicableReason {
 impl fmt::Display for InapplicableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            InapplicableReason::DisallowedContents(why) => return write!(f, "git would refuse this file: {why}."),
             InapplicableReason::FileNotFound => "A file was not found.",
             InapplicableReason::OtherBranch => "Suggestions must all be on the same branch.",
             InapplicableReason::AlreadyApplied => "Can't apply this suggestion.",
@@ -94,7 +99,7 @@ impl ApplicabilityInputs<'_> {
             (.., Some(LinesAtHead::Changed)) => Some(InapplicableReason::LinesOutdated),
             _ if suggestion.to_content.as_bytes() == from_content => Some(InapplicableReason::NoChange),
             _ if self.path.ends_with("ipynb") => Some(InapplicableReason::RenderedNotebook),
-            _ => None,
+            _ => self.disallowed.map(InapplicableReason::DisallowedContents),
         }
     }
 }
@@ -119,6 +124,7 @@ mod tests {
             state: MergeRequestState::Opened,
             lines_at_head: Some(LinesAtHead::Unchanged),
             same_branch: true,
+            disallowed: None,
         }
     }
 
@@ -133,6 +139,9 @@ mod tests {
         assert_eq!(case.inapplicable_reason(), None);
 
         // From the weakest reason to the strongest; each adds to those before.
+        case.disallowed = Some("gitmodulesUrl: disallowed submodule url");
+        let refusal = case.inapplicable_reason().unwrap().to_string();
+        assert_eq!(refusal, "git would refuse this file: gitmodulesUrl: disallowed submodule url.");
         case.path = "book.ipynb";
         assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::RenderedNotebook));
         case.suggestion = &same;

@@ -12,6 +12,7 @@ mod object;
 pub mod pack_entry;
 pub mod pktline;
 mod ref_name;
+mod special_file;
 mod tree;
 
 pub use commit::{Commit, Signature, strip_crud};
@@ -20,4 +21,5 @@ pub use id::ObjectId;
 pub use links::{Link, parse_links};
 pub use object::{Object, ObjectKind, id_from_hasher, parse_header};
 pub use ref_name::{is_branch_or_tag, is_ref_name};
+pub use special_file::SpecialFile;
 pub use tree::Tree;

@@ -4,7 +4,8 @@ use super::file_cache::FileCache;
 use super::source_branch::SourceBranch;
 use crate::applicability::{ApplicabilityInputs, InapplicableReason, LinesAtHead};
 use crate::discussion::CommentedFile;
-use crate::git::ObjectId;
+use crate::git::{ObjectId, SpecialFile};
+use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::store::applied;
 use crate::suggestion::Suggestion;
@@ -69,6 +70,10 @@ pub fn assess(
             }
         }),
     };
+    let disallowed = match &at_head {
+        Some(at_head) => disallowed_contents(files, branch, at_head, suggestion)?,
+        None => None,
+    };
     let inputs = ApplicabilityInputs {
         suggestion,
         path: &file.path,
@@ -77,6 +82,35 @@ pub fn assess(
         state: merge_request.state,
         lines_at_head,
         same_branch,
+        disallowed,
     };
     Ok(Applicability { inapplicable_reason: inputs.inapplicable_reason(), applied, from_content, at_head })
+}
+
+/// Why git would refuse the file as it becomes. Only files that git reads are looked at.
+fn disallowed_contents(
+    files: &FileCache,
+    branch: &SourceBranch,
+    at_head: &FileLines,
+    suggestion: &Suggestion,
+) -> Result<Option<&'static str>, StoreError> {
+    let FileLines { path, blob, lines } = at_head;
+    let Some(head) = branch.head.as_ref().filter(|_| is_special(path)) else { return Ok(None) };
+    let Some(before) = files.read(head.repository, *blob)? else { return Ok(None) };
+    let replacement = Replacement { lines: lines.clone(), text: suggestion.to_content.as_bytes() };
+    Ok(check_contents(path, &lines::replace(before.contents(), &[replacement])).err())
+}
+
+fn is_special(path: &str) -> bool {
+    special_files(path).next().is_some()
+}
+
+/// The files that git may take the one at this path for.
+fn special_files(path: &str) -> impl Iterator<Item = SpecialFile> {
+    SpecialFile::named(path.rsplit('/').next().unwrap_or_default().as_bytes())
+}
+
+/// Checks a file as a push does.
+pub fn check_contents(path: &str, contents: &[u8]) -> Result<(), &'static str> {
+    special_files(path).try_for_each(|file| file.check(contents))
 }

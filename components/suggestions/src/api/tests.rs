@@ -3,6 +3,7 @@
 mod access;
 mod apply;
 mod apply_cost;
+mod apply_special_files;
 mod atomic_push;
 mod delta_chains;
 mod discussions;

@@ -1,9 +1,9 @@
 //! What a pushed object must be, beyond being named by its hash: `git fsck --strict` finds no error in it, and a
 //! checkout of it writes nothing outside the working copy. The messages begin as those of git do (`fsck-msgids`).
 
-use super::gitmodules;
 use super::id::ObjectId;
 use super::object::ObjectKind;
+use super::special_file::{SpecialFile, is_alias};
 use super::tree::Tree;
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -24,35 +24,6 @@ pub struct CheckedObject {
     pub links: Vec<TypedLink>,
     /// The blobs of files that git reads, whose contents are to be checked.
     pub special_files: Vec<(ObjectId, SpecialFile)>,
-}
-
-/// A file of a working copy that git reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpecialFile {
-    /// `.gitattributes`
-    Attributes,
-    /// `.gitmodules`
-    Modules,
-}
-
-impl SpecialFile {
-    /// Checks the contents.
-    pub fn check(self, contents: &[u8]) -> Result<(), String> {
-        match self {
-            SpecialFile::Attributes => check_attributes(contents),
-            SpecialFile::Modules => gitmodules::check(contents),
-        }
-    }
-}
-
-/// The longest line of a `.gitattributes` that git reads, in bytes.
-const MAX_ATTRIBUTES_LINE: usize = 2047;
-
-fn check_attributes(contents: &[u8]) -> Result<(), String> {
-    match contents.split(|byte| *byte == b'\n').any(|line| line.len() > MAX_ATTRIBUTES_LINE) {
-        true => Err("gitattributesLineLength: .gitattributes has too long lines to parse".into()),
-        false => Ok(()),
-    }
 }
 
 /// Checks an object. The error says what is wrong with it.
@@ -83,7 +54,7 @@ fn check_tree(contents: &Bytes) -> Result<CheckedObject, String> {
         }
         check_name(name)?;
         let is_link = entry.mode() == b"120000";
-        if aliases_of(name, "gitmodules", "gi7eba").any() {
+        if SpecialFile::Modules.is_named(name) {
             match kind {
                 Some(ObjectKind::Tree) => return Err("gitmodulesBlob: non-blob found at .gitmodules".into()),
                 _ if is_link => return Err("gitmodulesSymlink: .gitmodules is a symbolic link".into()),
@@ -92,7 +63,7 @@ fn check_tree(contents: &Bytes) -> Result<CheckedObject, String> {
             }
         }
         // git only warns of one that is a link, and does not follow it.
-        if !is_link && aliases_of(name, "gitattributes", "gi7d29").any() {
+        if !is_link && SpecialFile::Attributes.is_named(name) {
             match kind {
                 Some(ObjectKind::Tree) => return Err("gitattributesBlob: non-blob found at .gitattributes".into()),
                 None => return Err("gitattributesMissing: unable to read .gitattributes blob".into()),
@@ -132,54 +103,9 @@ fn check_name(name: &[u8]) -> Result<(), String> {
     match name {
         b"." => Err("hasDot: contains '.'".into()),
         b".." => Err("hasDotdot: contains '..'".into()),
-        _ if aliases_of(name, "git", "git~1").any() => Err("hasDotgit: contains '.git'".into()),
+        _ if is_alias(name, "git", "git~1") => Err("hasDotgit: contains '.git'".into()),
         _ => Ok(()),
     }
-}
-
-/// Which file systems take a name for a dot and `word`.
-struct Aliases {
-    plain: bool,
-    hfs: bool,
-    ntfs: bool,
-}
-
-impl Aliases {
-    fn any(&self) -> bool {
-        self.plain || self.hfs || self.ntfs
-    }
-}
-
-/// Whether a name is `.` and `word`, or one that HFS+ (which ignores some characters) or NTFS (which ignores
-/// spaces and dots at the end, and what follows a colon, and has short names) takes for it. `short` is the
-/// short name, or the first letters of the one that NTFS makes of a hash.
-fn aliases_of(name: &[u8], word: &str, short: &str) -> Aliases {
-    let plain = name.strip_prefix(b".").is_some_and(|rest| rest.eq_ignore_ascii_case(word.as_bytes()));
-    let visible: String = String::from_utf8_lossy(name).chars().filter(|c| !is_ignored_by_hfs(*c)).collect();
-    let hfs = visible.strip_prefix('.').is_some_and(|rest| rest.to_lowercase() == word);
-    // A backslash separates folders on Windows.
-    let ntfs = name.split(|byte| *byte == b'\\').any(|part| is_ntfs_alias(part, word, short));
-    Aliases { plain, hfs, ntfs }
-}
-
-fn is_ntfs_alias(part: &[u8], word: &str, short: &str) -> bool {
-    let part = part.split(|byte| *byte == b':').next().unwrap_or_default();
-    let end = part.iter().rposition(|byte| !matches!(byte, b' ' | b'.')).map_or(0, |last| last + 1);
-    let part = String::from_utf8_lossy(part.get(..end).unwrap_or_default()).to_ascii_lowercase();
-    if part.strip_prefix('.') == Some(word) || part == short {
-        return true;
-    }
-    // The names of eight letters that NTFS makes of longer ones: `GITMOD~1` to `~4`, then of a hash.
-    let Some((letters, number)) = part.split_once('~').filter(|_| word.len() > 6) else { return false };
-    let is_number =
-        number.starts_with(|c: char| ('1'..='9').contains(&c)) && number.bytes().all(|b| b.is_ascii_digit());
-    let is_first = word.get(..6) == Some(letters) && matches!(number, "1" | "2" | "3" | "4");
-    is_first || is_number && !letters.is_empty() && part.len() == 8 && short.starts_with(letters)
-}
-
-/// Zero-width and formatting characters (`next_hfs_char` in git's utf8.c).
-fn is_ignored_by_hfs(c: char) -> bool {
-    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
 /// The header lines of a commit or tag that were not read yet.

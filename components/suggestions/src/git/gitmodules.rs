@@ -3,7 +3,7 @@
 
 /// Checks the contents of a `.gitmodules` file. What follows a syntax error is not looked at, as git reads nothing
 /// there either.
-pub fn check(contents: &[u8]) -> Result<(), String> {
+pub fn check(contents: &[u8]) -> Result<(), &'static str> {
     let mut parser = ConfigParser { rest: contents.strip_prefix(b"\xef\xbb\xbf").unwrap_or(contents), section: None };
     while let Some(variable) = parser.next_variable() {
         check_variable(&variable)?;
@@ -11,16 +11,16 @@ pub fn check(contents: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_variable(variable: &Variable) -> Result<(), String> {
+fn check_variable(variable: &Variable) -> Result<(), &'static str> {
     let Variable { submodule, key, value } = variable;
     if submodule.is_empty() || submodule.split(|byte| is_separator(*byte)).any(|part| part == b"..") {
-        return Err("gitmodulesName: disallowed submodule name".into());
+        return Err("gitmodulesName: disallowed submodule name");
     }
     let Some(value) = value else { return Ok(()) };
     match key.as_slice() {
-        b"url" if !is_accepted_url(value) => Err("gitmodulesUrl: disallowed submodule url".into()),
-        b"path" if value.starts_with(b"-") => Err("gitmodulesPath: disallowed submodule path".into()),
-        b"update" if value.starts_with(b"!") => Err("gitmodulesUpdate: disallowed submodule update setting".into()),
+        b"url" if !is_accepted_url(value) => Err("gitmodulesUrl: disallowed submodule url"),
+        b"path" if value.starts_with(b"-") => Err("gitmodulesPath: disallowed submodule path"),
+        b"update" if value.starts_with(b"!") => Err("gitmodulesUpdate: disallowed submodule update setting"),
         _ => Ok(()),
     }
 }

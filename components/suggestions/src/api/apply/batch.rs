@@ -1,7 +1,7 @@
 //! Suggestions that are applied together: one commit with every one of them, or none.
 
 use crate::api::access::{self, PushableMergeRequest};
-use crate::api::applicability::assess;
+use crate::api::applicability::{assess, check_contents};
 use crate::api::context::RequestContext;
 use crate::api::file_cache::FileCache;
 use crate::api::source_branch::{BranchHead, SourceBranch};
@@ -231,6 +231,9 @@ impl<'a> SuggestionBatch<'a> {
             let before = files.read(self.repository, *blob)?;
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
             let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
+            // Together, suggestions may make what none of them makes alone.
+            check_contents(path, &after.contents)
+                .map_err(|why| refusal(InapplicableReason::DisallowedContents(why)))?;
             changed.insert(path.as_str(), after.id);
             new.push(NewObject { object: after, previous: Some(*blob) });
         }

@@ -8,14 +8,10 @@ use super::received::{
 use super::resolver::Resolver;
 use super::rewrite::{self, RewrittenPack};
 use crate::git::ObjectId;
-use crate::git::fsck::SpecialFile;
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::packs::IndexEntry;
 use std::collections::BTreeSet;
-
-/// The most bytes of a `.gitmodules` or `.gitattributes` file.
-const MAX_SPECIAL_FILE: u64 = 1 << 20;
 
 /// The most tips and bases that a pack's record names.
 const MAX_TIPS: usize = 1000;
@@ -143,13 +139,6 @@ impl Resolver<'_> {
             let Some((id, ..)) = object else { continue };
             for file in self.special_files.get(id).into_iter().flatten() {
                 let contents = self.rebuild(pack, objects, number)?;
-                if contents.len() as u64 > MAX_SPECIAL_FILE {
-                    let why = match file {
-                        SpecialFile::Attributes => "gitattributesLarge: .gitattributes too large to parse",
-                        SpecialFile::Modules => "gitmodulesLarge: .gitmodules too large to parse",
-                    };
-                    return Err(invalid(format!("blob {id}: {why}")));
-                }
                 file.check(&contents).map_err(|why| invalid(format!("blob {id}: {why}")))?;
             }
         }

@@ -1,8 +1,8 @@
 //! What the objects of a pack that is being received need: each object is checked as it becomes known.
 
 use super::received::{PackError, PackOrigin, invalid};
-use crate::git::fsck::{CheckedObject, SpecialFile, TypedLink};
-use crate::git::{Link, ObjectId, ObjectKind, fsck, parse_links};
+use crate::git::fsck::{CheckedObject, TypedLink};
+use crate::git::{Link, ObjectId, ObjectKind, SpecialFile, fsck, parse_links};
 use crate::repository_id::RepositoryId;
 use ::bytes::Bytes;
 use kit::Env;
