@@ -1,17 +1,41 @@
 //! The difference between two versions of a file, by line.
 
+mod budget;
+mod myers;
+mod pruning;
+
+pub use budget::StepBudget;
+
 use crate::lines::IndexedFile;
-use imara_diff::{Algorithm, Diff, InternedInput};
+use imara_diff::{Algorithm, Diff, InternedInput, Token};
 use std::ops::{Range, RangeInclusive};
 
-/// The most lines, of both versions together, that are compared with an algorithm whose time is not linear.
-/// Lines that both versions begin or end with do not count. Beyond it, all lines between those are
-/// one change.
+/// The most lines, of both versions together, that are compared. Lines that both versions begin or end with do not
+/// count. Beyond it, all lines between those are one change.
 const MAX_COMPARED_LINES: u64 = 200_000;
 
-/// Up to so many, the algorithm is histogram, whose hunks are those that people expect, and whose time grows with
-/// the lines times the changes. Beyond, it is Myers with git's heuristics, whose time is bounded.
-const MAX_HISTOGRAM_LINES: u64 = 10_000;
+/// The algorithm is histogram, whose hunks are those that people expect, if it takes at most so many steps. Their
+/// number grows with the lines times the changes; those of Myers' algorithm with a bounded search do not.
+const MAX_HISTOGRAM_STEPS: u64 = 1 << 24;
+
+/// The most steps of one comparison. What is not compared then is changed.
+const MAX_STEPS: u64 = 1 << 27;
+
+/// What reading and hashing a line costs, in steps.
+const STEPS_OF_LINE: u64 = 16;
+
+/// Histogram takes lines that occur more often in the earlier version for no anchor.
+const MAX_OCCURRENCES: u64 = 64;
+
+/// The bounds of a comparison.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    lines: u64,
+    histogram: u64,
+    steps: u64,
+}
+
+const LIMITS: Limits = Limits { lines: MAX_COMPARED_LINES, histogram: MAX_HISTOGRAM_STEPS, steps: MAX_STEPS };
 
 /// The changes that make one version of a file out of another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,35 +52,48 @@ struct Hunk {
 }
 
 impl LineDiff {
-    /// Compares two versions in bounded time.
-    pub fn between(before: &IndexedFile, after: &IndexedFile) -> Self {
-        LineDiff::bounded(before, after, MAX_COMPARED_LINES, MAX_HISTOGRAM_LINES)
+    /// Compares two versions in at most [`MAX_STEPS`], which count towards the budget; `None` if it is spent.
+    pub fn between(before: &IndexedFile, after: &IndexedFile, budget: &StepBudget) -> Option<Self> {
+        if budget.is_spent() {
+            return None;
+        }
+        let (diff, steps) = LineDiff::bounded(before, after, LIMITS);
+        budget.spend(steps);
+        Some(diff)
     }
 
-    fn bounded(before: &IndexedFile, after: &IndexedFile, max_compared: u64, max_histogram: u64) -> Self {
-        let (before_count, after_count) = (before.count(), after.count());
-        let shorter = before_count.min(after_count);
-        let lines = before.lines(0..before_count).zip(after.lines(0..after_count));
-        let prefix = lines.take_while(|(before, after)| before == after).count() as u64;
-        let ends = before.lines(before_count - (shorter - prefix)..before_count).rev();
-        let ends = ends.zip(after.lines(after_count - (shorter - prefix)..after_count).rev());
-        let suffix = ends.take_while(|(before, after)| before == after).count() as u64;
-        let changed = Hunk { before: prefix..before_count - suffix, after: prefix..after_count - suffix };
-        let compared = (changed.before.end - changed.before.start) + (changed.after.end - changed.after.start);
-        if compared == 0 {
-            return LineDiff::default();
-        }
-        if changed.before.is_empty() || changed.after.is_empty() || compared > max_compared {
-            return LineDiff { hunks: vec![changed] };
+    /// All lines between those that both versions begin and end with, as one change.
+    pub fn of_ends(before: &IndexedFile, after: &IndexedFile) -> Self {
+        let changed = changed_between_ends(before, after);
+        let is_same = changed.before.is_empty() && changed.after.is_empty();
+        LineDiff { hunks: if is_same { Vec::new() } else { vec![changed] } }
+    }
+
+    /// Compares two versions. Returns how many steps it took, too.
+    fn bounded(before: &IndexedFile, after: &IndexedFile, limits: Limits) -> (Self, u64) {
+        let changed = changed_between_ends(before, after);
+        let compared = changed.before.end - changed.before.start + (changed.after.end - changed.after.start);
+        if changed.before.is_empty() || changed.after.is_empty() || compared > limits.lines {
+            return (LineDiff::of_ends(before, after), STEPS_OF_LINE);
         }
         let mut input = InternedInput::default();
         input.update_before(before.lines(changed.before.clone()));
         input.update_after(after.lines(changed.after.clone()));
-        let algorithm = if compared <= max_histogram { Algorithm::Histogram } else { Algorithm::Myers };
-        let diff = Diff::compute(algorithm, &input);
-        let moved = |lines: Range<u32>| prefix + u64::from(lines.start)..prefix + u64::from(lines.end);
-        let hunks = diff.hunks().map(|hunk| Hunk { before: moved(hunk.before), after: moved(hunk.after) });
-        LineDiff { hunks: hunks.collect() }
+        let line_steps = STEPS_OF_LINE * compared;
+        let (first_before, first_after) = (changed.before.start, changed.after.start);
+        let moved = |hunk: Hunk| Hunk {
+            before: first_before + hunk.before.start..first_before + hunk.before.end,
+            after: first_after + hunk.after.start..first_after + hunk.after.end,
+        };
+        let histogram_steps = histogram_steps(&input.before, &input.after, input.interner.num_tokens());
+        if histogram_steps <= limits.histogram {
+            let diff = Diff::compute(Algorithm::Histogram, &input);
+            let wide = |lines: Range<u32>| u64::from(lines.start)..u64::from(lines.end);
+            let hunks = diff.hunks().map(|hunk| moved(Hunk { before: wide(hunk.before), after: wide(hunk.after) }));
+            return (LineDiff { hunks: hunks.collect() }, line_steps + histogram_steps);
+        }
+        let (changes, steps) = myers::compare(&input.before, &input.after, limits.steps);
+        (LineDiff { hunks: changes.hunks().into_iter().map(moved).collect() }, line_steps + steps)
     }
 
     /// The numbers, from 1, that these lines of the earlier version have in the later one; `None` if one of
@@ -124,6 +161,34 @@ impl LineDiff {
     }
 }
 
+/// The lines between those that both versions begin and end with.
+fn changed_between_ends(before: &IndexedFile, after: &IndexedFile) -> Hunk {
+    let (before_count, after_count) = (before.count(), after.count());
+    let shorter = before_count.min(after_count);
+    let lines = before.lines(0..before_count).zip(after.lines(0..after_count));
+    let prefix = lines.take_while(|(before, after)| before == after).count() as u64;
+    let ends = before.lines(before_count - (shorter - prefix)..before_count).rev();
+    let ends = ends.zip(after.lines(after_count - (shorter - prefix)..after_count).rev());
+    let suffix = ends.take_while(|(before, after)| before == after).count() as u64;
+    Hunk { before: prefix..before_count - suffix, after: prefix..after_count - suffix }
+}
+
+/// The most steps that histogram takes: each line of the shorter version may become an anchor, which is chosen among
+/// all pairs of equal lines.
+fn histogram_steps(before: &[Token], after: &[Token], tokens: u32) -> u64 {
+    let mut occurrences = vec![0_u64; tokens as usize];
+    for token in before {
+        if let Some(count) = occurrences.get_mut(token.0 as usize) {
+            *count += 1;
+        }
+    }
+    let count = |token: &Token| occurrences.get(token.0 as usize).copied().unwrap_or_default();
+    // Lines that are in one version only are passed over.
+    let pairs: u64 = after.iter().map(count).filter(|count| *count < MAX_OCCURRENCES).sum();
+    let anchors = after.iter().filter(|token| count(token) > 0).count().min(before.len()) as u64;
+    (pairs + (before.len() + after.len()) as u64) * anchors
+}
+
 /// A range of lines, from 0, as the head of a hunk has it.
 fn hunk_range(lines: &Range<u64>) -> String {
     match lines.end - lines.start {
@@ -149,169 +214,4 @@ fn is_near(lines: &Range<u64>, line: u64, distance: u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(text: &str) -> IndexedFile {
-        IndexedFile::new(text.to_owned().into())
-    }
-
-    fn diff(before: &str, after: &str) -> LineDiff {
-        LineDiff::between(&file(before), &file(after))
-    }
-
-    #[test]
-    fn lines_are_followed_past_changes_and_not_through_them() {
-        let diff = diff("a\nb\nc\nd\ne\n", "new\na\nb\nc\nchanged\nmore\ne\n");
-        let expected = [Some(2..=2), Some(3..=3), Some(4..=4), None, Some(7..=7)];
-        assert_eq!([1, 2, 3, 4, 5].map(|line| diff.follow(&(line..=line))), expected);
-        assert_eq!((diff.follow(&(1..=3)), diff.follow(&(3..=4)), diff.follow(&(0..=1))), (Some(2..=4), None, None));
-    }
-
-    #[test]
-    fn lines_beside_an_insertion_stay_and_lines_around_one_do_not() {
-        let diff = diff("a\nb\nc\n", "a\nx\nb\nc\n");
-        assert_eq!(
-            (diff.follow(&(1..=1)), diff.follow(&(2..=3)), diff.follow(&(1..=2))),
-            (Some(1..=1), Some(3..=4), None)
-        );
-    }
-
-    #[test]
-    fn a_line_that_loses_its_ending_was_changed() {
-        assert_eq!(diff("a\nb\n", "a\nb").follow(&(2..=2)), None);
-        assert_eq!(diff("a\nb", "a\nb\nc").follow(&(2..=2)), None);
-        assert_eq!(diff("a\nb\n", "a\r\nb\n").follow(&(1..=1)), None);
-        assert_eq!(diff("a\nb\n", "a\r\nb\n").follow(&(2..=2)), Some(2..=2));
-    }
-
-    #[test]
-    fn lines_near_a_change() {
-        let diff = diff("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\nfour\n4.5\n5\n6\n7\n8\n9\n");
-        let near =
-            |is_near: fn(&LineDiff, u64, u64) -> bool| (1..=10).filter(|line| is_near(&diff, *line, 2)).collect();
-        let (added, removed): (Vec<u64>, Vec<u64>) =
-            (near(LineDiff::is_near_addition), near(LineDiff::is_near_removal));
-        assert_eq!((added, removed), (vec![2, 3, 4, 5, 6, 7], vec![2, 3, 4, 5, 6]));
-        assert!(LineDiff::between(&file("a\nb\n"), &file("b\n")).is_near_addition(1, 1));
-    }
-
-    #[test]
-    fn empty_and_equal_files() {
-        assert_eq!(diff("", ""), LineDiff::default());
-        assert_eq!(diff("a\n", "a\n").follow(&(1..=1)), Some(1..=1));
-        assert_eq!(diff("a\n", "").follow(&(1..=1)), None);
-        assert_eq!(diff("", "a\n").hunks, [Hunk { before: 0..0, after: 0..1 }]);
-    }
-
-    #[test]
-    fn beyond_the_bound_everything_between_common_ends_is_changed() {
-        let (before, after) = (file("a\nb\nc\nd\ne\n"), file("new\na\nB\nc\nD\ne\n"));
-        assert_eq!(LineDiff::bounded(&before, &after, 9, 9).follow(&(3..=3)), Some(4..=4));
-        let bounded = LineDiff::bounded(&before, &after, 8, 8);
-        assert_eq!((bounded.follow(&(3..=3)), bounded.follow(&(5..=5))), (None, Some(6..=6)));
-    }
-
-    /// A deterministic pseudo-random number generator.
-    struct Dice(u64);
-
-    impl Dice {
-        fn roll(&mut self, sides: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) as usize % sides
-        }
-    }
-
-    /// A line of a version, and the number that it had in the first version unless it was changed since.
-    type Line = (Option<u64>, String);
-
-    fn text(lines: &[Line]) -> IndexedFile {
-        file(&lines.iter().map(|(_, text)| text.as_str()).collect::<String>())
-    }
-
-    /// Edits of lines that all differ, so that which line is which is never in doubt.
-    #[test]
-    fn after_random_edits_each_line_is_where_it_was_put() {
-        let mut dice = Dice(11);
-        for round in 0..400 {
-            let count = 1 + dice.roll(40);
-            let first: Vec<Line> = (0..count as u64).map(|line| (Some(line), format!("line {line}\n"))).collect();
-            let mut edited = first.clone();
-            for edit in 0..dice.roll(8) {
-                let at = dice.roll(edited.len() + 1);
-                let removed = dice.roll(4).min(edited.len() - at);
-                let new = (0..dice.roll(4)).map(|line| (None, format!("new {round} {edit} {line}\n")));
-                edited.splice(at..at + removed, new.collect::<Vec<_>>());
-            }
-            // Every other time with Myers.
-            let diff = LineDiff::bounded(&text(&first), &text(&edited), 1000, 1000 * (round % 2));
-            for from in 0..count {
-                for to in from..count.min(from + 5) {
-                    let at = edited.iter().position(|(line, _)| *line == Some(from as u64));
-                    let expected = at.filter(|at| {
-                        let wanted = (from..=to).map(|line| Some(line as u64));
-                        edited[*at..].iter().map(|(line, _)| *line).take(to - from + 1).eq(wanted)
-                    });
-                    let expected = expected.map(|at| at as u64 + 1..=(at + to - from) as u64 + 1);
-                    assert_eq!(diff.follow(&(from as u64 + 1..=to as u64 + 1)), expected, "{round}: {from} {to}");
-                }
-            }
-        }
-    }
-
-    /// Files whose lines repeat, where several answers can be right: lines that are followed are equal, and
-    /// keep their order.
-    #[test]
-    fn followed_lines_are_equal_and_in_order() {
-        let mut dice = Dice(5);
-        for round in 0..400 {
-            let mut version =
-                || -> String { (0..dice.roll(60)).map(|_| ["a\n", "b\n", "}\n", "\n"][dice.roll(4)]).collect() };
-            let (before, after) = (file(&version()), file(&version()));
-            let diff = LineDiff::bounded(&before, &after, 1000, 1000 * (round % 2));
-            let mut last = 0;
-            for line in 1..=before.count() {
-                let Some(followed) = diff.follow(&(line..=line)) else { continue };
-                assert_eq!(before.slice(&(line..=line)), after.slice(&followed), "{round}");
-                assert!(*followed.start() > last, "{round}");
-                last = *followed.start();
-            }
-        }
-    }
-
-    #[test]
-    fn unified_differences_are_those_of_git() {
-        let long = |changed: &[u64]| -> String {
-            (1..=30)
-                .map(|line| if changed.contains(&line) { format!("{line}!\n") } else { format!("{line}\n") })
-                .collect()
-        };
-        let pairs = [
-            ("a\nb\nc\n".to_owned(), "a\nx\nc\n".to_owned()),
-            (String::new(), "a\n".to_owned()),
-            ("a\nb".to_owned(), String::new()),
-            ("a\nb\n".to_owned(), "a\nb".to_owned()),
-            (long(&[]), long(&[1, 8, 15, 30])),
-            (long(&[]), long(&[10, 18])),
-        ];
-        let folder = tempfile::tempdir().unwrap();
-        for (before, after) in pairs {
-            std::fs::write(folder.path().join("before"), &before).unwrap();
-            std::fs::write(folder.path().join("after"), &after).unwrap();
-            let mut git = std::process::Command::new("git");
-            git.args(["diff", "--no-index", "--histogram", "--no-indent-heuristic", "before", "after"]);
-            let output = git.current_dir(folder.path()).output().unwrap().stdout;
-            let output = String::from_utf8(output).unwrap();
-            // git adds to the head of a hunk the line that it takes for a function's.
-            let lines = output.lines().skip_while(|line| !line.starts_with("@@"));
-            let expected: String = lines
-                .map(|line| match line.strip_prefix("@@ ").and_then(|head| head.split_once(" @@")) {
-                    Some((ranges, _)) => format!("@@ {ranges} @@\n"),
-                    None => format!("{line}\n"),
-                })
-                .collect();
-            let unified = diff(&before, &after).to_unified(&file(&before), &file(&after), 3);
-            assert_eq!(unified, expected, "{before:?} {after:?}");
-        }
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::discussion::CommentedFile;
 use crate::git::ObjectId;
-use crate::line_diff::LineDiff;
+use crate::line_diff::{LineDiff, StepBudget};
 use crate::lines::IndexedFile;
 use crate::repository_id::RepositoryId;
 use crate::store::objects;
@@ -37,6 +37,7 @@ pub struct FileCache<'a> {
     /// By repository and blob.
     files: RefCell<BTreeMap<(RepositoryId, ObjectId), Rc<IndexedFile>>>,
     instance: Rc<InstanceFiles>,
+    budget: StepBudget,
 }
 
 impl<'a> FileCache<'a> {
@@ -47,7 +48,7 @@ impl<'a> FileCache<'a> {
             env.instance_cache.put(instance.clone());
             instance
         });
-        FileCache { env, files: RefCell::default(), instance }
+        FileCache { env, files: RefCell::default(), instance, budget: StepBudget::new() }
     }
 
     pub fn env(&self) -> &'a Env {
@@ -81,7 +82,8 @@ impl<'a> FileCache<'a> {
     }
 
     /// The difference between two existing files, given by repository and blob; `None` if one of them is larger
-    /// than [`objects::MAX_WHOLE`].
+    /// than [`objects::MAX_WHOLE`]. Once the request has compared too much, everything between the lines that both
+    /// begin and end with is changed.
     pub fn diff(
         &self,
         before: (RepositoryId, ObjectId),
@@ -93,7 +95,9 @@ impl<'a> FileCache<'a> {
         }
         let files = (self.read(before.0, before.1)?, self.read(after.0, after.1)?);
         let (Some(before), Some(after)) = files else { return Ok(None) };
-        let diff = Rc::new(LineDiff::between(&before, &after));
+        let Some(diff) = LineDiff::between(&before, &after, &self.budget).map(Rc::new) else {
+            return Ok(Some(Rc::new(LineDiff::of_ends(&before, &after))));
+        };
         self.instance.diffs.put(key, diff.size(), diff.clone());
         Ok(Some(diff))
     }

@@ -8,7 +8,7 @@ use super::merge_request_json::{DiffRefs, MergeRequestRenderer};
 use super::notes::MergeRequestName;
 use super::tree_diff::{self, FileChange, FileVersion, StoredTree, TreeDiff};
 use crate::git::ObjectId;
-use crate::line_diff::LineDiff;
+use crate::line_diff::{LineDiff, StepBudget};
 use crate::lines::IndexedFile;
 use crate::repository_id::RepositoryId;
 use crate::store::objects;
@@ -108,6 +108,7 @@ struct DiffPrinter<'a> {
     repositories: [RepositoryId; 2],
     text_left: usize,
     contents_left: usize,
+    steps: StepBudget,
     /// Whether the text of some file was left out.
     is_cut: bool,
 }
@@ -119,6 +120,7 @@ impl<'a> DiffPrinter<'a> {
             repositories: [readable.source(), RepositoryId::of(&readable.project)],
             text_left: MAX_TEXT,
             contents_left: MAX_CONTENTS,
+            steps: StepBudget::new(),
             is_cut: false,
         }
     }
@@ -148,7 +150,7 @@ impl<'a> DiffPrinter<'a> {
 
     /// The difference of one file; `None` if it is too large, or the bounds of the answer are reached.
     fn print(&mut self, change: &FileChange) -> Result<Option<String>, StoreError> {
-        if self.text_left == 0 || self.contents_left == 0 {
+        if self.text_left == 0 || self.contents_left == 0 || self.steps.is_spent() {
             return Ok(None);
         }
         let (Some(before), Some(after)) = (self.contents(&change.before)?, self.contents(&change.after)?) else {
@@ -162,7 +164,8 @@ impl<'a> DiffPrinter<'a> {
             let (before, after) = (side("a", &change.before), side("b", &change.after));
             return Ok(Some(format!("Binary files {before} and {after} differ\n")));
         }
-        Ok(Some(LineDiff::between(&before, &after).to_unified(&before, &after, CONTEXT_LINES)))
+        let diff = LineDiff::between(&before, &after, &self.steps);
+        Ok(diff.map(|diff| diff.to_unified(&before, &after, CONTEXT_LINES)))
     }
 
     /// The contents of one version of a file, empty if it is not there; `None` if they are too large to be read.

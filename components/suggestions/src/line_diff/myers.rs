@@ -1,0 +1,279 @@
+//! Myers' algorithm in linear space ("An O(ND) Difference Algorithm and its Variations"), with a bound on the search
+//! for a middle, as `xdl_split` in git's xdiffi.c has it: beyond it the furthest point is taken, so that a comparison
+//! takes about as many steps as it has lines, times the root of their number.
+
+use super::Hunk;
+use super::pruning::{PrunedVersion, prune};
+use imara_diff::Token;
+use std::ops::Range;
+
+/// The most changes that a search for a middle goes through, at least; of long files the root of their length.
+const MIN_MAX_CHANGES: usize = 256;
+
+/// The lines that differ.
+pub struct Changes {
+    removed: Vec<bool>,
+    added: Vec<bool>,
+}
+
+impl Changes {
+    /// The changes in the order of lines, numbered from 0.
+    pub fn hunks(&self) -> Vec<Hunk> {
+        let run = |lines: &[bool], from: usize, is_changed: bool| {
+            let rest = lines.get(from..).unwrap_or_default();
+            rest.iter().take_while(|line| **line == is_changed).count()
+        };
+        let (mut before, mut after, mut hunks) = (0, 0, Vec::new());
+        while before < self.removed.len() || after < self.added.len() {
+            let (removed, added) = (run(&self.removed, before, true), run(&self.added, after, true));
+            if removed + added > 0 {
+                let (removed, added) = (before..before + removed, after..after + added);
+                let wide = |lines: &Range<usize>| lines.start as u64..lines.end as u64;
+                hunks.push(Hunk { before: wide(&removed), after: wide(&added) });
+                (before, after) = (removed.end, added.end);
+            }
+            let same = run(&self.removed, before, false).min(run(&self.added, after, false));
+            (before, after) = (before + same, after + same);
+        }
+        hunks
+    }
+}
+
+/// A part of each version, which are compared with each other.
+struct Parts {
+    before: Range<usize>,
+    after: Range<usize>,
+}
+
+/// Compares two versions in about `max_steps`; what is not compared then is changed. Returns how many steps it took.
+pub fn compare(before: &[Token], after: &[Token], max_steps: u64) -> (Changes, u64) {
+    let pruned_before = prune(before, &occurrences(after));
+    let pruned_after = prune(after, &occurrences(before));
+    let mut changes = Changes { removed: vec![true; before.len()], added: vec![true; after.len()] };
+    let (tokens_before, tokens_after) = (&pruned_before.tokens, &pruned_after.tokens);
+    let mut search = Search::new(tokens_before.len(), tokens_after.len(), max_steps);
+    let mut pending = vec![Parts { before: 0..tokens_before.len(), after: 0..tokens_after.len() }];
+    while let Some(Parts { before, after }) = pending.pop() {
+        let (left, right) = (slice(tokens_before, &before), slice(tokens_after, &after));
+        let prefix = common(left.iter(), right.iter());
+        let (left, right) = (left.get(prefix..).unwrap_or_default(), right.get(prefix..).unwrap_or_default());
+        let suffix = common(left.iter().rev(), right.iter().rev());
+        search.steps += (prefix + suffix) as u64;
+        let mut mark = |before: usize, after: usize, count: usize| {
+            unmark(&mut changes.removed, &pruned_before, before..before + count);
+            unmark(&mut changes.added, &pruned_after, after..after + count);
+        };
+        mark(before.start, after.start, prefix);
+        mark(before.end - suffix, after.end - suffix, suffix);
+        let rest = Parts {
+            before: before.start + prefix..before.end - suffix,
+            after: after.start + prefix..after.end - suffix,
+        };
+        if rest.before.is_empty() || rest.after.is_empty() || search.steps >= max_steps {
+            continue;
+        }
+        let middle = search.find_middle(slice(tokens_before, &rest.before), slice(tokens_after, &rest.after));
+        let Some((x, y)) = middle.map(|(x, y)| (rest.before.start + x, rest.after.start + y)) else { continue };
+        pending.push(Parts { before: x..rest.before.end, after: y..rest.after.end });
+        pending.push(Parts { before: rest.before.start..x, after: rest.after.start..y });
+    }
+    (changes, search.steps)
+}
+
+fn slice<'a>(tokens: &'a [Token], range: &Range<usize>) -> &'a [Token] {
+    tokens.get(range.clone()).unwrap_or_default()
+}
+
+/// How often each token occurs.
+fn occurrences(version: &[Token]) -> Vec<u64> {
+    let count = version.iter().map(|token| token.0 as usize + 1).max().unwrap_or_default();
+    let mut occurrences = vec![0; count];
+    for token in version {
+        if let Some(count) = occurrences.get_mut(token.0 as usize) {
+            *count += 1;
+        }
+    }
+    occurrences
+}
+
+/// How many elements both begin with.
+fn common<'a>(one: impl Iterator<Item = &'a Token>, other: impl Iterator<Item = &'a Token>) -> usize {
+    one.zip(other).take_while(|(one, other)| one == other).count()
+}
+
+/// Notes that these lines are in both versions.
+fn unmark(changed: &mut [bool], version: &PrunedVersion, range: Range<usize>) {
+    for position in version.positions.get(range).unwrap_or_default() {
+        if let Some(line) = changed.get_mut(*position) {
+            *line = false;
+        }
+    }
+}
+
+/// How far paths have come on each diagonal, which is the number of a line before minus that of one after.
+struct Frontier {
+    /// The line before.
+    reached: Vec<i32>,
+    /// The place of diagonal 0.
+    origin: i32,
+    min: i32,
+    max: i32,
+    /// What is not reached has.
+    unreached: i32,
+}
+
+impl Frontier {
+    fn new(before: usize, after: usize, unreached: i32) -> Self {
+        let origin = i32::try_from(after).unwrap_or(i32::MAX - 1) + 1;
+        Frontier { reached: vec![unreached; before + after + 3], origin, min: 0, max: 0, unreached }
+    }
+
+    fn start(&mut self, diagonal: i32, reached: i32) {
+        (self.min, self.max) = (diagonal, diagonal);
+        self.set(diagonal, reached);
+    }
+
+    fn get(&self, diagonal: i32) -> i32 {
+        let at = usize::try_from(self.origin + diagonal).ok();
+        at.and_then(|at| self.reached.get(at)).copied().unwrap_or(self.unreached)
+    }
+
+    fn set(&mut self, diagonal: i32, reached: i32) {
+        let at = usize::try_from(self.origin + diagonal).ok();
+        if let Some(slot) = at.and_then(|at| self.reached.get_mut(at)) {
+            *slot = reached;
+        }
+    }
+
+    fn has(&self, diagonal: i32) -> bool {
+        (self.min..=self.max).contains(&diagonal)
+    }
+
+    fn diagonals(&self) -> impl Iterator<Item = i32> + use<> {
+        (self.min..=self.max).rev().step_by(2)
+    }
+
+    /// Goes on by one change, within the diagonals that there are.
+    fn widen(&mut self, lowest: i32, highest: i32) {
+        if self.min > lowest {
+            self.min -= 1;
+            self.set(self.min - 1, self.unreached);
+        } else {
+            self.min += 1;
+        }
+        if self.max < highest {
+            self.max += 1;
+            self.set(self.max + 1, self.unreached);
+        } else {
+            self.max -= 1;
+        }
+    }
+}
+
+struct Search {
+    forward: Frontier,
+    backward: Frontier,
+    max_changes: usize,
+    steps: u64,
+    max_steps: u64,
+}
+
+impl Search {
+    fn new(before: usize, after: usize, max_steps: u64) -> Self {
+        Search {
+            forward: Frontier::new(before, after, -1),
+            backward: Frontier::new(before, after, i32::MAX),
+            max_changes: (before + after).isqrt().max(MIN_MAX_CHANGES),
+            steps: 0,
+            max_steps,
+        }
+    }
+
+    /// A point that a short path from the beginning to the end of these parts goes through, other than these; `None`
+    /// if there are no steps left. The parts are not empty, and begin and end with different lines.
+    fn find_middle(&mut self, before: &[Token], after: &[Token]) -> Option<(usize, usize)> {
+        let (width, height) = (i32::try_from(before.len()).ok()?, i32::try_from(after.len()).ok()?);
+        self.forward.start(0, 0);
+        self.backward.start(width - height, width);
+        let mut found = None;
+        for _ in 0..self.max_changes {
+            found = self.advance_forward(before, after).or_else(|| self.advance_backward(before, after));
+            if found.is_some() || self.steps >= self.max_steps {
+                break;
+            }
+        }
+        if found.is_none() && self.steps >= self.max_steps {
+            return None;
+        }
+        let (x, y) = found.unwrap_or_else(|| self.furthest(width, height));
+        let is_inside = (0..=width).contains(&x) && (0..=height).contains(&y);
+        let is_end = (x, y) == (0, 0) || (x, y) == (width, height);
+        (is_inside && !is_end).then_some((usize::try_from(x).ok()?, usize::try_from(y).ok()?))
+    }
+
+    /// Lets the paths from the beginning make one more change. Returns where one meets a path from the end.
+    fn advance_forward(&mut self, before: &[Token], after: &[Token]) -> Option<(i32, i32)> {
+        let (width, height) = (before.len() as i32, after.len() as i32);
+        self.forward.widen(-height, width);
+        for diagonal in self.forward.diagonals() {
+            let x = (self.forward.get(diagonal - 1) + 1).max(self.forward.get(diagonal + 1));
+            let rest = |tokens: &[Token], from: i32| usize::try_from(from).ok().filter(|from| *from <= tokens.len());
+            let same = match (rest(before, x), rest(after, x - diagonal)) {
+                (Some(x), Some(y)) => {
+                    common(before.get(x..).unwrap_or_default().iter(), after.get(y..).unwrap_or_default().iter())
+                }
+                _ => 0,
+            };
+            self.steps += 1 + same as u64;
+            let x = x + same as i32;
+            self.forward.set(diagonal, x);
+            let is_odd = (width - height) % 2 != 0;
+            if is_odd && self.backward.has(diagonal) && self.backward.get(diagonal) <= x {
+                return Some((x, x - diagonal));
+            }
+        }
+        None
+    }
+
+    /// Lets the paths from the end make one more change. Returns where one meets a path from the beginning.
+    fn advance_backward(&mut self, before: &[Token], after: &[Token]) -> Option<(i32, i32)> {
+        let (width, height) = (before.len() as i32, after.len() as i32);
+        self.backward.widen(-height, width);
+        for diagonal in self.backward.diagonals() {
+            let x = self.backward.get(diagonal - 1).min(self.backward.get(diagonal + 1) - 1);
+            let head = |tokens: &[Token], to: i32| usize::try_from(to).ok().filter(|to| *to <= tokens.len());
+            let same = match (head(before, x), head(after, x - diagonal)) {
+                (Some(x), Some(y)) => common(
+                    before.get(..x).unwrap_or_default().iter().rev(),
+                    after.get(..y).unwrap_or_default().iter().rev(),
+                ),
+                _ => 0,
+            };
+            self.steps += 1 + same as u64;
+            let x = x - same as i32;
+            self.backward.set(diagonal, x);
+            let is_even = (width - height) % 2 == 0;
+            if is_even && self.forward.has(diagonal) && x <= self.forward.get(diagonal) {
+                return Some((x, x - diagonal));
+            }
+        }
+        None
+    }
+
+    /// The point that is furthest from where its path began.
+    fn furthest(&self, width: i32, height: i32) -> (i32, i32) {
+        let inside = |frontier: &Frontier, diagonal: i32| {
+            let x = frontier.get(diagonal).clamp(diagonal.max(0), width.min(height + diagonal));
+            (x, x - diagonal)
+        };
+        let forward =
+            self.forward.diagonals().map(|diagonal| inside(&self.forward, diagonal)).max_by_key(|(x, y)| x + y);
+        let backward =
+            self.backward.diagonals().map(|diagonal| inside(&self.backward, diagonal)).min_by_key(|(x, y)| x + y);
+        let (forward, backward) = (forward.unwrap_or((0, 0)), backward.unwrap_or((width, height)));
+        match forward.0 + forward.1 > width + height - (backward.0 + backward.1) {
+            true => forward,
+            false => backward,
+        }
+    }
+}
