@@ -85,7 +85,8 @@ pub fn advertise_v0(
             let symref = head.map_or(String::new(), |_| format!(" symref=HEAD:refs/{}", list.head));
             format!(
                 "multi_ack thin-pack side-band side-band-64k ofs-delta shallow deepen-since deepen-not \
-                 deepen-relative no-progress include-tag multi_ack_detailed filter{symref} object-format=sha1 {AGENT}"
+                 deepen-relative no-progress include-tag multi_ack_detailed allow-tip-sha1-in-want \
+                 allow-reachable-sha1-in-want filter{symref} object-format=sha1 {AGENT}"
             )
         }
         false => format!("report-status delete-refs side-band-64k quiet atomic ofs-delta object-format=sha1 {AGENT}"),

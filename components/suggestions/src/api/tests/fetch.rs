@@ -181,15 +181,18 @@ fn tags_of_files_and_folders_come_with_them() {
 #[test]
 fn partial_clones_get_the_rest_when_they_need_it() {
     let (forge, repository) = pushed(true);
-    for filter in ["blob:none", "blob:limit=10", "tree:0"] {
+    let filters = ["blob:none", "blob:limit=10", "tree:0"];
+    for (version, filter) in ["0", "1", "2"].iter().flat_map(|version| filters.map(|filter| (version, filter))) {
         let copy = Repository::empty();
-        let clone = ["clone", "-q", "--no-checkout", "--filter", filter, "URL", "copy"];
+        let protocol = format!("protocol.version={version}");
+        let clone = ["-c", &protocol, "clone", "-q", "--no-checkout", "--filter", filter, "URL", "copy"];
         forge.git(&copy, PUBLIC, "", &clone).unwrap();
         let missing = copy.text(&["-C", "copy", "rev-list", "--objects", "--all", "--missing=print"]);
-        assert!(missing.contains('?'), "{filter}");
+        assert!(missing.contains('?'), "{version} {filter}");
         // The server has another address now.
         let (none, url) = ("remote.origin.url=", "remote.origin.url=URL");
-        forge.git(&copy, PUBLIC, "", &["-C", "copy", "-c", none, "-c", url, "checkout", "-q", "main"]).unwrap();
+        let checkout = ["-C", "copy", "-c", &protocol, "-c", none, "-c", url, "checkout", "-q", "main"];
+        forge.git(&copy, PUBLIC, "", &checkout).unwrap();
         assert_eq!(std::fs::read(copy.file("copy/dir/sub/b")).unwrap(), b"\xff\r\nb");
     }
     let copy = Repository::empty();
@@ -270,7 +273,7 @@ fn post_fetch(env: kit::Env, command: &[&str], wants: &[ObjectId], haves: &[Obje
 }
 
 #[test]
-fn wants_that_are_not_listed_are_found_in_one_walk() {
+fn wants_that_are_not_listed_are_given_in_every_version() {
     const LENGTH: usize = 3_000;
     let forge = Forge::new();
     let tree = Object::new(ObjectKind::Tree, Vec::new());
@@ -307,9 +310,12 @@ fn wants_that_are_not_listed_are_found_in_one_walk() {
     }
     let delete: Vec<Change> = vec![("heads/z", last(1), None)];
     assert!(push(forge.env(), &body(&delete, "")).contains("ok refs/heads/z"));
-    for id in [chains[1][5], ObjectId::new([7; 20])] {
-        let answer = post_fetch(forge.env(), &[], &[chains[0][5], id], &[], true);
-        assert!(answer.contains(&format!("not our ref {id}")), "{answer}");
+    // As in version 2, what no ref has any more can be fetched as long as it is there.
+    for command in [&["command=fetch", "0001"][..], &[]] {
+        assert!(post_fetch(forge.env(), command, &[chains[1][5]], &[], true).contains("PACK"));
+        let unknown = ObjectId::new([7; 20]);
+        let answer = post_fetch(forge.env(), command, &[chains[0][5], unknown], &[], true);
+        assert!(answer.contains(&format!("not our ref {unknown}")), "{answer}");
     }
 }
 
