@@ -79,6 +79,13 @@ const NAMESPACE_SCOPES: [&str; 5] = ["created-by-me", "assigned-to-me", "created
 pub fn read(params: &Params, level: &Level, license: License) -> Result<Parameters, Error> {
     let checks = Validation::new(params);
     let licensed = license >= License::Premium;
+    check_forms(params, &checks, "", &SCALARS, &[]);
+    if licensed {
+        check_forms(params, &checks, "", &["epic_id"], &[]);
+    }
+    if license >= License::Ultimate {
+        check_forms(params, &checks, "", &["health_status"], &[]);
+    }
     let parameters = Parameters {
         include: filters(params, &checks, "", licensed),
         scope: scope(&checks, level),
@@ -94,6 +101,31 @@ pub fn read(params: &Params, level: &Level, license: License) -> Result<Paramete
     };
     checks.finish()?;
     Ok(parameters)
+}
+
+const SCALARS: [&str; 9] = [
+    "scope",
+    "search",
+    "in",
+    "my_reaction_emoji",
+    "confidential",
+    "created_after",
+    "created_before",
+    "updated_after",
+    "updated_before",
+];
+
+/// Rejects parameters that are given in a form that is not read, such as `author_id[]` or `labels[0]`: left out, they
+/// would count everything.
+fn check_forms(params: &Params, checks: &Validation, outer: &str, scalars: &[&str], lists: &[&str]) {
+    let has_other_form = |name: &str, is_list: bool| {
+        let mut forms = params.pairs().filter_map(|(key, _)| key.strip_prefix(name)?.strip_prefix('['));
+        forms.any(|form| !is_list || form != "]")
+    };
+    let scalars = scalars.iter().filter(|name| has_other_form(name, false));
+    for name in scalars.chain(lists.iter().filter(|name| has_other_form(name, true))) {
+        checks.reject(format!("{} is invalid", value_filter::full_name(outer, name)));
+    }
 }
 
 fn scope(checks: &Validation, level: &Level) -> Scope {
@@ -141,6 +173,16 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
             checks.reject(format!("{} are mutually exclusive", names.join(", ")));
         }
     };
+    check_forms(
+        params,
+        checks,
+        outer,
+        &["milestone", "milestone_id", "author_id", "author_username", "assignee_id"],
+        &["labels", "iids", "assignee_username"],
+    );
+    if licensed {
+        check_forms(params, checks, outer, &["weight", "iteration_id", "iteration_title"], &[]);
+    }
     let texts =
         |name: &str| -> Vec<String> { params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect() };
     let filters = NegatableFilters {

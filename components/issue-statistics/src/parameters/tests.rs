@@ -54,6 +54,38 @@ fn each_error_has_its_text() {
 }
 
 #[test]
+fn a_form_that_is_not_read_is_an_error() {
+    for name in [
+        "author_id",
+        "author_username",
+        "milestone",
+        "milestone_id",
+        "assignee_id",
+        "weight",
+        "iteration_id",
+        "iteration_title",
+    ] {
+        for (query, name) in [
+            (format!("{name}[]=2"), name.to_owned()),
+            (format!("{name}[a]=2"), name.to_owned()),
+            (format!("not[{name}][]=2"), format!("not[{name}]")),
+        ] {
+            assert_eq!(instance(&query), Err(format!("{name} is invalid")), "{query}");
+        }
+    }
+    for name in SCALARS.iter().chain(&["epic_id", "health_status"]) {
+        assert_eq!(instance(&format!("{name}[]=2")), Err(format!("{name} is invalid")));
+    }
+    for name in ["labels", "iids", "assignee_username"] {
+        assert_eq!(instance(&format!("{name}[0]=1")), Err(format!("{name} is invalid")));
+        assert_eq!(instance(&format!("not[{name}][a][]=1")), Err(format!("not[{name}] is invalid")));
+        assert!(instance(&format!("{name}[]=1&{name}[]=2")).is_ok());
+    }
+    let free = |query: &str| read_with(&Level::Instance, License::Free, query);
+    assert_eq!(free("weight[]=1&epic_id[]=2&health_status[]=x"), free(""));
+}
+
+#[test]
 fn without_a_license_its_parameters_are_unknown() {
     let free = |query: &str| read_with(&Level::Instance, License::Free, query);
     let query = "epic_id=x&weight=x&iteration_id=x&iteration_title=y&health_status=x&not[weight]=z";
