@@ -13,9 +13,9 @@ const REMEMBERED_EVENTS: usize = 32;
 /// Most tags a package can have, so that it stays small.
 pub const MAX_TAGS: usize = 1000;
 
-/// Most bytes that the segments of a package can have ([`Package::stored`]). Metadata is rendered in memory, which takes
-/// about three times as much with the compressed document, and clients send it back to deprecate or unpublish
-/// a version, with addresses and times.
+/// Most bytes that the segments of a package can have ([`Package::stored`]). Metadata is rendered in memory,
+/// which takes about three times as much with the compressed document, and clients send it back to deprecate
+/// or unpublish a version, with addresses and times.
 pub const MAX_STORED: u64 = 32 << 20;
 
 /// Most bytes that one segment can have. It is read as a whole, and the store takes values of 32 MiB.

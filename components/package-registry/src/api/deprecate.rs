@@ -73,8 +73,8 @@ fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, St
         stored = stored.saturating_sub(part.size) + size;
         if size > part.size && (size > MAX_SEGMENT || stored > MAX_STORED) {
             return Err(bad_request(&format!(
-                "with these messages, the metadata of the package's versions would have more than {MAX_STORED} bytes, or \
-                 that of some of them more than {MAX_SEGMENT}: shorten the messages, or unpublish versions"
+                "with these messages, the metadata of the package's versions would have more than {MAX_STORED} bytes, \
+                 or that of some of them more than {MAX_SEGMENT}: shorten the messages, or unpublish versions"
             )));
         }
         *part = store::save_segment(env, &segment)?;

@@ -180,8 +180,8 @@ impl Publication<'_> {
         }
         let name = self.name;
         Err(PublishError::invalid(format!(
-            "Validation failed: With this version, the metadata of {name} would have {size} bytes; at most {MAX_STORED} \
-             are allowed. Unpublish versions that are not needed, or shorten the package.json"
+            "Validation failed: With this version, the metadata of {name} would have {size} bytes; at most \
+             {MAX_STORED} are allowed. Unpublish versions that are not needed, or shorten the package.json"
         )))
     }
 
