@@ -69,7 +69,7 @@ impl Dice {
 
 /// Every other time with Myers.
 fn every_other(round: u64) -> Limits {
-    if round % 2 == 0 { LIMITS } else { Limits { histogram: 0, ..LIMITS } }
+    if round.is_multiple_of(2) { LIMITS } else { Limits { histogram: 0, ..LIMITS } }
 }
 
 /// A line of a version, and the number that it had in the first version unless it was changed since.
