@@ -9,11 +9,17 @@ use std::rc::Rc;
 /// The most commits that one question reads.
 const MAX_COMMITS: usize = 20_000;
 
+/// After a walk has only commits left that are of no matter, so many older ones are read, as by git: one that is dated
+/// before its parents may contain what was taken for new, or for the latest.
+const MAX_SETTLED_AFTER_LAST: usize = 5;
+
 /// Which of the two commits that a walk begins at reach a commit.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct ReachedBy {
     one: bool,
     other: bool,
+    /// Whether a commit that both reach is among its descendants.
+    common_descendant: bool,
 }
 
 impl ReachedBy {
@@ -26,7 +32,16 @@ impl ReachedBy {
     }
 
     fn joined(self, more: Self) -> Self {
-        ReachedBy { one: self.one || more.one, other: self.other || more.other }
+        ReachedBy {
+            one: self.one || more.one,
+            other: self.other || more.other,
+            common_descendant: self.common_descendant || more.common_descendant,
+        }
+    }
+
+    /// What the parents of a commit are reached by.
+    fn of_parents(self) -> Self {
+        ReachedBy { common_descendant: self.both(), ..self }
     }
 }
 
@@ -35,14 +50,38 @@ struct WalkedCommit {
     commit: Rc<Commit>,
 }
 
-/// The latest commit that both of these contain; `None` if there is none, or too many would be read.
+impl WalkedCommit {
+    /// Whether both contain it, and as far as is known no other such commit does.
+    fn is_base(&self) -> bool {
+        self.reached.both() && !self.reached.common_descendant
+    }
+}
+
+/// What a walk is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// Which commits only one of the two contains.
+    Difference,
+    /// Which commits both contain, and no descendant of them.
+    LatestCommon,
+}
+
+impl Question {
+    /// Whether what a commit contains is of no matter, unless it is dated before its parents.
+    fn is_settled(self, reached: ReachedBy) -> bool {
+        match self {
+            Question::Difference => reached.both(),
+            Question::LatestCommon => reached.common_descendant,
+        }
+    }
+}
+
+/// The latest commit that both of these contain; of several that are no ancestors of each other, the newest. `None` if
+/// there is none, or too many would be read.
 pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>, StoreError> {
-    let mut base = None;
-    walk(history, one, other, |id, reached| {
-        base = reached.both().then_some(id);
-        base.is_some()
-    })?;
-    Ok(base)
+    let walked = walk(history, one, other, Question::LatestCommon)?;
+    let latest = walked.iter().filter(|(_, walked)| walked.is_base());
+    Ok(latest.max_by_key(|(id, walked)| (walked.commit.seconds, **id)).map(|(id, _)| *id))
 }
 
 /// Those of `wanted` that `new` contains and `old` does not; none if too many commits would be read.
@@ -52,7 +91,7 @@ pub fn added(
     old: ObjectId,
     wanted: &BTreeSet<ObjectId>,
 ) -> Result<BTreeSet<ObjectId>, StoreError> {
-    let walked = walk(history, new, old, |_, _| false)?;
+    let walked = walk(history, new, old, Question::Difference)?;
     let is_new = |id: &&ObjectId| walked.get(id).is_some_and(|commit| commit.reached.is_new());
     Ok(wanted.iter().filter(is_new).copied().collect())
 }
@@ -60,7 +99,7 @@ pub fn added(
 /// The commits that `new` contains and `old` does not, the latest first; none if too
 /// many would be read.
 pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<Vec<ObjectId>, StoreError> {
-    let walked = walk(history, new, old, |_, _| false)?;
+    let walked = walk(history, new, old, Question::Difference)?;
     let find = |id: &ObjectId| walked.get(id).filter(|commit| commit.reached.is_new());
     let mut pending: BinaryHeap<(i64, ObjectId)> =
         find(&new).map(|walked| (walked.commit.seconds, new)).into_iter().collect();
@@ -79,43 +118,105 @@ pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<Vec<
     Ok(commits)
 }
 
-/// Visits commits that one of these reaches, the latest first, until `visit` returns true, or only commits
-/// that both reach are left. Returns what it has read; nothing if that would be too much.
+/// Reads commits that one of these reaches, the latest first, until the rest is of no matter to the question. Returns
+/// what it has read; nothing if that would be too much.
 fn walk(
     history: &mut History,
     one: ObjectId,
     other: ObjectId,
-    mut visit: impl FnMut(ObjectId, ReachedBy) -> bool,
+    question: Question,
 ) -> Result<BTreeMap<ObjectId, WalkedCommit>, StoreError> {
-    let mut commits: BTreeMap<ObjectId, WalkedCommit> = BTreeMap::new();
-    let mut pending = BinaryHeap::new();
-    let mut reach = vec![(one, ReachedBy { one: true, other: false }), (other, ReachedBy { one: false, other: true })];
-    loop {
-        for (id, by) in reach.drain(..) {
-            if let Some(known) = commits.get_mut(&id) {
-                let joined = known.reached.joined(by);
-                if known.reached != joined {
-                    known.reached = joined;
-                    // Its parents are reached anew.
-                    pending.push((known.commit.seconds, id));
+    let mut walk = Walk { history, commits: BTreeMap::new(), pending: BTreeSet::new() };
+    walk.reach(one, ReachedBy { one: true, ..ReachedBy::default() })?;
+    walk.reach(other, ReachedBy { other: true, ..ReachedBy::default() })?;
+    // The time of the oldest of the commits that the answer would have now.
+    let mut oldest = i64::MAX;
+    let mut left = MAX_SETTLED_AFTER_LAST;
+    let mut bases: Option<Vec<ObjectId>> = None;
+    while let Some((seconds, id)) = walk.pending.pop_last() {
+        if walk.commits.len() > MAX_COMMITS {
+            // Which of several bases is the latest may not be worth so many.
+            return Ok(if bases.is_some() { walk.commits } else { BTreeMap::new() });
+        }
+        let Some((reached, parents)) = walk.find(id) else { continue };
+        if !question.is_settled(reached) || walk.has_pending(|by| !question.is_settled(by)) {
+            if question == Question::Difference && reached.is_new() {
+                (oldest, left) = (seconds, MAX_SETTLED_AFTER_LAST);
+            }
+        } else {
+            if question == Question::LatestCommon {
+                let found = walk.keep_bases(bases.take());
+                if found.len() < 2 {
+                    break;
+                }
+                oldest = walk.oldest(&found);
+                bases = Some(found);
+            }
+            if seconds < oldest {
+                let Some(fewer) = left.checked_sub(1) else { break };
+                left = fewer;
+            }
+        }
+        for parent in parents {
+            walk.reach(parent, reached.of_parents())?;
+        }
+    }
+    Ok(walk.commits)
+}
+
+struct Walk<'a, 'h> {
+    history: &'a mut History<'h>,
+    commits: BTreeMap<ObjectId, WalkedCommit>,
+    /// The commits whose parents were not reached yet, by their time.
+    pending: BTreeSet<(i64, ObjectId)>,
+}
+
+impl Walk<'_, '_> {
+    fn find(&self, id: ObjectId) -> Option<(ReachedBy, Vec<ObjectId>)> {
+        self.commits.get(&id).map(|walked| (walked.reached, walked.commit.parents.clone()))
+    }
+
+    /// Those of these, or of all commits, that both reach and that no other common commit contains.
+    fn keep_bases(&self, known: Option<Vec<ObjectId>>) -> Vec<ObjectId> {
+        let mut bases = known.unwrap_or_else(|| self.commits.keys().copied().collect());
+        bases.retain(|id| self.commits.get(id).is_some_and(WalkedCommit::is_base));
+        bases
+    }
+
+    fn oldest(&self, ids: &[ObjectId]) -> i64 {
+        let times = ids.iter().filter_map(|id| self.commits.get(id)).map(|walked| walked.commit.seconds);
+        times.min().unwrap_or(i64::MAX)
+    }
+
+    fn has_pending(&self, is_wanted: impl Fn(ReachedBy) -> bool) -> bool {
+        let mut pending = self.pending.iter().filter_map(|(_, id)| self.commits.get(id));
+        pending.any(|walked| is_wanted(walked.reached))
+    }
+
+    /// Notes what reaches a commit. One whose parents were reached before passes it on to them at once.
+    fn reach(&mut self, id: ObjectId, by: ReachedBy) -> Result<(), StoreError> {
+        let mut stack = vec![(id, by)];
+        while let Some((id, by)) = stack.pop() {
+            let Some(known) = self.commits.get_mut(&id) else {
+                // A shallow history ends at a missing parent.
+                if let Some(commit) = self.history.commit(id)? {
+                    self.pending.insert((commit.seconds, id));
+                    self.commits.insert(id, WalkedCommit { reached: by, commit });
                 }
                 continue;
+            };
+            let joined = known.reached.joined(by);
+            if known.reached == joined {
+                continue;
             }
-            // A shallow history ends at a missing parent.
-            let Some(commit) = history.commit(id)? else { continue };
-            if commits.len() >= MAX_COMMITS {
-                return Ok(BTreeMap::new());
+            known.reached = joined;
+            if !self.pending.contains(&(known.commit.seconds, id)) {
+                stack.extend(known.commit.parents.iter().map(|parent| (*parent, joined.of_parents())));
             }
-            pending.push((commit.seconds, id));
-            commits.insert(id, WalkedCommit { reached: by, commit });
         }
-        let is_common = |(_, id): &(i64, ObjectId)| commits.get(id).is_none_or(|walked| walked.reached.both());
-        let is_last = pending.iter().all(is_common);
-        let Some((_, id)) = pending.pop() else { return Ok(commits) };
-        let Some(walked) = commits.get(&id) else { continue };
-        if visit(id, walked.reached) || is_last {
-            return Ok(commits);
-        }
-        reach.extend(walked.commit.parents.iter().map(|parent| (*parent, walked.reached)));
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
