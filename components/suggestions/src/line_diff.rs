@@ -1,12 +1,14 @@
 //! The difference between two versions of a file, by line.
 
 mod budget;
+mod hunk;
 mod myers;
 mod pruning;
 
 pub use budget::StepBudget;
 
 use crate::lines::IndexedFile;
+use hunk::Hunk;
 use imara_diff::{Algorithm, Diff, InternedInput, Token};
 use std::ops::{Range, RangeInclusive};
 
@@ -42,13 +44,6 @@ const LIMITS: Limits = Limits { lines: MAX_COMPARED_LINES, histogram: MAX_HISTOG
 pub struct LineDiff {
     /// In the order of lines. No two of them touch.
     hunks: Vec<Hunk>,
-}
-
-/// Lines that were replaced. The numbers are from 0. Of an insertion `before` is empty, of a deletion `after`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Hunk {
-    before: Range<u64>,
-    after: Range<u64>,
 }
 
 impl LineDiff {

@@ -2,7 +2,7 @@
 //! for a middle, as `xdl_split` in git's xdiffi.c has it: beyond it the furthest point is taken, so that a comparison
 //! takes about as many steps as it has lines, times the root of their number.
 
-use super::Hunk;
+use super::hunk::Hunk;
 use super::pruning::{PrunedVersion, prune};
 use imara_diff::Token;
 use std::ops::Range;
