@@ -52,7 +52,8 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
     Ok(report)
 }
 
-/// Of a record that cannot be read that is not known; its line fails by itself.
+/// Whether applying the record changes what depends on it. If the stored record cannot be read, that is not known: the
+/// lines before it are applied, and its own line fails.
 fn may_change_dependents(env: &Env, record: &Record) -> Result<bool, StoreError> {
     match record.changes_dependents(env) {
         Err(StoreError::Corrupt { .. }) => Ok(true),

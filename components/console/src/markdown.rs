@@ -21,6 +21,9 @@ use std::collections::{HashMap, HashSet};
 /// The prefix of ids, and of links to them.
 const ID_PREFIX: &str = "text-";
 
+/// The most bytes of a text that is rendered.
+const MAX_BYTES: usize = 512 << 10;
+
 /// The most blocks and emphases in each other.
 const MAX_DEPTH: usize = 100;
 
@@ -57,6 +60,9 @@ pub fn render(text: &str, base: Option<&str>, budget: &Budget) -> Option<Markup>
 }
 
 fn to_html(text: &str, meter: &mut Meter) -> Option<String> {
+    if text.len() > MAX_BYTES {
+        return None;
+    }
     meter.spend(text.len())?;
     if kit::markdown::is_deep(text) {
         return None;

@@ -130,13 +130,9 @@ pub fn is_elsewhere(env: &Env, id: u64, parent_id: u64) -> Result<bool, StoreErr
     Ok(record.is_some_and(|record| record.parent_id != Some(parent_id)))
 }
 
-/// Creates or replaces a group without any below it ([`crate::dependents::save_group`]). Renaming or moving
-/// one moves everything below it, because a path is never stored: what is below names its parent by id.
-pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
-    save_subtree(env, new, 1)
-}
-
-/// The same with the groups below it: `height` levels of groups, its own included.
+/// Creates or replaces a group with `height` levels of groups, its own included
+/// ([`crate::dependents::save_group`]). Renaming or moving one moves everything below it, because a path is never
+/// stored: what is below names its parent by id.
 pub(crate) fn save_subtree(env: &Env, new: NewGroup, height: usize) -> Result<(), SaveError> {
     let (id, parent_id) = (new.id, new.parent_id);
     let check = || parent_id.map_or(Ok(()), |parent_id| check_parent(env, id, parent_id, height));

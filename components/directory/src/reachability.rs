@@ -167,6 +167,7 @@ mod tests {
     use crate::catalog;
     use crate::catalog::changes::Changes;
     use crate::catalog::intent_log::IntentLog;
+    use crate::dependents;
     use crate::member::Source;
     use crate::namespace;
     use crate::path;
@@ -188,7 +189,7 @@ mod tests {
         let mut changes = Changes::default();
         changes.group(id);
         let intent_log = IntentLog::begin(env, changes)?;
-        namespace::save_group(env, new_group(id, path, None))?;
+        dependents::save_group(env, new_group(id, path, None))?;
         Ok(intent_log.commit(env)?)
     }
 
@@ -306,7 +307,7 @@ mod tests {
         let (store, env) = forge();
         assert_eq!(problems(&env), [""; 0]);
         // Changes that no intent announced.
-        namespace::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
+        dependents::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
         crate::project::delete(&env, 102).unwrap();
         join(&env, 2, Source::Group(12), Role::Guest);
         store.set("directory/v1/path/10/site", br#"{"namespace":12}"#).unwrap();
@@ -369,7 +370,7 @@ mod tests {
         let mut changes = Changes::default();
         changes.group(10);
         let intent_log = IntentLog::begin(&env, changes).unwrap();
-        namespace::save_group(&env, new_group(10, "soon", None)).unwrap();
+        dependents::save_group(&env, new_group(10, "soon", None)).unwrap();
         assert_eq!(problems(&env), [""; 0]);
         intent_log.commit(&env).unwrap();
         assert_eq!(problems(&env), [""; 0]);

@@ -193,8 +193,8 @@ mod tests {
     use crate::catalog;
     use crate::catalog::changes::Changes;
     use crate::catalog::intent_log::IntentLog;
+    use crate::dependents;
     use crate::member::Source;
-    use crate::namespace;
     use crate::project::{FeatureAccess, NewProject};
     use crate::testing::{fill, issue, join, new_group, new_project, new_token, new_user, set_membership};
     use crate::token::Subject;
@@ -296,7 +296,7 @@ mod tests {
         import(
             &env,
             |changes| changes.group(10),
-            || namespace::save_group(&env, new_group(10, "renamed", None)).unwrap(),
+            || dependents::save_group(&env, new_group(10, "renamed", None)).unwrap(),
         );
         let renamed = find(100);
         assert!(first.full_path() != renamed.full_path(), "{} {}", first.full_path(), renamed.full_path());

@@ -8,8 +8,9 @@
 //! ```
 
 use crate::access::Role;
+use crate::dependents;
 use crate::member::{self, Membership, Source};
-use crate::namespace::{self, Details, NewGroup, Visibility};
+use crate::namespace::{Details, NewGroup, Visibility};
 use crate::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use crate::token::{self, Fingerprint, Subject, Token};
 use crate::user::{self, NewUser, UserState};
@@ -31,7 +32,7 @@ pub fn fill(env: &Env) {
         (11, "core", Some(10), Visibility::Private),
         (12, "guild", None, Visibility::Private),
     ] {
-        namespace::save_group(env, NewGroup { visibility, ..new_group(id, path, parent_id) }).unwrap();
+        dependents::save_group(env, NewGroup { visibility, ..new_group(id, path, parent_id) }).unwrap();
     }
     for (id, path, namespace_id, visibility) in [
         (100, "site", 10, Visibility::Public),

@@ -15,8 +15,8 @@ pub const MAX_TAGS: usize = 1000;
 
 /// Most bytes that the segments of a package can have ([`Package::stored`]). Metadata is rendered in memory,
 /// which takes about three times as much with the compressed document, and clients send it back to deprecate
-/// or unpublish a version, with addresses and times.
-pub const MAX_STORED: u64 = 32 << 20;
+/// or unpublish a version, with addresses and times, in at most [`crate::api::publish::MAX_SKELETON`].
+pub const MAX_STORED: u64 = 24 << 20;
 
 /// Most bytes that one segment can have. It is read as a whole, and the store takes values of 32 MiB.
 pub const MAX_SEGMENT: u64 = 16 << 20;

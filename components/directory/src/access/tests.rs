@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::caller::{AcceptedTokens, authenticate};
+use crate::dependents;
 use crate::member::Membership;
 use crate::namespace::NewGroup;
 use crate::project::{JobTokenScope, NewProject};
@@ -98,7 +99,7 @@ fn an_invited_group_gives_its_members_at_most_the_role_of_the_invitation() {
     let share = |role| Share { group_id: 12, role, expires_at: None };
     let share_core = |shares| {
         let core = NewGroup { shares, ..new_group(11, "core", Some(10)) };
-        namespace::save_group(&env, core).unwrap();
+        dependents::save_group(&env, core).unwrap();
     };
     join(&env, 2, Source::Group(12), Role::Developer);
     share_core(vec![share(Role::Reporter)]);
@@ -121,7 +122,7 @@ fn a_private_group_is_seen_by_members_of_its_descendants() {
     assert_eq!(reads_groups(&env, &user(&env, 1)), [10, 11, 12]);
     join(&env, 2, Source::Project(101), Role::Guest);
     assert_eq!(reads_groups(&env, &user(&env, 2)), [10, 11]);
-    namespace::save_group(&env, new_group(13, "inner", Some(12))).unwrap();
+    dependents::save_group(&env, new_group(13, "inner", Some(12))).unwrap();
     join(&env, 3, Source::Group(13), Role::Guest);
     assert_eq!(reads_groups(&env, &user(&env, 3)), [10, 12]);
     join(&env, 4, Source::Group(99), Role::Owner);

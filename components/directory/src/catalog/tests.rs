@@ -103,7 +103,7 @@ fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() ->
         (0, true) => Ok(dependents::delete_user(&env, user_id)?),
         (0, false) => user::save(&env, user),
         (1 | 2, true) => Ok(dependents::delete_group(&env, id)?),
-        (1 | 2, false) => namespace::save_group(&env, group),
+        (1 | 2, false) => dependents::save_group(&env, group),
         (3 | 4, true) => Ok(dependents::delete_project(&env, project_id)?),
         (3 | 4, false) => project::save(&env, project),
         _ => Ok(member::save(&env, user_id, &[(source, membership)].into())?),
@@ -305,7 +305,7 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
         let intent_log = IntentLog::begin(&env, changes).unwrap();
         for id in ids {
             let group = NewGroup { name: name.into(), ..new_group(id, &format!("g{id}"), None) };
-            namespace::save_group(&env, group).unwrap();
+            dependents::save_group(&env, group).unwrap();
         }
         intent_log.commit(&env).unwrap();
     };
@@ -347,7 +347,7 @@ fn blobs_are_kept_for_a_minute_after_the_swap_that_retired_them() {
         let mut changes = Changes::default();
         changes.group(1);
         let intent_log = IntentLog::begin(&env, changes).unwrap();
-        namespace::save_group(&env, new_group(1, path, None)).unwrap();
+        dependents::save_group(&env, new_group(1, path, None)).unwrap();
         env.clock.sleep(Duration::from_secs(pause));
         intent_log.commit(&env).unwrap();
     };

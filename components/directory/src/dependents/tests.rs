@@ -3,6 +3,7 @@ use crate::access::Role;
 use crate::caller::{AcceptedTokens, Caller, authenticate};
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::IntentLog;
+use crate::dependents;
 use crate::member::{Membership, Share};
 use crate::namespace::NewGroup;
 use crate::project::{Existence, JobTokenScope, NewProject, ProjectLookup};
@@ -107,7 +108,7 @@ fn another_project_or_group_with_the_id_is_not_the_one_whose_jobs_are_accepted()
     accept(&[200], &[12]);
     assert_eq!([200, 201].map(is_refused), [false, false]);
     change(&env, |changes| changes.delete_group(12), || delete_group(&env, 12).unwrap());
-    change(&env, |changes| changes.group(12), || namespace::save_group(&env, new_group(12, "next", None)).unwrap());
+    change(&env, |changes| changes.group(12), || dependents::save_group(&env, new_group(12, "next", None)).unwrap());
     save(200, "own", 12);
     save(201, "other", 12);
     assert_eq!([200, 201].map(is_refused), [true, true]);
@@ -150,13 +151,13 @@ fn everything_below_a_deleted_group_is_deleted_and_its_invitations_end() {
         |changes| changes.group(12),
         || {
             let shares = vec![invite(10), invite(11), invite(99)];
-            namespace::save_group(&env, NewGroup { shares, ..new_group(12, "guild", None) }).unwrap();
+            dependents::save_group(&env, NewGroup { shares, ..new_group(12, "guild", None) }).unwrap();
         },
     );
     change(&env, |changes| changes.delete_group(10), || delete_group(&env, 10).unwrap());
     let existence = [100, 101, 102].map(|id| project::existence(&env, id).unwrap());
     assert_eq!(existence, [Existence::Deleted, Existence::Deleted, Existence::Deleted]);
-    namespace::save_group(&env, new_group(10, "acme", None)).unwrap();
+    dependents::save_group(&env, new_group(10, "acme", None)).unwrap();
     assert_eq!(namespace::by_id(&env, 11).unwrap(), None, "the subgroup does not come back");
     assert_eq!((role(&env, 2, Source::Group(11)), role(&env, 2, Source::Project(101))), (Role::None, Role::None));
     assert_eq!(namespace::by_id(&env, 12).unwrap().unwrap().shares, [invite(99)]);
@@ -194,11 +195,11 @@ fn of_several_writers_that_claim_one_path_at_once_one_at_most_gets_it() {
         let store = Simulation::new(seed, behaviour.clone());
         let env = store.env(0);
         if seed % 2 == 0 {
-            namespace::save_group(&env, new_group(1, "x", None)).unwrap();
-            namespace::save_group(&env, new_group(1, "moved", None)).unwrap();
+            dependents::save_group(&env, new_group(1, "x", None)).unwrap();
+            dependents::save_group(&env, new_group(1, "moved", None)).unwrap();
         }
         let ids: Vec<u64> = (1..=2 + seed % 3).collect();
-        let writer = |id| move |env: Env| namespace::save_group(&env, new_group(id, "x", None)).is_ok();
+        let writer = |id| move |env: Env| dependents::save_group(&env, new_group(id, "x", None)).is_ok();
         let outcomes = store.run(ids.iter().map(|id| writer(*id)).collect());
         let won: Vec<u64> = ids.iter().zip(&outcomes).filter(|(_, won)| **won).map(|(id, _)| *id).collect();
         assert!(won.len() <= 1, "seed {seed}: {won:?}");

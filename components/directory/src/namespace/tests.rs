@@ -18,7 +18,7 @@ fn chain(env: &Env, ids: impl Iterator<Item = u64>) {
         parent = Some(id);
     }
     let intent_log = IntentLog::begin(env, changes).unwrap();
-    groups.into_iter().for_each(|group| save_group(env, group).unwrap());
+    groups.into_iter().for_each(|group| dependents::save_group(env, group).unwrap());
     intent_log.commit(env).unwrap();
 }
 
@@ -43,10 +43,11 @@ fn of_two_groups_that_are_moved_below_each_other_at_once_one_at_most_moves() {
         let store = Simulation::new(seed, behaviour.clone());
         let env = store.env(0);
         for id in 1..=3 {
-            save_group(&env, new_group(id, &format!("g{id}"), None)).unwrap();
+            dependents::save_group(&env, new_group(id, &format!("g{id}"), None)).unwrap();
         }
-        let writer =
-            |id, below| move |env: Env| save_group(&env, new_group(id, &format!("g{id}"), Some(below))).is_ok();
+        let writer = |id, below| {
+            move |env: Env| dependents::save_group(&env, new_group(id, &format!("g{id}"), Some(below))).is_ok()
+        };
         let outcomes = store.run(vec![writer(1, 2), writer(2, 3), writer(3, 1)]);
         let parents: Vec<bool> = (1..=3).map(|id| parent_of(&env, id).unwrap().is_some()).collect();
         assert_eq!(parents, outcomes, "seed {seed}");

@@ -1,3 +1,4 @@
+use crate::dependents;
 use crate::namespace::{self, NewGroup, Visibility};
 use crate::path::PathOwner;
 use crate::project::{self, NewProject, ProjectLookup};
@@ -23,7 +24,7 @@ fn project_at(env: &Env, path: &str) -> String {
 }
 
 fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>) -> Result<(), SaveError> {
-    namespace::save_group(env, NewGroup { visibility: Visibility::Public, ..new_group(id, path, parent_id) })
+    dependents::save_group(env, NewGroup { visibility: Visibility::Public, ..new_group(id, path, parent_id) })
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use super::*;
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
+use directory::dependents;
 use directory::member::{self, Membership};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::token::{self, Fingerprint, Subject, Token};
@@ -51,7 +52,7 @@ fn forge(store: MemoryStore) -> Env {
             shares: vec![],
             details: Details::default(),
         };
-        namespace::save_group(&env, group).unwrap();
+        dependents::save_group(&env, group).unwrap();
     }
     for (user_id, group, role, expires_at) in [
         (2, 10, Role::MinimalAccess, None),

@@ -13,8 +13,9 @@ use super::handle;
 use directory::access::Role;
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
+use directory::dependents;
 use directory::member::{self, Membership, Source};
-use directory::namespace::{self, Details, NewGroup, Visibility};
+use directory::namespace::{Details, NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
@@ -154,7 +155,7 @@ pub fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>, visibi
     let name = path.to_uppercase();
     let details = Details::default();
     let new = NewGroup { id, name, path: path.into(), parent_id, visibility, shares: vec![], details };
-    change(env, |changes| changes.group(id), || namespace::save_group(env, new).unwrap());
+    change(env, |changes| changes.group(id), || dependents::save_group(env, new).unwrap());
 }
 
 pub fn save_project(env: &Env, id: u64, path: &str, namespace_id: u64, visibility: Visibility, issues: FeatureAccess) {

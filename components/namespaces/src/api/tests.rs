@@ -2,6 +2,7 @@ use super::*;
 use directory::access::Role;
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
+use directory::dependents;
 use directory::member::{Membership, Share, Source};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::project::{FeatureAccess, JobTokenScope, NewProject};
@@ -73,7 +74,7 @@ impl Forge {
         let mut changes = Changes::default();
         changes.group(new.id);
         let intents = IntentLog::begin(&self.0, changes).unwrap();
-        namespace::save_group(&self.0, new).unwrap();
+        dependents::save_group(&self.0, new).unwrap();
         intents.commit(&self.0).unwrap();
     }
 

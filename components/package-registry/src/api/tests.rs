@@ -36,8 +36,9 @@ use bytes::Bytes;
 use directory::access::Role;
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
+use directory::dependents;
 use directory::member::{self, Membership, Share, Source};
-use directory::namespace::{self, Details, NewGroup, Visibility};
+use directory::namespace::{Details, NewGroup, Visibility};
 use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
@@ -173,7 +174,7 @@ impl Forge {
     fn save_group(&self, id: u64, path: &str, parent_id: Option<u64>, visibility: Visibility, shares: Vec<Share>) {
         let (name, path, details) = (path.into(), path.into(), Details::default());
         let group = NewGroup { id, name, path, parent_id, visibility, shares, details };
-        namespace::save_group(&self.env(), group).unwrap();
+        dependents::save_group(&self.env(), group).unwrap();
     }
 
     fn user(&self, id: u64, username: &str, state: UserState) {

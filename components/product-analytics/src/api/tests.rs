@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use directory::access::Role;
+use directory::dependents;
 use directory::member::{self, Membership, Source};
-use directory::namespace::{self, NewGroup, Visibility};
+use directory::namespace::{NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
@@ -111,7 +112,7 @@ impl Forge {
                 shares: vec![],
                 details: Default::default(),
             };
-            namespace::save_group(&env, new).unwrap();
+            dependents::save_group(&env, new).unwrap();
         }
         forge.project(PUBLIC, "open", 10, Visibility::Public, Analytics::default());
         forge.project(PRIVATE, "secret", 11, Visibility::Private, Analytics::default());

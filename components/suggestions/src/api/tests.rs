@@ -30,8 +30,9 @@ mod watched_store;
 
 use crate::api;
 use directory::access::Role;
+use directory::dependents;
 use directory::member::{self, Membership, Source};
-use directory::namespace::{self, NewGroup, Visibility};
+use directory::namespace::{NewGroup, Visibility};
 use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
@@ -110,7 +111,7 @@ impl Forge {
             shares: vec![],
             details: Default::default(),
         };
-        namespace::save_group(&env, group).unwrap();
+        dependents::save_group(&env, group).unwrap();
         for (id, role) in [(2, Role::Maintainer), (3, Role::Developer), (4, Role::Reporter), (5, Role::Guest)] {
             let membership = Some(Membership { role, expires_at: None });
             member::save(&env, id, &[(Source::Group(10), membership)].into()).unwrap();

@@ -30,14 +30,12 @@ pub fn check_scope(caller: &Caller, endpoint: &Endpoint, method: &Method) -> Res
     }
 }
 
-/// Checks that the caller may do `action` to packages of this project. Returns the caller's role if
+/// Checks that the caller, whose scope [`check_scope`] allows, may do `action` to packages of this project. Returns the caller's role if
 /// the decision needed it.
 pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Result<Option<Role>, Error> {
     let RegistryRequest { env, caller, .. } = request;
-    match caller {
-        Caller::DeployToken(_) if action.is_write() => caller.require_scope(DEPLOY_WRITE)?,
-        Caller::DeployToken(_) => caller.require_scope(DEPLOY_READ)?,
-        _ => caller.require_scope(caller::api_scopes(&request.http.method))?,
+    if action.is_write() && matches!(caller, Caller::DeployToken(_)) {
+        caller.require_scope(DEPLOY_WRITE)?;
     }
     let is_open = project.registry == FeatureAccess::Public && !action.is_write();
     if is_open {

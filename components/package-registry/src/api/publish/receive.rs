@@ -30,7 +30,7 @@ const DEFAULT_MAX_UNPACKED: u64 = 2 << 30;
 /// Largest document without its file, in bytes: the metadata of a package with thousands of
 /// versions, which clients send back to deprecate or to unpublish one. It has the stored records, at most
 /// [`crate::package::MAX_STORED`], with the address of each file and the time of each version.
-pub const MAX_SKELETON: usize = 48 << 20;
+pub const MAX_SKELETON: usize = 32 << 20;
 
 /// Deepest nesting. Manifests are a few levels deep; parsers of clients recurse.
 const MAX_DEPTH: u32 = 64;

@@ -310,14 +310,14 @@ fn limits_are_enforced_early_and_late() {
     assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
     let large = tarball("lib", "1.0.1", &[7; 513]);
     forge.send(publication_of("lib", "1.0.1", &large).to(PUBLIC)).is_refused(400, "File is too large.");
-    let most = file.len().div_ceil(3) as u64 * 4 + (48 << 20);
+    let most = file.len().div_ceil(3) as u64 * 4 + (32 << 20);
     let request = |length: u64| publication("lib", "1.0.2").to(PUBLIC).with("content-length", &length.to_string());
     forge
         .send(request(most + 1))
         .is_refused(413, &format!("413 Request Entity Too Large: at most {most} bytes are accepted"));
     assert_eq!(forge.send(request(most)).status, 200);
-    let padded = publication("lib", "1.0.3").change(|d| d["x"] = json!("y".repeat(48 << 20)));
-    forge.send(padded.to(PUBLIC)).is_refused(413, "the document without its attachment is larger than 50331648 bytes");
+    let padded = publication("lib", "1.0.3").change(|d| d["x"] = json!("y".repeat(32 << 20)));
+    forge.send(padded.to(PUBLIC)).is_refused(413, "the document without its attachment is larger than 33554432 bytes");
     let manifest = publication("lib", "1.0.4").change(|d| d["versions"]["1.0.4"]["x"] = json!("y".repeat(2 << 20)));
     let answer = forge.send(manifest.to(PUBLIC));
     assert!(

@@ -14,7 +14,7 @@ use directory::project::Project;
 use kit::body::Chunk;
 use kit::store::StoreError;
 use kit::{Body, Env};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 /// Answers a command of version 2.
@@ -29,8 +29,10 @@ pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         Ok(Some(Command::Fetch(fetch))) => fetch,
     };
     let project = RepositoryId::of(project);
-    if let Some(refusal) = missing_want(env, project, &fetch)? {
-        return Ok(Err(refusal));
+    for want in &fetch.wants {
+        if objects::kind(env, project, *want)?.is_none() {
+            return Ok(Err(format!("upload-pack: not our ref {want}")));
+        }
     }
     let mut out = Vec::new();
     let common = common(env, project, &fetch)?;
@@ -72,11 +74,11 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         Ok(None) => return Ok(Ok(Body::Empty)),
         Ok(Some(fetch)) => fetch,
     };
-    let project = RepositoryId::of(project);
-    if let Some(refusal) = missing_want(env, project, &fetch)? {
-        return Ok(Err(refusal));
+    let mut history = History::new(env, &[RepositoryId::of(project)]);
+    if let Some(want) = unreachable_want(env, project, &mut history, &fetch)? {
+        return Ok(Err(format!("upload-pack: not our ref {want}")));
     }
-    let mut history = History::new(env, &[project]);
+    let project = RepositoryId::of(project);
     let mut out = Vec::new();
     let shallow = match selection::deepen(env, project, &mut history, &fetch)? {
         Ok(shallow) => shallow,
@@ -95,15 +97,31 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
     Ok(Ok(stream(out, pack, &fetch)))
 }
 
-/// A want that the repository does not have. Any object that it has can be fetched, in every version: clients of a
-/// partial clone ask for trees and blobs.
-fn missing_want(env: &Env, project: RepositoryId, fetch: &FetchRequest) -> Result<Option<Refusal>, StoreError> {
-    for want in &fetch.wants {
-        if objects::kind(env, project, *want)?.is_none() {
-            return Ok(Some(format!("upload-pack: not our ref {want}")));
+/// A want that is a commit or tag which no ref has, or that the repository does not have. Trees and blobs are given,
+/// because clients of a partial clone ask for them by their ids, which nobody guesses.
+fn unreachable_want(
+    env: &Env,
+    project: &Project,
+    history: &mut History,
+    fetch: &FetchRequest,
+) -> Result<Option<ObjectId>, StoreError> {
+    let refs = RefList::read(env, project)?;
+    let mut unlisted: HashSet<ObjectId> = fetch.wants.iter().copied().collect();
+    for (_, id) in &refs.refs {
+        unlisted.remove(id);
+    }
+    let repository = RepositoryId::of(project);
+    let mut unreached = HashSet::new();
+    for id in unlisted {
+        if !matches!(objects::kind(env, repository, id)?, Some(ObjectKind::Tree | ObjectKind::Blob)) {
+            unreached.insert(id);
         }
     }
-    Ok(None)
+    if unreached.is_empty() {
+        return Ok(None);
+    }
+    history.remove_reached(refs.refs.iter().map(|(_, id)| *id), &mut unreached, |_, _| Ok(()))?;
+    Ok(fetch.wants.iter().copied().find(|want| unreached.contains(want)))
 }
 
 /// Of the haves that are in no pack, so many are looked for among the loose objects: the newest ones. A client names a
