@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use programs::clock_library;
-use programs::{as_server, children_of, is_root, mount, path_of, program};
+use programs::{as_server, children_of, is_root, mount, path_of, program, state_of};
 
 /// The user that owns everything in the cluster.
 const USER: &str = "postgres";
@@ -222,27 +222,35 @@ impl Postgres {
 
     /// Ends all processes of the server at once, as a power cut would.
     pub fn kill(&mut self) {
-        self.signal_all("KILL");
+        let killed = self.signal_all("KILL");
         if let Some(mut process) = self.process.take() {
             let _ = process.wait();
         }
+        // A server does not start while a process of the one before it still has its memory.
+        while killed.iter().any(|id| state_of(id).is_some_and(|state| state != 'Z')) {
+            std::thread::yield_now();
+        }
     }
 
-    /// Sends a signal to the server and to all its processes, for example `STOP`.
-    pub fn signal_all(&self, name: &str) {
-        let id = &self.first_process();
+    /// Sends a signal to the server and to all its processes, for example `STOP`. Returns their ids.
+    pub fn signal_all(&self, name: &str) -> Vec<String> {
+        let id = self.first_process();
         if name != "CONT" {
             // So that it makes no process after they are listed.
-            let _ = Command::new("kill").args(["-s", "STOP", id]).stderr(Stdio::null()).status();
+            let _ = Command::new("kill").args(["-s", "STOP", &id]).stderr(Stdio::null()).status();
+            while state_of(&id).is_some_and(|state| !matches!(state, 'T' | 'Z')) {
+                std::thread::yield_now();
+            }
         }
-        let mut command = Command::new("kill");
-        command.args(["-s", name, id]).args(children_of(id).split_whitespace());
+        let mut all: Vec<String> = children_of(&id).split_whitespace().map(str::to_owned).collect();
+        all.push(id);
         // A child may have ended meanwhile.
-        let _ = command.stderr(Stdio::null()).status();
+        let _ = Command::new("kill").args(["-s", name]).args(&all).stderr(Stdio::null()).status();
         // A program that changes the user stops when the server is stopped, and does not go on with it.
         if let Some(process) = self.process.as_ref().filter(|_| name != "STOP") {
             let _ = Command::new("kill").args(["-s", "CONT", &process.id().to_string()]).status();
         }
+        all
     }
 
     /// The ids of the server's processes, the first of which is the parent of the others.

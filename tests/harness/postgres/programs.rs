@@ -27,6 +27,12 @@ pub fn children_of(process: &str) -> String {
     String::from_utf8(children.stdout).expect("text")
 }
 
+/// The state of a process in one letter: `T` stopped, `Z` ended. `None` once it is gone.
+pub fn state_of(process: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 pub fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().expect("id runs");
     id.stdout.trim_ascii() == b"0"
