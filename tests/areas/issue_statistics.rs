@@ -53,6 +53,22 @@ fn a_caller_counts_the_issues_that_it_may_see() {
 }
 
 #[test]
+fn issues_of_a_banned_author_are_counted_for_administrators_only() {
+    let forge = Forge::seeded();
+    import(&forge, &[issue(1, PUBLIC, json!({"author": {"id": 4}})), issue(2, PUBLIC, json!({"author": {"id": 3}}))]);
+    let path = format!("projects/{PUBLIC}/issues_statistics");
+    for (state, seen) in [("banned", 1), ("active", 2)] {
+        let record = json!({"kind": "user", "id": 4, "username": "gus", "name": "Gus Guest", "state": state});
+        assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, record.to_string()).status, 200);
+        assert_eq!(
+            (&counts(&forge, &path, ADMIN)["all"], &counts(&forge, &path, OUTSIDER)["all"]),
+            (&json!(2), &json!(seen))
+        );
+        assert_eq!(forge.get("/api/v4/users/4", ADMIN).json()["state"], state);
+    }
+}
+
+#[test]
 fn many_issues_are_counted_after_each_change() {
     let forge = Forge::seeded();
     let line = |id: u64, title: &str| issue(id, PUBLIC, json!({"title": title, "weight": id % 3}));

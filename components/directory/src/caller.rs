@@ -155,7 +155,7 @@ fn session(env: &Env, user_id: u64, incarnation: &Incarnation, scopes: Rc<[Strin
 fn check_state(user: &User) -> Result<(), Error> {
     let why = match user.state {
         UserState::Active => return Ok(()),
-        UserState::Blocked => "Your account has been blocked.",
+        UserState::Blocked | UserState::Banned => "Your account has been blocked.",
         UserState::Deactivated => "Your account has been deactivated by your administrator.",
         UserState::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
     };

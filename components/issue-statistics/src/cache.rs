@@ -34,6 +34,8 @@ pub struct Cache {
     manifest: RefCell<(Vec<u8>, Rc<Manifest>)>,
     /// By user, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
+    /// The users who are banned, and the number of that version.
+    banned: RefCell<(Rc<[u64]>, u64)>,
     /// The blobs that this instance replaced, and when, the earliest first: they are deleted when no
     /// request reads them any more. Those that an instance leaves behind are for the garbage collector.
     retired: RefCell<VecDeque<(Timestamp, Retired)>>,
@@ -56,12 +58,22 @@ impl Cache {
                 headers: RefCell::new(LruCache::new(HEADERS)),
                 manifest: RefCell::default(),
                 snapshots: RefCell::new(LruCache::new(SNAPSHOTS)),
+                banned: RefCell::default(),
                 retired: RefCell::default(),
                 is_marked: Cell::default(),
             });
             env.instance_cache.put(cache.clone());
             cache
         })
+    }
+
+    /// A number for the users who are banned: another one when they have changed.
+    pub fn version_of_banned(&self, users: &Rc<[u64]>) -> u64 {
+        let mut known = self.banned.borrow_mut();
+        if known.0 != *users {
+            *known = (users.clone(), known.1 + 1);
+        }
+        known.1
     }
 
     /// Has a replaced blob deleted later.

@@ -7,7 +7,7 @@ use crate::segment::{Segment, TableName};
 use crate::set::{self, Bitset};
 use crate::store::IndexStore;
 use crate::text::Analyzer;
-use crate::work::{PROJECT, SearchError, WorkBudget};
+use crate::work::{LOOK_UP, PROJECT, SearchError, WorkBudget};
 use directory::access::Role;
 use directory::catalog::Catalog;
 use kit::store::StoreError;
@@ -52,12 +52,33 @@ pub fn visible_documents(
             hidden -= &*documents_with_facet(store, segment, &Facet::Author(*user_id).key())?;
             hidden -= &*documents_with_facet(store, segment, &Facet::Assignee(*user_id).key())?;
             hidden |= &*documents_with_facet(store, segment, &Facet::Hidden.key())?;
+            hidden |= &*documents_of_banned_authors(store, segment, catalog, work)?;
             visible -= hidden;
         }
         if let Some(tombstones) = tombstones {
             visible -= &*store.tombstones(tombstones)?;
         }
         Ok(visible)
+    })
+}
+
+/// The documents whose authors are banned now. Those whose authors were banned when they were imported have
+/// [`Facet::Hidden`].
+fn documents_of_banned_authors(
+    store: &IndexStore,
+    segment: &Segment,
+    catalog: &Catalog,
+    work: &WorkBudget,
+) -> Result<Rc<RoaringBitmap>, SearchError> {
+    let users = catalog.banned_users();
+    let key = format!("banned {} {}", segment.id, store.cache.version_of_banned(users));
+    store.cache.found(key.as_bytes(), work, || {
+        let mut found = RoaringBitmap::new();
+        for user in users.iter() {
+            work.spend(LOOK_UP)?;
+            found |= read_facet(segment, &stored_key(segment, &Facet::Author(*user).key()))?;
+        }
+        Ok(found)
     })
 }
 
@@ -106,15 +127,21 @@ pub fn documents_with_facet(
     segment: &Segment,
     key: &[u8],
 ) -> Result<Rc<RoaringBitmap>, StoreError> {
-    let key = match segment.header.analyzer {
+    let key = stored_key(segment, key);
+    let cache_key = [b"facet ", segment.id.as_bytes(), b" ", &*key].concat();
+    store.cache.set(&cache_key, || read_facet(segment, &key))
+}
+
+fn stored_key<'a>(segment: &Segment, key: &'a [u8]) -> Cow<'a, [u8]> {
+    match segment.header.analyzer {
         // Earlier builds stored keys of any length.
         Analyzer::Words => Cow::Borrowed(key),
         Analyzer::Runs => facet::stored_key(key),
-    };
-    let cache_key = [b"facet ", segment.id.as_bytes(), b" ", &*key].concat();
-    store.cache.set(&cache_key, || {
-        let encoded = segment.table(TableName::Facets).get(&key)?;
-        let set = encoded.map(|encoded| set::decode(&encoded).ok_or_else(|| segment.corrupt(TableName::Facets)));
-        set.unwrap_or_else(|| Ok(RoaringBitmap::new()))
-    })
+    }
+}
+
+fn read_facet(segment: &Segment, stored_key: &[u8]) -> Result<RoaringBitmap, StoreError> {
+    let encoded = segment.table(TableName::Facets).get(stored_key)?;
+    let set = encoded.map(|encoded| set::decode(&encoded).ok_or_else(|| segment.corrupt(TableName::Facets)));
+    set.unwrap_or_else(|| Ok(RoaringBitmap::new()))
 }

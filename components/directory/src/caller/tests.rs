@@ -139,6 +139,7 @@ fn a_user_who_is_not_active_is_told_why() {
     let env = forge_with_tokens();
     for (state, answer) in [
         (UserState::Blocked, "403 Forbidden - Your account has been blocked."),
+        (UserState::Banned, "403 Forbidden - Your account has been blocked."),
         (UserState::Deactivated, "403 Forbidden - Your account has been deactivated by your administrator."),
     ] {
         user::save(&env, NewUser { state, ..new_user(2, "alice") }).unwrap();

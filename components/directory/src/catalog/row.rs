@@ -2,7 +2,7 @@
 //! means the least that it could allow.
 
 use super::manifest::RowKey;
-use super::table::{ACTIVE, ADMIN, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};
+use super::table::{ACTIVE, ADMIN, BANNED, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};
 use crate::member::{self, Membership, Source};
 use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
@@ -60,6 +60,7 @@ pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) 
                 | bit(BOT, user.bot)
                 | bit(ADMIN, user.is_admin)
                 | bit(EXTERNAL, user.external)
+                | bit(BANNED, user.state == UserState::Banned)
         }),
         visibility: number_of_visibility(record.visibility()),
         details: record.details.as_ref().and_then(|details| serde_json::to_string(details).ok()).unwrap_or_default(),

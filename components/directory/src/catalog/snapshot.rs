@@ -52,6 +52,11 @@ impl Catalog {
         self.tree.personal(user_id).map(|row| self.namespace_at(row))
     }
 
+    /// The users who are banned, by id. The same `Rc` for one [`Catalog::tree_version`].
+    pub fn banned_users(&self) -> &Rc<[u64]> {
+        self.tree.banned()
+    }
+
     /// All projects, by id.
     pub fn projects(&self) -> impl Iterator<Item = Project<'_>> {
         let rows = 0..self.projects.ids.len() as u32;

@@ -23,6 +23,7 @@ pub(crate) const ACTIVE: u8 = 1;
 pub(crate) const BOT: u8 = 2;
 pub(crate) const ADMIN: u8 = 4;
 pub(crate) const EXTERNAL: u8 = 8;
+pub(crate) const BANNED: u8 = 16;
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct NamespaceRow {

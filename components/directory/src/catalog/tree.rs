@@ -2,8 +2,9 @@
 //! range of positions, and projects are sorted by their namespaces' positions, so that the projects
 //! below a namespace are a range, too. A namespace is in the tree unless it is below a deleted one.
 
-use super::table::{Namespaces, Projects, partition};
+use super::table::{BANNED, Namespaces, Projects, partition};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// No row.
 const NONE: u32 = u32::MAX;
@@ -27,6 +28,8 @@ pub struct Tree {
     first_projects: Vec<u32>,
     /// Users and the rows of their namespaces, by user.
     personal: Vec<(u64, u32)>,
+    /// The users who are banned, by id.
+    banned: Rc<[u64]>,
 }
 
 impl Tree {
@@ -46,6 +49,8 @@ impl Tree {
             namespaces.owner_ids.iter().zip(0..).filter(|(owner, row)| **owner != 0 && get(&positions, *row) != NONE);
         let mut personal: Vec<(u64, u32)> = owners.map(|(owner, row)| (*owner, row)).collect();
         personal.sort_unstable();
+        let is_banned = |row: u32| namespaces.owner_flags.get(row as usize).is_some_and(|flags| flags & BANNED != 0);
+        let banned = personal.iter().filter(|(_, row)| is_banned(*row)).map(|(user, _)| *user).collect();
         Tree {
             namespaces: present,
             parents,
@@ -56,6 +61,7 @@ impl Tree {
             projects: by_namespace,
             first_projects,
             personal,
+            banned,
         }
     }
 
@@ -112,6 +118,10 @@ impl Tree {
     pub fn personal(&self, user_id: u64) -> Option<u32> {
         let found = self.personal.binary_search_by_key(&user_id, |(user, _)| *user).ok()?;
         self.personal.get(found).map(|(_, row)| *row)
+    }
+
+    pub fn banned(&self) -> &Rc<[u64]> {
+        &self.banned
     }
 }
 

@@ -27,6 +27,8 @@ pub struct User {
 pub enum UserState {
     Active,
     Blocked,
+    /// Blocked, and their issues are shown to administrators only.
+    Banned,
     Deactivated,
     PendingApproval,
 }
@@ -36,7 +38,8 @@ impl UserState {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "active" => Some(UserState::Active),
-            "blocked" | "banned" | "ldap_blocked" => Some(UserState::Blocked),
+            "blocked" | "ldap_blocked" => Some(UserState::Blocked),
+            "banned" => Some(UserState::Banned),
             "deactivated" => Some(UserState::Deactivated),
             "blocked_pending_approval" => Some(UserState::PendingApproval),
             _ => None,
@@ -47,6 +50,7 @@ impl UserState {
         match self {
             UserState::Active => "active",
             UserState::Blocked => "blocked",
+            UserState::Banned => "banned",
             UserState::Deactivated => "deactivated",
             UserState::PendingApproval => "blocked_pending_approval",
         }

@@ -133,12 +133,16 @@ pub fn change(env: &Env, name: impl FnOnce(&mut Changes), records: impl FnOnce()
 }
 
 pub fn save_user(env: &Env, id: u64, username: &str) {
+    save_user_as(env, id, username, UserState::Active);
+}
+
+pub fn save_user_as(env: &Env, id: u64, username: &str, state: UserState) {
     let new = NewUser {
         id,
         username: username.into(),
         name: username.to_uppercase(),
         commit_email: None,
-        state: UserState::Active,
+        state,
         is_admin: username == "root",
         external: username == "eve",
         bot: false,

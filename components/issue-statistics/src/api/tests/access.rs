@@ -118,6 +118,23 @@ fn issues_of_banned_authors_are_hidden() {
 }
 
 #[test]
+fn issues_of_authors_who_are_banned_later_are_hidden_until_they_are_not_banned() {
+    let env = forge();
+    import(&env, &[issue(1, json!({"author": {"id": 4}})), issue(2, json!({"author": {"id": 5}}))]);
+    let counts = || ["root", "alice"].map(|token| all(&env, token, "projects/100/issues_statistics"));
+    for (state, expected) in [
+        (UserState::Active, [2, 2]),
+        (UserState::Banned, [2, 1]),
+        (UserState::Blocked, [2, 2]),
+        (UserState::Banned, [2, 1]),
+        (UserState::Active, [2, 2]),
+    ] {
+        save_user_as(&env, 4, "eve", state);
+        assert_eq!(counts(), expected, "{state:?}");
+    }
+}
+
+#[test]
 fn imports_are_for_administrators() {
     let env = forge();
     let post = |token: &str| send_body(&env, Method::POST, "/api/v4/import/issues", token, Body::Empty).status;
