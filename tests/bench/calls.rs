@@ -21,24 +21,30 @@ pub fn run(bench: &Bench) {
         return;
     }
     let mut table = Table::new("The smallest component, 16 connections; the peer is `wasmtime serve`", &bench.load);
-    let peer_of = |guest: &Path| {
-        eprintln!("wasmtime serve…");
-        Wasmtime::start(guest).map(|peer| Load::run(&peer.url, &get("/", &[])))
+    let mut row = |name: &str, guest: &Path, server: &Server| {
+        eprintln!("the smallest component, {name}…");
+        let (request, native) = (&get("/", &[]), bench.hello.url.as_str());
+        match Wasmtime::start(guest) {
+            Some(peer) => {
+                let [hello, peer, load] =
+                    Load::in_turns([(native, request), (&peer.url, request), (&server.url, request)]);
+                table.row_beside(&hello, name, &load, Some(&peer));
+            }
+            None => {
+                let [hello, load] = Load::in_turns([(native, request), (&server.url, request)]);
+                table.row_beside(&hello, name, &load, None);
+            }
+        }
     };
-    let peer = peer_of(&guest());
     for (name, memoize) in MODES {
         if bench.selection.has("calls", name) {
-            eprintln!("the smallest component, {name}…");
             let data = tempfile::tempdir().expect("a temporary folder");
-            let server = hexad(data.path(), memoize);
-            table.row(name, &Load::run(&server.url, &get("/", &[])), peer.as_ref());
+            row(name, &guest(), &hexad(data.path(), memoize));
         }
     }
     if bench.selection.has("calls", OF_0_2) {
-        eprintln!("{OF_0_2}…");
         let data = tempfile::tempdir().expect("a temporary folder");
-        let load = Load::run(&hexad_0_2(data.path()).url, &get("/", &[]));
-        table.row(OF_0_2, &load, peer_of(&guest_0_2()).as_ref());
+        row(OF_0_2, &guest_0_2(), &hexad_0_2(data.path()));
     }
     table.print();
 }
@@ -52,15 +58,18 @@ pub fn experiments(bench: &Bench) {
         Table::new("The list of experiments, 16 connections; the peer is the smallest component", &bench.load);
     for (name, memoize) in MODES {
         eprintln!("experiments, {name}…");
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let peer = Load::run(&hexad(data.path(), memoize).url, &get("/", &[]));
+        let peer_data = tempfile::tempdir().expect("a temporary folder");
+        let peer = hexad(peer_data.path(), memoize);
         let data = tempfile::tempdir().expect("a temporary folder");
         let server = match memoize {
             true => Server::start(data.path()),
             false => Server::start_manifest(&uncached_manifest(data.path()), data.path(), &[]),
         };
         forge::seed(&server);
-        table.row(name, &Load::run(&server.url, &list_of_experiments(&server)), Some(&peer));
+        let (smallest, list) = (get("/", &[]), list_of_experiments(&server));
+        let native = bench.hello.url.as_str();
+        let [hello, peer, load] = Load::in_turns([(native, &smallest), (&peer.url, &smallest), (&server.url, &list)]);
+        table.row_beside(&hello, name, &load, Some(&peer));
     }
     table.print();
 }

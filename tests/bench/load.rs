@@ -69,16 +69,24 @@ impl Load {
         .over(time)
     }
 
-    /// Two servers take turns, so that what else the machine does slows both down. Returns of each the turn with
+    /// Servers take turns, so that what else the machine does slows all of them down. Returns of each the turn with
     /// the median rate. The first turns do not count: an engine that compiles what runs often answers twice as
     /// many requests a second after some seconds as at first.
-    pub fn in_turns(servers: [(&str, &Request); 2]) -> [Load; 2] {
-        let turn = || servers.map(|(url, request)| Self::for_time(url, request, CONNECTIONS, TURN));
+    pub fn in_turns<const N: usize>(servers: [(&str, &Request); N]) -> [Load; N] {
+        Self::in_turns_on(servers, CONNECTIONS)
+    }
+
+    /// The same on a number of connections.
+    pub fn in_turns_on<const N: usize>(servers: [(&str, &Request); N], connections: usize) -> [Load; N] {
+        let turn = || servers.map(|(url, request)| Self::for_time(url, request, connections, TURN));
         for _ in 0..UNCOUNTED_TURNS {
             turn();
         }
-        let (first, second) = (0..TURNS).map(|_| <(Load, Load)>::from(turn())).unzip();
-        [first, second].map(|mut loads: Vec<Load>| {
+        let mut all = servers.map(|_| Vec::new());
+        for _ in 0..TURNS {
+            all.iter_mut().zip(turn()).for_each(|(loads, load)| loads.push(load));
+        }
+        all.map(|mut loads: Vec<Load>| {
             loads.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
             loads.swap_remove(TURNS / 2)
         })

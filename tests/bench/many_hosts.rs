@@ -20,9 +20,10 @@ const GROUP: &str = "postgres";
 const SCALING: &str = "hosts on one PostgreSQL";
 const IMPORTS: &str = "imports into PostgreSQL";
 
-/// Publishes, and how many of them are under way.
-const PUBLISHES: u64 = 200;
+/// Publishes, how many of them are under way, and in how many turns they are made.
+const PUBLISHES: u64 = 400;
 const AT_ONCE: usize = 8;
+const TURNS: u64 = 4;
 
 struct Row {
     name: &'static str,
@@ -51,20 +52,38 @@ const ROWS: [Row; 5] = [
 ];
 
 impl Work {
-    fn measure(&self, options: &[&str]) -> Load {
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let manifest = match self {
-            Work::Reads { is_cached: false, .. } => uncached_manifest(data.path()),
-            _ => server::root().join("spin.toml"),
-        };
-        let server = host_of(&manifest, data.path(), options);
-        forge::seed(&server);
+    /// Two hosts with these options take turns.
+    fn measure(&self, options: [&[&str]; 2]) -> [Load; 2] {
+        let folders = options.map(|_| tempfile::tempdir().expect("a temporary folder"));
+        let [first, second] = [0, 1].map(|host| {
+            let data = folders[host].path();
+            let manifest = match self {
+                Work::Reads { is_cached: false, .. } => uncached_manifest(data),
+                _ => server::root().join("spin.toml"),
+            };
+            let server = host_of(&manifest, data, options[host]);
+            forge::seed(&server);
+            server
+        });
+        let urls = [first.url.as_str(), second.url.as_str()];
         match self {
             Work::Reads { connections, .. } => {
-                load::each_once(&server.url, vec![publish(0)], 1);
-                Load::on(&server.url, &get(&format!("{}/package-0", registry()), &[]), *connections)
+                let request = get(&format!("{}/package-0", registry()), &[]);
+                for url in urls {
+                    load::each_once(url, vec![publish(0)], 1);
+                }
+                Load::in_turns_on(urls.map(|url| (url, &request)), *connections)
             }
-            Work::Publishes => load::each_once(&server.url, (0..PUBLISHES).map(publish).collect(), AT_ONCE),
+            Work::Publishes => {
+                let turn = |number: u64| {
+                    let publishes = number * PUBLISHES / TURNS..(number + 1) * PUBLISHES / TURNS;
+                    urls.map(|url| load::each_once(url, publishes.clone().map(publish).collect(), AT_ONCE))
+                };
+                (1..TURNS).map(turn).fold(turn(0), |mut all, more| {
+                    all.iter_mut().zip(more).for_each(|(all, more)| all.add(more));
+                    all
+                })
+            }
         }
     }
 }
@@ -81,10 +100,9 @@ pub fn run(bench: &Bench) {
         for (number, Row { name, work, options }) in ROWS.iter().enumerate() {
             if has(name) {
                 eprintln!("{name}…");
-                let peer = work.measure(&[]);
                 let url = database.new_database(&format!("row{number}"));
-                let options = [&["--store", url.as_str()], *options].concat();
-                table.row(name, &work.measure(&options), Some(&peer));
+                let [peer, load] = work.measure([&[], &[&["--store", url.as_str()], *options].concat()]);
+                table.row(name, &load, Some(&peer));
             }
         }
         table.print();

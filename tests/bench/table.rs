@@ -16,13 +16,18 @@ impl<'a> Table<'a> {
 
     /// Adds a measurement, and that of the peer for the same work.
     pub fn row(&mut self, name: &str, load: &Load, peer: Option<&Load>) {
+        self.row_beside(self.hello, name, load, peer);
+    }
+
+    /// The same beside another load of the reference, which was measured with it.
+    pub fn row_beside(&mut self, hello: &Load, name: &str, load: &Load, peer: Option<&Load>) {
         self.rows.push([
             name.to_owned(),
             format!("{:.0}", load.per_second()),
             format!("{:.1}", load.megabytes_per_second()),
             format!("{:.2}", load.percentile(0.5)),
             format!("{:.2}", load.percentile(0.99)),
-            format!("{:.3}", load.per_second() / self.hello.per_second()),
+            format!("{:.3}", load.per_second() / hello.per_second()),
             peer.map_or("-".into(), |peer| format!("{:.2}", load.per_second() / peer.per_second())),
         ]);
     }
