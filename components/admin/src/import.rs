@@ -100,18 +100,18 @@ impl Batch {
         for (number, line) in self.lines {
             let outcome = line.map_err(LineError::from).and_then(|record| {
                 let (kind, warning) = (record.kind(), record.warning());
-                record.apply(env, &mut pending).map(|()| (kind, warning))
+                record.apply(env, number, &mut pending).map(|is_written| (is_written.then_some(kind), warning))
             });
             match outcome {
-                Ok((kind, warning)) => {
-                    report.imported(kind);
+                Ok((written, warning)) => {
+                    written.into_iter().for_each(|kind| report.imported(kind));
                     warning.into_iter().for_each(|warning| report.warn(number, warning));
                 }
                 Err(LineError::Store(error)) => return Err(error.into()),
                 Err(LineError::Invalid(invalid)) => report.failed(number, invalid),
             }
         }
-        pending.write(env)?;
+        pending.write(env, report)?;
         dependents::delete_latecomers(env, &intent_log)?;
         Ok(intent_log.commit(env)?)
     }

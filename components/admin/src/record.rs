@@ -146,9 +146,9 @@ impl Record {
         }
     }
 
-    /// Writes the record; a membership only goes into `pending`.
-    pub fn apply(self, env: &Env, pending: &mut PendingMemberships) -> Result<(), LineError> {
-        match self {
+    /// Writes the record of a line. False for a membership: it only goes into `pending`, which reports it.
+    pub fn apply(self, env: &Env, line: u64, pending: &mut PendingMemberships) -> Result<bool, LineError> {
+        let written = match self {
             Record::User(user, details) => user.save(env, *details),
             Record::DeleteUser(user) => Ok(dependents::delete_user(env, user.id.get())?),
             Record::Token(token, deleted) => token.apply(env, deleted),
@@ -156,10 +156,11 @@ impl Record {
             Record::DeleteGroup(group) => Ok(dependents::delete_group(env, group.id.get())?),
             Record::Project(project) => project.save(env),
             Record::DeleteProject(project) => Ok(dependents::delete_project(env, project.id.get())?),
-            Record::Member(member, deleted) => member.apply(deleted, pending),
+            Record::Member(member, deleted) => return member.apply(line, deleted, pending).map(|()| false),
             Record::Setting(fields, deleted) => setting::apply(env, fields, deleted),
             Record::Feature(feature, deleted) => feature.apply(env, deleted),
-        }
+        };
+        written.map(|()| true)
     }
 }
 

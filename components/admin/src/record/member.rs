@@ -6,6 +6,7 @@ use crate::line_error::{InvalidLine, LineError};
 use directory::access::Role;
 use directory::catalog;
 use directory::member::{self, Membership, MembershipChanges, Source};
+use kit::ndjson::ImportReport;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::Deserialize;
@@ -14,16 +15,32 @@ use std::num::NonZeroU64;
 
 /// Changes of memberships that are read and not written yet, by user.
 #[derive(Default)]
-pub struct PendingMemberships(BTreeMap<u64, MembershipChanges>);
+pub struct PendingMemberships(BTreeMap<u64, MembershipsOfUser>);
+
+#[derive(Default)]
+struct MembershipsOfUser {
+    changes: MembershipChanges,
+    /// The numbers of the lines that change them.
+    lines: Vec<u64>,
+}
 
 impl PendingMemberships {
-    fn add(&mut self, user_id: u64, source: Source, membership: Option<Membership>) {
-        self.0.entry(user_id).or_default().insert(source, membership);
+    fn add(&mut self, line: u64, user_id: u64, source: Source, membership: Option<Membership>) {
+        let of_user = self.0.entry(user_id).or_default();
+        of_user.changes.insert(source, membership);
+        of_user.lines.push(line);
     }
 
-    /// Writes the collected changes: one record for each user.
-    pub fn write(self, env: &Env) -> Result<(), StoreError> {
-        self.0.iter().try_for_each(|(user_id, changes)| member::save(env, *user_id, changes))
+    /// Writes the collected changes, one record for each user, and reports their lines.
+    pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
+        for (user_id, MembershipsOfUser { changes, lines }) in self.0 {
+            match member::save(env, user_id, &changes).map_err(LineError::from) {
+                Ok(()) => lines.iter().for_each(|_| report.imported("member")),
+                Err(LineError::Invalid(invalid)) => lines.iter().for_each(|line| report.failed(*line, &invalid)),
+                Err(LineError::Store(error)) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -58,7 +75,7 @@ impl MemberRecord {
         }
     }
 
-    pub fn apply(self, deleted: bool, pending: &mut PendingMemberships) -> Result<(), LineError> {
+    pub fn apply(self, line: u64, deleted: bool, pending: &mut PendingMemberships) -> Result<(), LineError> {
         let Some(source) = self.source() else {
             return Err(InvalidLine::Fields("source_type must be group or project, with a source_id").into());
         };
@@ -68,7 +85,7 @@ impl MemberRecord {
             (false, Some(role)) => Some(Membership { role, expires_at: self.expires_at }),
             (false, None) => return Err(InvalidLine::Fields("access_level is missing").into()),
         };
-        pending.add(self.user_id.get(), source, membership);
+        pending.add(line, self.user_id.get(), source, membership);
         Ok(())
     }
 }

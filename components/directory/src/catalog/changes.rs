@@ -132,8 +132,11 @@ impl Changes {
             }
         }
         for id in &self.deleted_users {
-            let sources = member::of_user(env, *id)?.0.into_keys();
-            self.members.extend(sources.map(|source| (row::source_code(source), *id)));
+            let memberships = match member::of_user(env, *id) {
+                Err(StoreError::Corrupt { .. }) => continue,
+                memberships => memberships?,
+            };
+            self.members.extend(memberships.0.into_keys().map(|source| (row::source_code(source), *id)));
         }
         if deleted.is_empty() && self.deleted_projects.is_empty() && moved.is_empty() {
             return Ok(());

@@ -233,7 +233,11 @@ fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, StoreErr
     changes.members.iter().for_each(|key| by_user.entry(key.1).or_default().push(*key));
     let mut rows = Rows::new();
     for (user_id, keys) in by_user {
-        let memberships = member::of_user(env, user_id)?;
+        let memberships = match member::of_user(env, user_id) {
+            // As for the other tables ([`rows`]).
+            Err(StoreError::Corrupt { .. }) => continue,
+            memberships => memberships?,
+        };
         let held: BTreeMap<u64, _> =
             memberships.0.iter().map(|(source, membership)| (row::source_code(*source), membership)).collect();
         for key in keys {

@@ -39,6 +39,8 @@ fn a_damaged_record_is_an_invalid_line_and_no_obstacle_to_others() {
         ("namespace/11", r#"{"kind":"group","id":11,"full_path":"acme/core"}"#),
         ("project/101", r#"{"kind":"project","id":101,"path_with_namespace":"acme/core/engine"}"#),
         ("user/2", r#"{"kind":"user","id":2,"username":"Alice"}"#),
+        ("access/2", r#"{"kind":"member","source_type":"group","source_id":11,"user_id":2,"access_level":30}"#),
+        ("access/2", r#"{"kind":"user","id":2,"deleted":true}"#),
     ] {
         let key = format!("directory/v1/{key}");
         let good = env.store.get(&key).unwrap().unwrap();
