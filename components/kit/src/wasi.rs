@@ -5,6 +5,7 @@
 //! host: its handler, the variables that it reads, and the stored formats that it reads and writes.
 
 pub mod bindings;
+mod body_writer;
 mod http;
 mod key_value;
 mod memcmp;

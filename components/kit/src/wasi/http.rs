@@ -1,5 +1,6 @@
 //! Requests and responses between WASI HTTP 0.3 and plain values.
 
+use super::body_writer::BodyWriter;
 use crate::body::{Body, BodyError, Chunk};
 use crate::path;
 use crate::request::Request;
@@ -9,11 +10,9 @@ use futures::stream::{self, StreamExt};
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
 use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Request as Incoming, Scheme};
-use spin_sdk::wasip3::http_compat::BodyWriter;
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
 use std::cell::OnceCell;
-use std::mem::take;
 
 /// The result of a handler, as the host expects it.
 pub type HandlerResult = Result<types::Response, ErrorCode>;
@@ -21,8 +20,9 @@ pub type HandlerResult = Result<types::Response, ErrorCode>;
 /// The most bytes of a request body that one read takes.
 const READ: usize = 64 << 10;
 
-/// The most bytes of a response body that are copied at once: they fit into a processor's cache, and a file of the usual
-/// size is one piece, because each piece costs as much as the rest of a small response.
+/// The most bytes of a response body that the host is given at once: what it has copied is still in the processor's
+/// cache when it is sent, and a file of the usual size is one piece, because each piece costs as much as the rest of a
+/// small response.
 const PIECE: usize = 128 << 10;
 
 /// Converts a request. Its body is consumed lazily.
@@ -144,16 +144,8 @@ async fn send(mut body: Body, mut writer: BodyWriter) {
     while let Some(chunk) = body.next().await {
         match chunk {
             Ok(mut bytes) => {
-                // Bytes that a cache keeps as well are copied. Hosts take bodies in pieces, and a piece is
-                // still in the processor's cache when the host copies it.
-                let is_shared = !bytes.is_unique();
                 while !bytes.is_empty() {
-                    let piece = if is_shared {
-                        bytes.split_to(bytes.len().min(PIECE)).to_vec()
-                    } else {
-                        take(&mut bytes).into()
-                    };
-                    if !writer.stream_writer.write_all(piece).await.is_empty() {
+                    if !writer.write(bytes.split_to(bytes.len().min(PIECE))).await {
                         return;
                     }
                 }
@@ -165,6 +157,5 @@ async fn send(mut body: Body, mut writer: BodyWriter) {
             }
         }
     }
-    drop(writer.stream_writer);
-    let _ = writer.result_writer.write(end).await;
+    writer.finish(end).await;
 }
