@@ -95,7 +95,7 @@ unsafe impl StreamOps for SharedBytes {
         unsafe { intrinsics.start_write(stream, rest.as_ptr(), rest.len()) }
     }
 
-    /// Nobody reads through these operations: the reading half is given to the host.
+    /// The reading half is given to the host, so that these operations never read: a read takes nothing.
     unsafe fn start_read(&mut self, stream: u32, _: *mut u8, _: usize) -> u32 {
         let mut intrinsics = BYTES;
         // SAFETY: no byte is written to an empty buffer.
