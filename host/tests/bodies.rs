@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
@@ -126,4 +127,34 @@ fn a_client_that_waits_for_100_continue_is_refused() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+/// How long the client of the test waits: longer than a connection keeps its buffers without a request.
+const LATE: Duration = Duration::from_millis(400);
+
+#[test]
+fn what_a_client_sends_late_of_a_body_is_no_request() {
+    let mut server = Server::with("");
+    let address = server.listen();
+    let smuggled = "GET /probe/recall?key=probe/v1/a HTTP/1.1\r\nhost: a\r\n\r\n";
+    let length = smuggled.len();
+    let chunked = format!("{length:x}\r\n{smuggled}\r\n0\r\n\r\n");
+    for (framing, body) in
+        [(format!("content-length: {length}"), smuggled), ("transfer-encoding: chunked".to_owned(), &*chunked)]
+    {
+        let mut client = TcpStream::connect(address).unwrap();
+        write!(client, "POST /probe/ignore HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n").unwrap();
+        // The component answers before it has the body.
+        client.peek(&mut [0]).unwrap();
+        std::thread::sleep(LATE);
+        client.write_all(body.as_bytes()).unwrap();
+        let next = "POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
+        client.write_all(next.as_bytes()).unwrap();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        let statuses: Vec<_> =
+            answers.match_indices("HTTP/1.1 ").filter_map(|(at, _)| answers.get(at + 9..at + 12)).collect();
+        assert_eq!(statuses, ["401", "200"], "{framing}: {answers}");
+        assert!(answers.ends_with("\r\n\r\n3"), "{framing}: {answers}");
+    }
 }

@@ -168,6 +168,8 @@ impl Clock {
         self.waiting = match self.waiting {
             Waiting::No(at) if !connection.is_idle() => Waiting::No(at),
             _ if !connection.is_idle() => Waiting::No(Instant::now() + PRESENCE_INTERVAL),
+            // What was read may have been the end of the body of the request before.
+            Waiting::No(_) => Waiting::Request(Instant::now()),
             Waiting::Head(since) if is_same => Waiting::Head(since),
             Waiting::Request(since) if is_same && !has_read => Waiting::Request(since),
             _ if has_read => Waiting::Head(Instant::now()),

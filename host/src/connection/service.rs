@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 
 use super::client_body::ClientBody;
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, RequestInFlight};
 use super::socket::SocketState;
 use crate::application::Application;
 use crate::body::{InProgress, ResponseBody};
@@ -113,11 +113,12 @@ impl Connection {
         }
         // What was read is the head of this request.
         self.socket.take_has_read();
+        let request = request.map(|body| RequestInFlight::begin(body, &self.in_flight));
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         async move { Ok(connection.serve(request, in_flight).await) }
     }
 
-    async fn serve(&self, request: Request<Incoming>, in_flight: InFlight) -> Response<ClientBody> {
+    async fn serve(&self, request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
