@@ -122,11 +122,8 @@ impl Host {
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let threads = ServingThreads::default();
-        let shards = (0..options.threads.get())
-            .map(|index| Shard::start(index, application.clone(), stopped.clone(), &threads))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(StartError::Thread)?;
-        let shards = Arc::new(shards);
+        let shards = Shard::start_all(options.threads.get(), &application, &stopped, &threads);
+        let shards = Arc::new(shards.map_err(StartError::Thread)?);
         let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into());
         Ok(Self {
             application,
@@ -183,6 +180,7 @@ impl Host {
         // The admin listener must not keep the store open, nor a shard alive.
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
+        let balance = self.shards.first().map(|shard| shard.balance().clone());
         let runtime = self.runtime.clone();
         let read_store = self.store.status_reader(self.data.clone());
         let store_health = self.store.health().clone();
@@ -203,6 +201,7 @@ impl Host {
                 }),
                 certificates: certificates_of(&ingresses),
                 ended_threads: threads.ended(),
+                serving_shards: balance.as_ref().map_or(0, |balance| balance.serving()),
                 store_failure: health.failure(),
                 failed_transactions: health.failed_transactions(),
                 commits: commits.load(Ordering::Relaxed),
@@ -222,6 +221,18 @@ impl Host {
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
+    }
+
+    /// Has the first so many shards serve, whatever the load from now on.
+    pub fn serve_on(&self, shards: usize) {
+        if let Some(shard) = self.shards.first() {
+            shard.balance().fix(shards);
+        }
+    }
+
+    /// How many connections and other jobs each shard has.
+    pub fn loads(&self) -> Vec<usize> {
+        self.shards.iter().map(Shard::load).collect()
     }
 
     /// Starts the maintenance that the manifest declares, now and after each reload.

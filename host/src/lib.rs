@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `acceptor` | accepts connections and gives each to a shard |
 //! | `ingress` | limits connections, holds certificates, reads forwarded headers |
-//! | `shard` | a thread on which a connection, its guest instances and its reads stay |
+//! | `shard` | a thread on which a request, its guest instance and its reads stay |
+//! | `balance` | how many shards serve; connections that change the shard |
 //! | `connection` | TLS and HTTP on one connection |
 //! | `application` | the steps of a request; the only module that maps failures to statuses |
 //! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
@@ -52,6 +53,7 @@ mod acceptor;
 pub mod access_log;
 pub mod admin;
 mod application;
+mod balance;
 mod body;
 mod bounded_file;
 mod byte_lru;

@@ -1,5 +1,5 @@
-//! Threads with a single-threaded runtime each: a connection, its guest instances and its reads stay on
-//! one of them.
+//! Threads with a single-threaded runtime each: a request, its guest instance and its reads stay on one of them, and
+//! so does a connection until the number of shards that serve changes.
 
 use std::io;
 use std::sync::Arc;
@@ -8,12 +8,14 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use http::{Request, Response};
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::application::Application;
+use crate::balance::{Balance, Handover, Queue};
 use crate::body::ResponseBody;
 use crate::connection;
 use crate::ingress::Accepted;
@@ -23,13 +25,17 @@ use crate::stop::StopSignal;
 /// Work for a shard.
 pub enum Job {
     Connection(Box<Accepted>),
+    /// A connection that another shard has served.
+    Handover(Handover),
     Request(Box<Request<WasiBody>>, oneshot::Sender<Response<ResponseBody>>),
 }
 
 /// The handle of a shard's thread.
 pub struct Shard {
+    index: usize,
     jobs: UnboundedSender<(Job, LoadGuard)>,
     load: Arc<AtomicUsize>,
+    balance: Arc<Balance>,
     thread: JoinHandle<()>,
 }
 
@@ -50,31 +56,49 @@ impl Drop for LoadGuard {
 }
 
 impl Shard {
-    pub fn start(
-        index: usize,
-        application: Arc<Application>,
-        stop: StopSignal,
+    /// Starts a thread for each of so many shards.
+    pub fn start_all(
+        count: usize,
+        application: &Arc<Application>,
+        stop: &StopSignal,
         threads: &ServingThreads,
-    ) -> io::Result<Self> {
-        let (jobs, queue) = unbounded_channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // A task like the others: the runtime polls a root future before tasks that were woken earlier,
-        // and a new request would overtake the guest call that is about to give its instance back.
-        let name = format!("shard-{index}");
-        let serving = threads.thread(&name, stop.clone());
-        let task = runtime.spawn(run(index, application, queue, stop));
-        let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let _serving = serving;
-            if runtime.block_on(task).is_err() {
-                tracing::error!("a shard panicked");
-            }
-        })?;
-        Ok(Self { jobs, load: Arc::default(), thread })
+    ) -> io::Result<Vec<Self>> {
+        let (jobs, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded_channel()).unzip();
+        let loads: Vec<Arc<AtomicUsize>> = (0..count).map(|_| Arc::default()).collect();
+        let balance = Arc::new(Balance::new(jobs.iter().zip(&loads).map(queue_of).collect()));
+        let shards = jobs.into_iter().zip(receivers).zip(loads).enumerate();
+        shards
+            .map(|(index, ((jobs, queue), load))| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                // A task like the others: the runtime polls a root future before tasks that were woken earlier,
+                // and a new request would overtake the guest call that is about to give its instance back.
+                let name = format!("shard-{index}");
+                let serving = threads.thread(&name, stop.clone());
+                let task = runtime.spawn(run(balance.clone(), index, application.clone(), queue, stop.clone()));
+                if index == 0 && count > 1 {
+                    runtime.spawn(balance.clone().follow());
+                }
+                let entered = balance.clone();
+                let thread = std::thread::Builder::new().name(name).spawn(move || {
+                    let _serving = serving;
+                    entered.enter(index);
+                    if runtime.block_on(task).is_err() {
+                        tracing::error!("a shard panicked");
+                    }
+                })?;
+                Ok(Self { index, jobs, load, balance: balance.clone(), thread })
+            })
+            .collect()
     }
 
     /// How many jobs are not finished.
     pub fn load(&self) -> usize {
         self.load.load(Ordering::Relaxed)
+    }
+
+    /// How many shards serve, and the change of it.
+    pub fn balance(&self) -> &Arc<Balance> {
+        &self.balance
     }
 
     /// The load, for a caller that does not keep the shard.
@@ -96,9 +120,10 @@ impl Shard {
     }
 }
 
-/// The shard with the fewest unfinished jobs, of those that take jobs.
+/// The shard with the fewest unfinished jobs, of those that serve and have not stopped.
 pub fn least_loaded(shards: &[Shard]) -> Option<&Shard> {
-    shards.iter().filter(|shard| !shard.jobs.is_closed()).min_by_key(|shard| shard.load())
+    let rank = |shard: &&Shard| (shard.index >= shard.balance.serving(), shard.load());
+    shards.iter().filter(|shard| !shard.jobs.is_closed()).min_by_key(rank)
 }
 
 /// Handles one request on the least loaded shard. `None` if the shard has stopped.
@@ -108,7 +133,22 @@ pub async fn handle(shards: &[Shard], request: Request<WasiBody>) -> Option<Resp
     response.await.ok()
 }
 
+/// The queue of a shard for connections of others. It does not keep the shard from ending.
+fn queue_of((jobs, load): (&UnboundedSender<(Job, LoadGuard)>, &Arc<AtomicUsize>)) -> Queue {
+    let (jobs, load) = (jobs.downgrade(), load.clone());
+    Box::new(move |handover| {
+        let Some(jobs) = jobs.upgrade() else {
+            return Err(handover);
+        };
+        match jobs.send((Job::Handover(handover), LoadGuard::new(&load))) {
+            Err(SendError((Job::Handover(handover), _))) => Err(handover),
+            _ => Ok(()),
+        }
+    })
+}
+
 async fn run(
+    balance: Arc<Balance>,
     index: usize,
     application: Arc<Application>,
     mut jobs: UnboundedReceiver<(Job, LoadGuard)>,
@@ -144,9 +184,15 @@ async fn run(
         let application = application.clone();
         match job {
             Job::Connection(accepted) => {
-                let stop = stop.clone();
+                let (stop, place) = (stop.clone(), (balance.clone(), index));
                 tasks.spawn(async move {
-                    connection::serve(&application, index, *accepted, stop).await;
+                    connection::serve(&application, place, *accepted, stop).await;
+                    drop(load);
+                });
+            }
+            Job::Handover(handover) => {
+                tasks.spawn(async move {
+                    handover.resume(index).await;
                     drop(load);
                 });
             }

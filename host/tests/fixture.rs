@@ -82,6 +82,14 @@ impl Server {
         Self { host, folder }
     }
 
+    /// The same on two threads.
+    pub fn on_two_threads(tool: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { threads: NonZeroUsize::new(2).unwrap(), ..options(&folder, store()) };
+        let host = start_with(&folder, &manifest(tool), &[], &options).unwrap();
+        Self { host, folder }
+    }
+
     /// The probe and the guest of the 0.2 interface, which may send requests to `hosts`.
     pub fn reaching(hosts: &[&str], tool: &str, outbound: outbound::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();

@@ -219,9 +219,11 @@ pub fn certificate(folder: &Path) -> CertificateDer<'static> {
     issued.cert.der().clone()
 }
 
-/// The protocol agreed on and the answer to a request over TLS; an error if the certificate is
-/// another.
-fn over_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str) -> std::io::Result<(String, String)> {
+/// A connection over TLS.
+pub type TlsClient = StreamOwned<ClientConnection, TcpStream>;
+
+/// Connects; the keys are agreed on with the first bytes.
+pub fn connect_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str) -> std::io::Result<TlsClient> {
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
     let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -232,7 +234,13 @@ fn over_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str)
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = StreamOwned::new(connection, TcpStream::connect(address)?);
+    Ok(StreamOwned::new(connection, TcpStream::connect(address)?))
+}
+
+/// The protocol agreed on and the answer to a request over TLS; an error if the certificate is
+/// another.
+fn over_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str) -> std::io::Result<(String, String)> {
+    let mut stream = connect_tls(address, root, protocol)?;
     let start = match protocol {
         "h2" => &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
         _ => b"GET /probe/headers HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",

@@ -12,6 +12,7 @@ mod faults;
 mod fixture;
 mod foreign;
 mod gone_clients;
+mod handover;
 mod health;
 mod http2;
 mod http2_rules;

@@ -27,6 +27,8 @@ pub struct HostState {
     pub certificates: Vec<Option<Arc<ReloadFailure>>>,
     /// The threads that serve clients and have ended, though the host serves.
     pub ended_threads: Vec<String>,
+    /// How many threads serve. The others have what cannot change the thread.
+    pub serving_shards: usize,
     pub memory: HostMemory,
     /// Lines of the access log that were dropped since the start.
     pub access_log_dropped: u64,

@@ -38,7 +38,7 @@ enum End {
     /// The client did not send the rest of a request's head.
     SlowHead,
     SlowReader(TooSlow),
-    /// Nothing is under way since then.
+    /// Nothing is under way since then, and either the client asks for nothing or another shard may serve it.
     Idle(Instant),
 }
 
@@ -78,6 +78,9 @@ where
         }
         if let Poll::Ready(slow) = monitor.poll(&connection.flow, &ClientProgress(connection), cx) {
             return Poll::Ready(End::SlowReader(slow));
+        }
+        if !stopped && connection.may_move() && connection.is_idle() && !connection.socket.is_blocked() {
+            return Poll::Ready(End::Idle(Instant::now()));
         }
         clock.poll(connection, cx)
     });

@@ -16,19 +16,22 @@ mod in_flight;
 mod service;
 mod socket;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
-use crate::ingress::{Accepted, IdleConnection, Peer};
+use crate::balance::{Balance, Handover};
+use crate::ingress::{Accepted, ConnectionPermits, IdleConnection, Peer};
 use crate::stop::StopSignal;
 use service::Connection;
-use socket::ClientSocket;
+use socket::{ClientSocket, ClientStream};
 
 /// A client must send the head of a request within this time from its first byte, and the first request
 /// of a connection within this time from its start.
@@ -46,8 +49,14 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// What a client that knows HTTP/2 sends first (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a connection until it ends, or until the host stops and has answered its requests.
-pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: StopSignal) {
+/// Serves a connection until it ends or goes on on another shard, or until the host stops and has answered its
+/// requests. `place` is the balance of the shards, and the one that serves it.
+pub async fn serve(
+    application: &Arc<Application>,
+    place: (Arc<Balance>, usize),
+    accepted: Accepted,
+    mut stop: StopSignal,
+) {
     let Accepted { stream, peer, ingress, permits } = accepted;
     let (stream, socket) = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => ClientSocket::new(stream),
@@ -60,9 +69,9 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
     let upload_window = ingress.connections.upload_window(permits.1.as_ref());
     let started = Instant::now();
     let peer = Peer::new(peer, &ingress);
-    let connection = Arc::new(Connection::new(application.clone(), shard, peer, ingress, socket, upload_window));
+    let connection = Arc::new(Connection::new(application.clone(), place, peer, ingress, socket, upload_window));
     let Some(certificates) = &connection.ingress.certificates else {
-        return serve_http(&connection, stream, started, stop).await;
+        return serve_from_start(Served { connection, stream, started, permits, stop }).await;
     };
     // In a box, because a connection that has agreed on its keys needs no room for it.
     let handshake = Box::pin(TlsAcceptor::from(certificates.current()).accept(stream));
@@ -71,55 +80,95 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
         () = first_request_grace(&mut stop) => return,
     };
     match outcome {
-        Ok(Ok(stream)) => Box::pin(serve_http(&connection, stream, started, stop)).await,
+        Ok(Ok(stream)) => Box::pin(serve_from_start(Served { connection, stream, started, permits, stop })).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-/// What a client has sent at the start of a connection or of a request.
+/// A connection that has agreed on its keys, if it has any.
+struct Served<S> {
+    connection: Arc<Connection>,
+    stream: S,
+    started: Instant,
+    permits: ConnectionPermits,
+    stop: StopSignal,
+}
+
+/// Where a connection stands between two requests.
 enum Start {
+    /// The client has sent this of a request.
     Http1(Bytes),
     Http2(Bytes),
+    /// It has sent nothing since then.
+    Idle(Instant),
     /// It closed the connection, or took too long; or the host stops, or makes room for another client.
     Ended,
 }
 
-async fn serve_http<S>(connection: &Arc<Connection>, mut stream: S, started: Instant, mut stop: StopSignal)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut start = {
+async fn serve_from_start<S: ClientStream>(mut served: Served<S>) {
+    let start = {
         let deadline = Instant::now() + HEAD_TIMEOUT;
         tokio::select! {
-            start = tokio::time::timeout_at(deadline, read_preface(&mut stream)) => start.unwrap_or(Start::Ended),
-            () = first_request_grace(&mut stop) => Start::Ended,
+            start = tokio::time::timeout_at(deadline, read_preface(&mut served.stream)) => start.unwrap_or(Start::Ended),
+            () = first_request_grace(&mut served.stop) => Start::Ended,
         }
     };
+    serve_from(start, served).await;
+}
+
+async fn serve_from<S: ClientStream>(mut start: Start, served: Served<S>) {
+    let Served { connection, mut stream, started, permits, mut stop } = served;
     loop {
+        if let (Start::Http1(_) | Start::Idle(_), Some(shard)) = (&start, connection.next_shard()) {
+            return hand_over(shard, start, Served { connection, stream, started, permits, stop }).await;
+        }
         // In boxes: a connection that waits for the next request takes little memory.
-        let idle = match start {
-            Start::Http1(read) => Box::pin(http1::serve(connection, stream, read, &mut stop)).await,
+        start = match start {
+            Start::Http1(read) => match Box::pin(http1::serve(&connection, stream, read, &mut stop)).await {
+                Some(idle) => {
+                    stream = idle.stream;
+                    idle.read.map_or(Start::Idle(idle.since), Start::Http1)
+                }
+                None => return,
+            },
+            Start::Idle(since) => {
+                let deadline = since + connection.ingress.keep_alive.timeout;
+                let mut idle = connection.ingress.idle.enter();
+                wait_for_next(&mut stream, deadline, &mut idle, &mut stop).await
+            }
             Start::Http2(read) => {
-                return Box::pin(http2::serve(connection, stream, read, started, &mut stop)).await;
+                return Box::pin(http2::serve(&connection, stream, read, started, &mut stop)).await;
             }
             Start::Ended => return,
         };
-        match idle {
-            Some(idle) => {
-                stream = idle.stream;
-                start = match idle.read {
-                    Some(read) => Start::Http1(read),
-                    None => {
-                        let deadline = idle.since + connection.ingress.keep_alive.timeout;
-                        let mut idle = connection.ingress.idle.enter();
-                        wait_for_next(&mut stream, deadline, &mut idle, &mut stop).await
-                    }
-                };
-            }
-            None => return,
-        }
     }
+}
+
+async fn hand_over<S: ClientStream>(shard: usize, start: Start, mut served: Served<S>) {
+    let connection = served.connection.clone();
+    if let Err(error) = served.stream.socket().detach() {
+        return log_lost(&error);
+    }
+    let handover = Handover::new(move |shard| resume(shard, start, served));
+    if let Err(handover) = connection.balance().hand_over(shard, handover) {
+        // That shard has stopped.
+        handover.resume(connection.shard()).await;
+    }
+}
+
+fn resume<S: ClientStream>(shard: usize, start: Start, mut served: Served<S>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        if let Err(error) = served.stream.socket().attach() {
+            return log_lost(&error);
+        }
+        served.connection.set_shard(shard);
+        serve_from(start, served).await;
+    })
+}
+
+fn log_lost(error: &io::Error) {
+    tracing::warn!(%error, "a connection was lost on its way to another thread");
 }
 
 /// Reads until it is known whether the client speaks HTTP/2.

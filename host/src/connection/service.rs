@@ -18,6 +18,7 @@ use super::client_body::ClientBody;
 use super::in_flight::{InFlight, RequestInFlight};
 use super::socket::SocketState;
 use crate::application::Application;
+use crate::balance::{Balance, Followed};
 use crate::body::{InProgress, ResponseBody};
 use crate::ingress::{Ingress, Peer, RequestOrigin, remove_set_operator_cookies};
 use crate::reply;
@@ -43,7 +44,11 @@ pub struct Connection {
     /// Bytes of request bodies that an HTTP/2 client may send before a guest has read them.
     pub upload_window: u32,
     application: Arc<Application>,
-    shard: usize,
+    balance: Arc<Balance>,
+    /// The shard that serves the connection.
+    shard: AtomicUsize,
+    /// The last change of the number of shards that the connection has followed.
+    followed: Followed,
     peer: Peer,
     budget: Arc<Budget>,
     requests: AtomicUsize,
@@ -55,7 +60,7 @@ pub struct Connection {
 impl Connection {
     pub fn new(
         application: Arc<Application>,
-        shard: usize,
+        (balance, shard): (Arc<Balance>, usize),
         peer: Peer,
         ingress: Arc<Ingress>,
         socket: Arc<SocketState>,
@@ -68,7 +73,9 @@ impl Connection {
             flow: Arc::default(),
             upload_window,
             application,
-            shard,
+            followed: balance.followed(),
+            balance,
+            shard: AtomicUsize::new(shard),
             peer,
             budget,
             requests: AtomicUsize::new(0),
@@ -87,6 +94,29 @@ impl Connection {
         if self.requests() == 0 {
             self.first_request.notified().await;
         }
+    }
+
+    /// The shard that serves the connection.
+    pub fn shard(&self) -> usize {
+        self.shard.load(Ordering::Relaxed)
+    }
+
+    pub fn set_shard(&self, shard: usize) {
+        self.shard.store(shard, Ordering::Relaxed);
+    }
+
+    pub fn balance(&self) -> &Balance {
+        &self.balance
+    }
+
+    /// Whether it is to be asked which shard serves the connection.
+    pub fn may_move(&self) -> bool {
+        self.balance.has_changed(&self.followed)
+    }
+
+    /// The other shard on which the connection goes on. It is told once.
+    pub fn next_shard(&self) -> Option<usize> {
+        self.balance.deal(&self.followed).filter(|next| *next != self.shard())
     }
 
     pub fn is_idle(&self) -> bool {
@@ -133,7 +163,7 @@ impl Connection {
             (true, _) => refuse_framing(),
             (false, true) => reply::unread_responses(),
             (false, false) => {
-                let mut handling = pin!(self.application.handle(self.shard, request));
+                let mut handling = pin!(self.application.handle(self.shard(), request));
                 let polled = |cx: &mut Context<'_>| {
                     let response = handling.as_mut().poll(cx);
                     waited |= response.is_pending();

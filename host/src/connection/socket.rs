@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 /// Bytes that the kernel takes ahead of what it can send: a client that reads nothing would have it take
 /// megabytes, which are in no budget.
@@ -18,8 +19,27 @@ const MAX_UNSENT: u32 = 128 * 1024;
 
 /// A connected socket, below TLS.
 pub struct ClientSocket {
-    stream: TcpStream,
+    /// `None` while the connection is on its way to another thread.
+    stream: Option<TcpStream>,
+    detached: Option<std::net::TcpStream>,
     state: Arc<SocketState>,
+}
+
+/// What a connection is read from and written to: its socket, or TLS above it.
+pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    fn socket(&mut self) -> &mut ClientSocket;
+}
+
+impl ClientStream for ClientSocket {
+    fn socket(&mut self) -> &mut ClientSocket {
+        self
+    }
+}
+
+impl ClientStream for TlsStream<ClientSocket> {
+    fn socket(&mut self) -> &mut ClientSocket {
+        self.get_mut().0
+    }
 }
 
 /// What is known about a socket that the HTTP implementation owns.
@@ -42,7 +62,27 @@ impl ClientSocket {
             written: AtomicU64::new(0),
             reset_on_close: AtomicBool::new(false),
         });
-        (Self { stream, state: state.clone() }, state)
+        (Self { stream: Some(stream), detached: None, state: state.clone() }, state)
+    }
+
+    /// Leaves the thread's runtime. Until the socket is attached again, it can be neither read nor written.
+    pub fn detach(&mut self) -> io::Result<()> {
+        if let Some(stream) = self.stream.take() {
+            self.detached = Some(stream.into_std()?);
+        }
+        Ok(())
+    }
+
+    /// Enters the runtime of the thread that calls.
+    pub fn attach(&mut self) -> io::Result<()> {
+        if let Some(stream) = self.detached.take() {
+            self.stream = Some(TcpStream::from_std(stream)?);
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     fn written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -134,8 +174,10 @@ impl SocketState {
 
 impl Drop for ClientSocket {
     fn drop(&mut self) {
-        if self.state.reset_on_close.load(Ordering::Relaxed) {
-            let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+        if let Some(stream) = &self.stream
+            && self.state.reset_on_close.load(Ordering::Relaxed)
+        {
+            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }
     }
 }
@@ -143,7 +185,7 @@ impl Drop for ClientSocket {
 impl AsyncRead for ClientSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let read = self.stream()?.poll_read(cx, buf);
         if buf.filled().len() > before {
             self.state.has_read.store(true, Ordering::Relaxed);
         }
@@ -153,7 +195,7 @@ impl AsyncRead for ClientSocket {
 
 impl AsyncWrite for ClientSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = self.stream()?.poll_write(cx, bytes);
         self.written(written)
     }
 
@@ -162,20 +204,20 @@ impl AsyncWrite for ClientSocket {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        let written = self.stream()?.poll_write_vectored(cx, bytes);
         self.written(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.stream()?.poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        self.stream()?.poll_shutdown(cx)
     }
 }
 

@@ -167,11 +167,14 @@ impl Ingress {
     }
 }
 
+/// A connection's place among those of its listener, and among those of its address unless that is a trusted proxy's.
+pub type ConnectionPermits = (OwnedSemaphorePermit, Option<ConnectionPermit>);
+
 /// A connection on its way to a shard.
 pub struct Accepted {
     pub stream: std::net::TcpStream,
     pub peer: SocketAddr,
     pub ingress: Arc<Ingress>,
     /// Held until the connection ends.
-    pub permits: (OwnedSemaphorePermit, Option<ConnectionPermit>),
+    pub permits: ConnectionPermits,
 }
