@@ -83,9 +83,16 @@ fn until_loads(server: &Server, loads: [usize; 2]) {
     }
 }
 
+/// A server whose threads both serve, however busy the machine is.
+fn on_two_threads() -> Server {
+    let server = Server::on_two_threads("");
+    server.host.serve_on(2);
+    server
+}
+
 #[test]
 fn connections_with_requests_go_on_where_is_served() {
-    let mut server = Server::on_two_threads("");
+    let mut server = on_two_threads();
     let address = server.listen();
     let mut clients: Vec<_> = (0..8).map(|_| connect(address)).collect();
     let silent: Vec<_> = (0..2).map(|_| connect(address)).collect();
@@ -150,7 +157,7 @@ fn ask_all_the_time<S: Read + Write>(client: &mut Client<S>, done: &AtomicBool) 
 fn nothing_is_lost_while_connections_move() {
     let folder = tempfile::tempdir().unwrap();
     let root = certificate(folder.path());
-    let mut server = Server::on_two_threads("");
+    let mut server = on_two_threads();
     let plain = server.listen();
     let ingress = Arc::new(Ingress::new(with_tls(&folder)).unwrap());
     let secure = server.host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress).unwrap();
@@ -183,7 +190,7 @@ fn nothing_is_lost_while_connections_move() {
 
 #[test]
 fn a_connection_that_has_moved_ends_with_the_host() {
-    let mut server = Server::on_two_threads("");
+    let mut server = on_two_threads();
     let address = server.listen();
     let mut clients: Vec<_> = (0..4).map(|_| connect(address)).collect();
     until_loads(&server, [2, 2]);

@@ -26,6 +26,9 @@ const SERVING: u64 = 0xffff;
 const FIXED: u64 = 0x1_0000;
 const CHANGE: u64 = 0x2_0000;
 
+/// No state: one shard serves at least.
+const NONE: u64 = 0;
+
 /// The first so many shards serve. The others keep connections that cannot change the shard.
 pub struct Balance {
     state: AtomicU64,
@@ -86,9 +89,11 @@ impl Balance {
         changed.is_ok()
     }
 
-    /// For a connection that begins.
-    pub fn followed(&self) -> Followed {
-        Followed(AtomicU64::new(self.state.load(Ordering::Relaxed)))
+    /// For a connection that begins on this shard, which may not serve any more since the connection was given to it.
+    pub fn followed(&self, shard: usize) -> Followed {
+        let state = self.state.load(Ordering::Relaxed);
+        let serves = (shard as u64) < state & SERVING;
+        Followed(AtomicU64::new(if serves { state } else { NONE }))
     }
 
     /// Whether there was a change that the connection has not followed.
@@ -156,7 +161,7 @@ mod tests {
     #[test]
     fn connections_follow_each_change_once_and_in_equal_parts() {
         let balance = balance(4);
-        let connections: Vec<_> = (0..8).map(|_| balance.followed()).collect();
+        let connections: Vec<_> = (0..8).map(|index| balance.followed(index % 4)).collect();
         let dealt = || {
             let mut counts = [0; 4];
             connections.iter().filter_map(|followed| balance.deal(followed)).for_each(|shard| counts[shard] += 1);
@@ -172,6 +177,15 @@ mod tests {
             assert!(!balance.change(3, 0), "it is fixed");
             assert_eq!(dealt(), [0; 4], "nothing has changed");
         }
+    }
+
+    #[test]
+    fn a_connection_that_begins_on_a_shard_that_serves_no_more_moves() {
+        let balance = balance(2);
+        balance.fix(1);
+        assert_eq!(balance.deal(&balance.followed(0)), None);
+        let late = balance.followed(1);
+        assert_eq!((balance.deal(&late), balance.deal(&late)), (Some(0), None));
     }
 
     #[test]

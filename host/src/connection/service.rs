@@ -73,7 +73,7 @@ impl Connection {
             flow: Arc::default(),
             upload_window,
             application,
-            followed: balance.followed(),
+            followed: balance.followed(shard),
             balance,
             shard: AtomicUsize::new(shard),
             peer,
