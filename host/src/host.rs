@@ -122,7 +122,9 @@ impl Host {
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let threads = ServingThreads::default();
-        let shards = Shard::start_all(options.threads.get(), &application, &stopped, &threads);
+        // On PostgreSQL a shard's reads have a connection of their own, and so a process of the server.
+        let follows_load = options.postgres.is_none();
+        let shards = Shard::start_all((options.threads.get(), follows_load), &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
         let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into());
         Ok(Self {

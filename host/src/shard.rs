@@ -56,9 +56,9 @@ impl Drop for LoadGuard {
 }
 
 impl Shard {
-    /// Starts a thread for each of so many shards.
+    /// Starts a thread for each of so many shards. `follows_load` says whether fewer may serve.
     pub fn start_all(
-        count: usize,
+        (count, follows_load): (usize, bool),
         application: &Arc<Application>,
         stop: &StopSignal,
         threads: &ServingThreads,
@@ -75,7 +75,7 @@ impl Shard {
                 let name = format!("shard-{index}");
                 let serving = threads.thread(&name, stop.clone());
                 let task = runtime.spawn(run(balance.clone(), index, application.clone(), queue, stop.clone()));
-                if index == 0 && count > 1 {
+                if index == 0 && count > 1 && follows_load {
                     runtime.spawn(balance.clone().follow());
                 }
                 let entered = balance.clone();

@@ -189,6 +189,61 @@ fn nothing_is_lost_while_connections_move() {
 }
 
 #[test]
+fn what_comes_after_an_answer_to_an_unread_body_is_no_request() {
+    let mut server = on_two_threads();
+    let address = server.listen();
+    let heads = [
+        ("ignore", "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"),
+        ("sleep?ms=20", "expect: 100-continue\r\ncontent-length: 100\r\n\r\n"),
+    ];
+    for round in 0..20 {
+        let (path, rest) = heads[round % 2];
+        let mut clients: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for client in &mut clients {
+            write!(client, "POST /probe/{path} HTTP/1.1\r\nhost: a\r\n").unwrap();
+        }
+        until_loads(&server, [1, 1]);
+        // Each is to be asked where it goes on, once it is between two requests.
+        server.host.serve_on(1);
+        for client in &mut clients {
+            client.write_all(rest.as_bytes()).unwrap();
+            client.peek(&mut [0]).unwrap();
+            let smuggled = format!("GET /probe/hello HTTP/1.1\r\nhost: a\r\nx: {:100}\r\n\r\n", "");
+            // The host may have closed the connection.
+            let _ = client.write_all(smuggled.as_bytes());
+            let mut answers = Vec::new();
+            let _ = client.read_to_end(&mut answers);
+            let answers = String::from_utf8_lossy(&answers);
+            assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path}: {answers}");
+        }
+        drop(clients);
+        until_loads(&server, [0, 0]);
+        server.host.serve_on(2);
+    }
+}
+
+#[test]
+fn http2_connections_are_on_all_threads_also_while_fewer_serve() {
+    let mut server = on_two_threads();
+    let address = server.listen();
+    server.host.serve_on(1);
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+            // The length and the type of the host's settings.
+            let mut frame = [0; 9];
+            client.read_exact(&mut frame).unwrap();
+            assert_eq!(frame[3], 4);
+            client
+        })
+        .collect();
+    until_loads(&server, [2, 2]);
+    drop(clients);
+    until_loads(&server, [0, 0]);
+}
+
+#[test]
 fn a_connection_that_has_moved_ends_with_the_host() {
     let mut server = on_two_threads();
     let address = server.listen();

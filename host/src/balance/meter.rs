@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::policy::Use;
 
-/// The seconds since the start, and those of all processors together in which they ran nothing (proc_uptime(5)).
-const UPTIME: &str = "/proc/uptime";
+/// What all processors together did, in hundredths of a second: the fourth number is the time in which they ran nothing,
+/// the fifth that in which they did while a thread waited for a disk (proc_stat(5)).
+const STAT: &str = "/proc/stat";
+const MILLISECONDS_OF_A_TICK: u64 = 10;
 
 /// Where the times of the thread that asks are.
 pub fn schedule_of_this_thread() -> Option<PathBuf> {
@@ -59,9 +61,11 @@ impl Sample {
             running += fields.next()??;
             missing += fields.next()??;
         }
-        let uptime = std::fs::read_to_string(UPTIME).ok()?;
-        let idle = uptime.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        Some(Self { at: Instant::now(), running, missing, idle: Duration::try_from_secs_f64(idle).ok()? })
+        let stat = std::fs::read_to_string(STAT).ok()?;
+        let mut ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().skip(3);
+        let mut next = || ticks.next()?.parse::<u64>().ok()?.checked_mul(MILLISECONDS_OF_A_TICK);
+        let idle = Duration::from_millis(next()?.saturating_add(next()?));
+        Some(Self { at: Instant::now(), running, missing, idle })
     }
 }
 

@@ -26,8 +26,10 @@ const SERVING: u64 = 0xffff;
 const FIXED: u64 = 0x1_0000;
 const CHANGE: u64 = 0x2_0000;
 
-/// No state: one shard serves at least.
+/// No states, because one shard serves at least: of a connection that has followed no change yet, and of one that does
+/// not any more.
 const NONE: u64 = 0;
+const FOR_GOOD: u64 = CHANGE;
 
 /// The first so many shards serve. The others keep connections that cannot change the shard.
 pub struct Balance {
@@ -112,6 +114,13 @@ impl Balance {
         Some(self.chosen.fetch_add(1, Ordering::Relaxed) % self.serving())
     }
 
+    /// The same for a connection that cannot move later: while not all shards serve, it gets any of them, once.
+    pub fn deal_for_good(&self, followed: &Followed) -> Option<usize> {
+        let (serving, shards) = (self.serving(), self.queues.len());
+        let has_begun = followed.0.swap(FOR_GOOD, Ordering::Relaxed) == FOR_GOOD;
+        (!has_begun && serving < shards).then(|| self.chosen.fetch_add(1, Ordering::Relaxed) % shards)
+    }
+
     /// Follows the load until the number is fixed.
     pub async fn follow(self: Arc<Self>) {
         let mut policy = Policy::new(self.schedules.len());
@@ -186,6 +195,16 @@ mod tests {
         assert_eq!(balance.deal(&balance.followed(0)), None);
         let late = balance.followed(1);
         assert_eq!((balance.deal(&late), balance.deal(&late)), (Some(0), None));
+    }
+
+    #[test]
+    fn a_connection_that_cannot_move_later_gets_any_shard_while_some_do_not_serve() {
+        let balance = balance(2);
+        assert_eq!(balance.deal_for_good(&balance.followed(0)), None);
+        balance.fix(1);
+        let connections = [balance.followed(0), balance.followed(0)];
+        assert_eq!(connections.each_ref().map(|followed| balance.deal_for_good(followed)), [Some(0), Some(1)]);
+        assert_eq!(connections.each_ref().map(|followed| balance.deal_for_good(followed)), [None, None]);
     }
 
     #[test]

@@ -37,11 +37,14 @@ const IDLE: f64 = 0.4;
 /// Missing processors for each shard from which on more threads get a larger share of the processors.
 const CROWDED_OUT: f64 = 0.2;
 
-/// Below this load there is nothing to be gained by fewer shards.
-const QUIET: f64 = 0.1;
+/// Idle processors with which all shards serve again after a time, if none is missing: fewer would gain nothing, and a
+/// request that takes long delays fewer others.
+const PLENTY: f64 = 1.0;
+const PLENTY_PERIOD: Duration = Duration::from_secs(3);
 
-/// All shards serve again after a quiet time.
-const QUIET_PERIOD: Duration = Duration::from_secs(10);
+/// When all shards are tried although no processor seems to be idle: what the system says of them may be wrong, as it is
+/// in some containers. Each time that fewer were right it is twice as long.
+const FIRST_FULL_PERIOD: Duration = Duration::from_secs(10);
 
 /// A choice that is undone so soon was wrong.
 const TRIAL: Duration = Duration::from_secs(5);
@@ -59,50 +62,76 @@ pub struct Policy {
     reduced: Option<Instant>,
     not_before: Option<Instant>,
     pause: Duration,
-    quiet_since: Option<Instant>,
+    plenty_since: Option<Instant>,
+    full_since: Option<Instant>,
+    full_period: Duration,
 }
 
 impl Policy {
     pub fn new(shards: usize) -> Self {
-        Self { shards, proposed: shards, reduced: None, not_before: None, pause: FIRST_PAUSE, quiet_since: None }
+        Self {
+            shards,
+            proposed: shards,
+            reduced: None,
+            not_before: None,
+            pause: FIRST_PAUSE,
+            plenty_since: None,
+            full_since: None,
+            full_period: FIRST_FULL_PERIOD,
+        }
     }
 
     /// How many shards serve from now on, after a period that ended now and in which `serving` did.
     pub fn next(&mut self, serving: usize, period: Use, now: Instant) -> usize {
-        let proposal = self.proposal(serving, period, now);
+        let (proposal, is_trial) = self.proposal(serving, period, now);
         if std::mem::replace(&mut self.proposed, proposal) != proposal {
             return serving;
         }
         if proposal < serving {
             self.reduced = Some(now);
+        } else if proposal > serving && is_trial {
+            self.full_period = (self.full_period * 2).min(LONGEST_PAUSE);
         } else if proposal > serving {
             let is_wrong = self.reduced.is_some_and(|reduced| now < reduced + TRIAL);
             self.pause = if is_wrong { (self.pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
             self.not_before = Some(now + self.pause);
+            self.full_period = FIRST_FULL_PERIOD;
         }
         proposal
     }
 
-    fn proposal(&mut self, serving: usize, Use { running, missing, idle }: Use, now: Instant) -> usize {
-        let demand = running + missing;
-        let quiet_since = *self.quiet_since.get_or_insert(now);
-        if demand >= QUIET {
-            self.quiet_since = None;
-        } else if now >= quiet_since + QUIET_PERIOD {
-            return self.shards;
-        }
+    /// How many should serve, and whether that is a trial.
+    fn proposal(&mut self, serving: usize, used: Use, now: Instant) -> (usize, bool) {
+        let Use { running, missing, idle } = used;
         let of_each = |load: f64| load * serving as f64;
-        let is_full = demand >= of_each(FULL);
-        if serving < self.shards && is_full && (idle >= IDLE || missing >= of_each(CROWDED_OUT)) {
-            return self.shards;
+        let is_full = running + missing >= of_each(FULL);
+        let full_for = lasting(&mut self.full_since, is_full && serving < self.shards, now);
+        let plenty_for = lasting(&mut self.plenty_since, missing < CROWDED && idle >= PLENTY, now);
+        if serving < self.shards {
+            let has_help = idle >= IDLE || missing >= of_each(CROWDED_OUT);
+            if is_full && has_help || plenty_for >= PLENTY_PERIOD {
+                return (self.shards, false);
+            }
+            if full_for >= self.full_period {
+                return (self.shards, true);
+            }
         }
         let may_reduce = self.not_before.is_none_or(|not_before| now >= not_before);
         let is_crowded = missing >= CROWDED && idle < ROOM;
         match enough(running) {
-            fewer if fewer < serving && is_crowded && may_reduce => fewer,
-            _ => serving,
+            fewer if fewer < serving && is_crowded && may_reduce => (fewer, false),
+            _ => (serving, false),
         }
     }
+}
+
+/// How long the condition has held.
+fn lasting(since: &mut Option<Instant>, holds: bool, now: Instant) -> Duration {
+    if !holds {
+        *since = None;
+        return Duration::ZERO;
+    }
+    now - *since.get_or_insert(now)
 }
 
 /// The fewest shards for this load.
@@ -151,7 +180,7 @@ mod tests {
         let mut clock = Clock::new(2);
         assert_eq!(clock.after(1, CACHED_ON_TWO), 2, "one period may be chance");
         assert_eq!(clock.after(1, CACHED_ON_TWO), 1);
-        assert_eq!(clock.after(1000, CACHED_ON_ONE), 1);
+        assert_eq!(clock.after(90, CACHED_ON_ONE), 1);
         assert_eq!(Clock::new(2).after(2, CACHED_FOR_FOUR), 1);
     }
 
@@ -197,9 +226,31 @@ mod tests {
     fn a_choice_outlasts_a_short_pause_and_no_long_one() {
         let mut clock = Clock::new(2);
         clock.after(2, CACHED_ON_TWO);
-        assert_eq!(clock.after(50, NOTHING), 1);
+        assert_eq!(clock.after(20, NOTHING), 1);
         assert_eq!(clock.after(10, CACHED_ON_ONE), 1);
-        assert_eq!(clock.after(103, NOTHING), 2);
+        assert_eq!(clock.after(35, NOTHING), 2);
+    }
+
+    #[test]
+    fn a_shard_that_has_become_busy_shares_with_the_others_once_there_is_room() {
+        let mut clock = Clock::new(16);
+        assert_eq!(clock.after(2, Use { running: 0.6, missing: 0.3, idle: 0.1 }), 1);
+        assert_eq!(clock.after(40, Use { running: 0.8, missing: 0.0, idle: 15.0 }), 16);
+    }
+
+    #[test]
+    fn all_shards_are_tried_now_and_then_even_if_no_processor_seems_to_be_idle() {
+        let mut clock = Clock::new(2);
+        clock.after(2, CACHED_ON_TWO);
+        let full = Use { idle: 0.0, ..CALLS_ON_ONE };
+        assert_eq!(clock.after(110, full), 2);
+        assert_eq!(clock.after(1000, Use { idle: 0.0, ..CALLS_ON_TWO }), 2, "they are needed");
+        let mut changes = 0;
+        for _ in 0..10 * 60 * 10 {
+            let before = clock.serving;
+            changes += u32::from(clock.after(1, if before == 2 { CACHED_ON_TWO } else { CACHED_ON_ONE }) > before);
+        }
+        assert!((2..=6).contains(&changes), "{changes} tries in ten minutes");
     }
 
     #[test]

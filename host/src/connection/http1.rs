@@ -30,6 +30,10 @@ const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 /// while bytes that the client has sent wait for that request's end.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long nothing may come of the body of a request that was answered. What the component does not read is read and
+/// dropped in a shorter time; a component may also keep a body and not read it.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Why the connection is not served any longer.
 enum End {
     Closed(hyper::Result<()>),
@@ -37,6 +41,8 @@ enum End {
     Gone,
     /// The client did not send the rest of a request's head.
     SlowHead,
+    /// Nothing has come of the body of a request that was answered.
+    SlowBody,
     SlowReader(TooSlow),
     /// Nothing is under way since then, and either the client asks for nothing or another shard may serve it.
     Idle(Instant),
@@ -69,18 +75,25 @@ where
     tokio::pin!(stopping);
     let mut stopped = false;
     let end = poll_fn(|cx| {
+        let before = (connection.is_idle(), connection.requests());
+        if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
+            return Poll::Ready(End::Closed(result));
+        }
+        // Afterwards, so that a request that was read already is answered.
         if !stopped && stopping.as_mut().poll(cx).is_ready() {
             stopped = true;
             Pin::new(&mut http).graceful_shutdown();
-        }
-        if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
-            return Poll::Ready(End::Closed(result));
+            cx.waker().wake_by_ref();
         }
         if let Poll::Ready(slow) = monitor.poll(&connection.flow, &ClientProgress(connection), cx) {
             return Poll::Ready(End::SlowReader(slow));
         }
         if !stopped && connection.may_move() && connection.is_idle() && !connection.socket.is_blocked() {
-            return Poll::Ready(End::Idle(Instant::now()));
+            if before == (true, connection.requests()) {
+                return Poll::Ready(End::Idle(Instant::now()));
+            }
+            // hyper may not know yet that a body was dropped before its end, and that it must close the connection.
+            cx.waker().wake_by_ref();
         }
         clock.poll(connection, cx)
     });
@@ -97,6 +110,10 @@ where
         }
         End::SlowHead => {
             tracing::debug!("a client did not send the head of its request in time");
+            None
+        }
+        End::SlowBody => {
+            tracing::debug!("the body of a request that was answered did not end in time");
             None
         }
         End::SlowReader(reason) => {
@@ -139,8 +156,10 @@ fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
 
 /// What the client is waited for, and since when.
 enum Waiting {
-    /// A request is under way; when the host looks whether the client has gone.
+    /// A response is under way; when the host looks whether the client has gone.
     No(Instant),
+    /// More of the body of a request that was answered.
+    Body(Instant),
     /// The rest of a head.
     Head(Instant),
     /// A request.
@@ -169,10 +188,12 @@ impl Clock {
         let requests = connection.requests();
         let is_same = std::mem::replace(&mut self.requests, requests) == requests;
         self.waiting = match self.waiting {
-            Waiting::No(at) if !connection.is_idle() => Waiting::No(at),
-            _ if !connection.is_idle() => Waiting::No(Instant::now() + PRESENCE_INTERVAL),
+            Waiting::No(at) if connection.responds() => Waiting::No(at),
+            _ if connection.responds() => Waiting::No(Instant::now() + PRESENCE_INTERVAL),
+            Waiting::Body(since) if !connection.is_idle() && !has_read => Waiting::Body(since),
+            _ if !connection.is_idle() => Waiting::Body(Instant::now()),
             // What was read may have been the end of the body of the request before.
-            Waiting::No(_) => Waiting::Request(Instant::now()),
+            Waiting::No(_) | Waiting::Body(_) => Waiting::Request(Instant::now()),
             Waiting::Head(since) if is_same => Waiting::Head(since),
             Waiting::Request(since) if is_same && !has_read => Waiting::Request(since),
             _ if has_read => Waiting::Head(Instant::now()),
@@ -180,6 +201,7 @@ impl Clock {
         };
         let mut deadline = match self.waiting {
             Waiting::No(at) => at,
+            Waiting::Body(since) => since + BODY_TIMEOUT,
             Waiting::Head(since) => since + HEAD_TIMEOUT,
             // The client has not taken its last response, and there is no minimum rate.
             Waiting::Request(since) if connection.socket.is_blocked() => since + connection.ingress.keep_alive.timeout,
@@ -198,6 +220,7 @@ impl Clock {
                         deadline = now + PRESENCE_INTERVAL;
                         self.waiting = Waiting::No(deadline);
                     }
+                    Waiting::Body(_) => return Poll::Ready(End::SlowBody),
                     Waiting::Head(_) => return Poll::Ready(End::SlowHead),
                     Waiting::Request(_) if connection.socket.is_blocked() => {
                         return Poll::Ready(End::SlowReader(TooSlow::Period));

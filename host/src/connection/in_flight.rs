@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 pub struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
-    /// Counts a request until it is dropped.
+    /// Counts it until it is dropped.
     pub fn begin(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count.clone())

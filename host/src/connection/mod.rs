@@ -120,7 +120,12 @@ async fn serve_from_start<S: ClientStream>(mut served: Served<S>) {
 async fn serve_from<S: ClientStream>(mut start: Start, served: Served<S>) {
     let Served { connection, mut stream, started, permits, mut stop } = served;
     loop {
-        if let (Start::Http1(_) | Start::Idle(_), Some(shard)) = (&start, connection.next_shard()) {
+        let next = match start {
+            Start::Http1(_) | Start::Idle(_) => connection.next_shard(),
+            Start::Http2(_) => connection.shard_for_good(),
+            Start::Ended => None,
+        };
+        if let Some(shard) = next {
             return hand_over(shard, start, Served { connection, stream, started, permits, stop }).await;
         }
         // In boxes: a connection that waits for the next request takes little memory.

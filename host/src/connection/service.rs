@@ -54,7 +54,9 @@ pub struct Connection {
     requests: AtomicUsize,
     /// Told when the first request comes.
     first_request: Notify,
+    /// Responses that are under way, and bodies of requests.
     in_flight: Arc<AtomicUsize>,
+    bodies: Arc<AtomicUsize>,
 }
 
 impl Connection {
@@ -81,6 +83,7 @@ impl Connection {
             requests: AtomicUsize::new(0),
             first_request: Notify::new(),
             in_flight: Arc::default(),
+            bodies: Arc::default(),
         }
     }
 
@@ -109,7 +112,7 @@ impl Connection {
         &self.balance
     }
 
-    /// Whether it is to be asked which shard serves the connection.
+    /// Whether the number of shards that serve has changed, so that another may serve the connection.
     pub fn may_move(&self) -> bool {
         self.balance.has_changed(&self.followed)
     }
@@ -119,8 +122,18 @@ impl Connection {
         self.balance.deal(&self.followed).filter(|next| *next != self.shard())
     }
 
+    /// The same of a connection that cannot move later.
+    pub fn shard_for_good(&self) -> Option<usize> {
+        self.balance.deal_for_good(&self.followed).filter(|next| *next != self.shard())
+    }
+
     pub fn is_idle(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) == 0
+        !self.responds() && self.bodies.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether a response is under way; otherwise, at most, the body of a request that was answered before its end.
+    pub fn responds(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
     }
 
     /// Logs that the client has lost a response.
@@ -143,7 +156,7 @@ impl Connection {
         }
         // What was read is the head of this request.
         self.socket.take_has_read();
-        let request = request.map(|body| RequestInFlight::begin(body, &self.in_flight));
+        let request = request.map(|body| RequestInFlight::begin(body, &self.bodies));
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         async move { Ok(connection.serve(request, in_flight).await) }
     }
