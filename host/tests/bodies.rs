@@ -8,11 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use hexad::ResponseBody;
+use hexad::ingress::IngressOptions;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, StreamBody};
 
 use crate::fixture::{Server, get, request, text};
+use crate::ingress;
 
 const CHUNK: usize = 64 * 1024;
 
@@ -157,4 +159,17 @@ fn what_a_client_sends_late_of_a_body_is_no_request() {
         assert_eq!(statuses, ["401", "200"], "{framing}: {answers}");
         assert!(answers.ends_with("\r\n\r\n3"), "{framing}: {answers}");
     }
+}
+
+#[test]
+fn a_client_that_announces_a_body_and_sends_none_loses_its_connection() {
+    let keep_alive = Duration::from_secs(3600);
+    let (_server, address, _) = ingress::server(IngressOptions { keep_alive, ..IngressOptions::default() });
+    let mut client = TcpStream::connect(address).unwrap();
+    // The host closes it within 20 seconds.
+    client.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    client.write_all(b"POST /probe/ignore HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }
