@@ -356,7 +356,7 @@ impl Steps<'_> {
         }
         let mut response = Response::from_parts(head, body);
         if !is_complete {
-            response.extensions_mut().insert(InProgress(lease.contention()));
+            response.extensions_mut().insert(InProgress(lease.permit().clone()));
         }
         Ok(response)
     }

@@ -10,14 +10,14 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use wasmtime_wasi_http::Error as WasiError;
 
-use crate::concurrency_limit::Contention;
+use crate::instance_permit::InstancePermit;
 
 /// The body of every response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// The extension of a response whose guest still writes the body: whether others wait for its instance.
+/// The extension of a response whose guest still writes the body: the permit of its instance.
 #[derive(Clone, Debug)]
-pub struct InProgress(pub Option<Contention>);
+pub struct InProgress(pub Arc<InstancePermit>);
 
 /// Why a response's body is incomplete. The host closes the connection, so that the client does not
 /// take the part for the whole.

@@ -31,6 +31,7 @@ pub type ClientKeys = [Option<ClientKey>; 2];
 /// Permits for concurrent work.
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
+    permits: usize,
     all: Arc<Gate>,
     max_wait: Duration,
     max_waiting: usize,
@@ -77,6 +78,7 @@ impl ConcurrencyLimit {
     /// `permits` at once; at most `max_waiting` callers wait for one, each for at most `max_wait`.
     pub fn new(permits: usize, max_wait: Duration, max_waiting: usize) -> Self {
         Self {
+            permits,
             all: Arc::new(Gate::new(permits)),
             max_wait,
             max_waiting,
@@ -96,6 +98,11 @@ impl ConcurrencyLimit {
     /// How many permits are free.
     pub fn available(&self) -> usize {
         self.all.permits.available_permits()
+    }
+
+    /// How many permits are taken.
+    pub fn taken(&self) -> usize {
+        self.permits.saturating_sub(self.available())
     }
 
     /// How many callers wait for a permit.

@@ -21,9 +21,11 @@ use crate::admin::{Access, Admin, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
+use crate::concurrency_limit::ConcurrencyLimit;
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{Certificates, Ingress, IngressOptions, ReloadFailure};
+use crate::instance_permit;
 use crate::manifest::{Component, Manifest};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
@@ -61,6 +63,8 @@ pub struct Host {
     runtime: Arc<Runtime>,
     store: Engine,
     memory: (Arc<MemoryBudget>, MemoryDivision),
+    /// Bounds the instances that wait for their clients.
+    stalled: Arc<ConcurrencyLimit>,
     /// The settings of each listener, once.
     ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
     threads: ServingThreads,
@@ -104,7 +108,8 @@ impl Host {
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get())?;
-        let slots = load_slots(runtime, chosen, &backends, &outbound, &memory)
+        let stalled = instance_permit::stalled_limit(options.stalled_instances);
+        let slots = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
@@ -141,6 +146,7 @@ impl Host {
             runtime: runtime.clone(),
             store,
             memory: (memory, division),
+            stalled,
             ingresses: Arc::default(),
             threads,
         })
@@ -189,6 +195,7 @@ impl Host {
         let health = store_health.clone();
         let deployer = self.deployer.clone();
         let threads = self.threads.clone();
+        let stalled = self.stalled.clone();
         let (ingresses, (budget, division)) = (self.ingresses.clone(), self.memory.clone());
         let state = move || {
             let (store_bytes, postgres) = read_store();
@@ -203,6 +210,7 @@ impl Host {
                 }),
                 certificates: certificates_of(&ingresses),
                 ended_threads: threads.ended(),
+                stalled_instances: stalled.taken(),
                 serving_shards: balance.as_ref().map_or(0, |balance| balance.serving()),
                 store_failure: health.failure(),
                 failed_transactions: health.failed_transactions(),
@@ -332,7 +340,7 @@ fn load_slots(
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
     outbound: &OutboundFactory,
-    memory: &Arc<MemoryBudget>,
+    (memory, stalled): (&Arc<MemoryBudget>, &Arc<ConcurrencyLimit>),
 ) -> Result<Vec<Slot>, StartError> {
     let mut parts = Vec::with_capacity(chosen.len());
     for (component, chosen) in chosen {
@@ -360,7 +368,7 @@ fn load_slots(
     let mut slots = Vec::with_capacity(parts.len());
     for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
         let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        slots.push(Slot::new(settings, generation, metrics));
+        slots.push(Slot::new(settings, generation, metrics, stalled.clone()));
     }
     Ok(slots)
 }

@@ -70,6 +70,7 @@ mod host;
 mod host_and_port;
 pub mod imports;
 pub mod ingress;
+mod instance_permit;
 mod log_throttle;
 mod maintenance;
 pub mod manifest;

@@ -144,9 +144,9 @@ impl DepthLimits {
         depth.0.checked_sub(1).and_then(|index| self.nested.get(index)).unwrap_or(&self.outer)
     }
 
-    /// How many permits are taken, of `permits` for each depth.
-    pub fn taken(&self, permits: usize) -> usize {
-        self.all().map(|limit| permits.saturating_sub(limit.available())).sum()
+    /// How many permits are taken.
+    pub fn taken(&self) -> usize {
+        self.all().map(ConcurrencyLimit::taken).sum()
     }
 
     /// How many callers wait for a permit.
@@ -207,9 +207,9 @@ mod tests {
         let limits = DepthLimits::new(|| ConcurrencyLimit::new(1, Duration::ZERO, 0));
         let held: Vec<_> =
             (0..=MAX_DEPTH).map(|depth| limits.at(Depth(depth)).try_acquire([None, None]).unwrap()).collect();
-        assert_eq!(limits.taken(1), MAX_DEPTH + 1);
+        assert_eq!(limits.taken(), MAX_DEPTH + 1);
         assert!(limits.at(Depth(2)).try_acquire([None, None]).is_none());
         drop(held);
-        assert_eq!(limits.taken(1), 0);
+        assert_eq!(limits.taken(), 0);
     }
 }

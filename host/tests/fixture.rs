@@ -82,6 +82,14 @@ impl Server {
         Self { host, folder }
     }
 
+    /// The same, where this many instances may be stalled.
+    pub fn with_stalled(tool: &str, stalled_instances: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { stalled_instances, ..options(&folder, store()) };
+        let host = start_with(&folder, &manifest(tool), &[], &options).unwrap();
+        Self { host, folder }
+    }
+
     /// The same on two threads.
     pub fn on_two_threads(tool: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,11 @@ const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::fro
 
 /// The probe with `tool`, on a listener with these options.
 pub fn listen(tool: &str, options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
-    let mut server = Server::with(tool);
+    listen_on(Server::with(tool), options)
+}
+
+/// The same on a host that was started already.
+pub fn listen_on(mut server: Server, options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
     let ingress = Arc::new(Ingress::new(options).unwrap());
     let address = server.host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
     (server, address, ingress)
@@ -125,11 +129,11 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
     let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
     // Too long for this test: the responses are ended because others wait.
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(30) };
-    let (server, address, _) =
-        listen("instances = 4\nqueue_timeout = \"1h\"", IngressOptions { send, drain, ..IngressOptions::default() });
-    let unread: Vec<_> = (0..2).map(|_| begin(address, "flood?mib=64")).collect();
+    let server = Server::with_stalled("instances = 4\nqueue_timeout = \"1h\"", 2);
+    let (server, address, _) = listen_on(server, IngressOptions { send, drain, ..IngressOptions::default() });
+    // Two are an address's share of four, and it may have one stalled.
+    let unread: Vec<_> = (0..3).map(|_| begin(address, "flood?mib=64")).collect();
     wait_for_busy(&server, 2);
-    // Two are an address's share of four.
     for _ in 0..3 {
         assert_hello(&rest(begin(address, "hello")).unwrap());
     }
@@ -137,8 +141,40 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
 }
 
 #[test]
+fn instances_that_wait_for_their_clients_make_way() {
+    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
+    let options = IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() };
+    let (server, address, _) = listen("instances = 4\nqueue_timeout = \"10s\"", options);
+    let unread: Vec<_> = (0..8).map(|_| begin(address, "flood?mib=8")).collect();
+    assert_hello(&rest(begin(address, "hello")).unwrap());
+    // None of them has lost anything.
+    for client in unread {
+        assert!(is_whole(&rest(client).unwrap(), 8));
+    }
+    wait_for_busy(&server, 0);
+
+    let body = vec![b'a'; 100_000];
+    let mut unsent: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for client in &mut unsent {
+        let head = "POST /probe/count HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 100000\r\n\r\n";
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&body[..10]).unwrap();
+    }
+    for _ in 0..3 {
+        assert_hello(&rest(begin(address, "hello")).unwrap());
+    }
+    for mut client in unsent {
+        client.write_all(&body[10..]).unwrap();
+        let answer = String::from_utf8(rest(client).unwrap()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("100000"), "{answer}");
+    }
+    wait_for_busy(&server, 0);
+}
+
+#[test]
 fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
-    let (server, address, _) = listen("instances = 4\nqueue_timeout = \"1h\"", IngressOptions::default());
+    let server = Server::with_stalled("instances = 4\nqueue_timeout = \"1h\"", 0);
+    let (server, address, _) = listen_on(server, IngressOptions::default());
     let mut unsent: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
     for client in &mut unsent {
         client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nhalf").unwrap();

@@ -29,6 +29,8 @@ pub struct HostState {
     pub ended_threads: Vec<String>,
     /// How many threads serve. The others have what cannot change the thread.
     pub serving_shards: usize,
+    /// Instances that wait for their clients and have made way for other requests.
+    pub stalled_instances: usize,
     pub memory: HostMemory,
     /// Lines of the access log that were dropped since the start.
     pub access_log_dropped: u64,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::Response;
 use wasmtime_wasi_http::WasiBody;
 
@@ -52,6 +54,8 @@ impl ResponseWait<'_> {
         lease: &Lease,
     ) -> Result<Response<WasiBody>, RequestError> {
         let mut monitor = None;
+        // There while the guest waits for its client, so that it is in no queue afterwards.
+        let mut make_way: Option<BoxFuture<'_, ()>> = None;
         let head = poll_fn(|cx| {
             let head = call.poll_head(cx);
             // The response of a guest whose request body was cut off is not used.
@@ -63,15 +67,20 @@ impl ResponseWait<'_> {
             }
             if context.upload.is_waiting() {
                 let monitor = monitor.get_or_insert_with(|| {
-                    context.upload.begin(lease.contention());
+                    context.upload.begin(Some(lease.permit().clone()));
                     DrainMonitor::new(DrainPolicy::default())
                 });
+                let make_way = make_way.get_or_insert_with(|| lease.permit().make_way().boxed());
+                // It is never ready.
+                let _ = make_way.as_mut().poll(cx);
                 // A client has all of the request's time, unless others wait for the instance.
                 while let Poll::Ready(slow) = monitor.poll(&context.upload, &context.upload, cx) {
                     if slow == TooSlow::Contended {
                         return Poll::Ready(Err(RequestError::SlowClient));
                     }
                 }
+            } else {
+                make_way = None;
             }
             Poll::Pending
         });

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::generation::Generation;
-use crate::concurrency_limit::{Contention, Permit};
+use crate::instance_permit::InstancePermit;
 use crate::metrics::Counters;
 use crate::request_context::RequestContext;
 
-/// Keeps a request's generation alive, and a permit of its component's concurrency limit taken.
+/// Keeps a request's generation alive, and the permit of its instance taken.
 ///
 /// The guest call and the response body share it, and it ends with the later of them.
 pub struct Lease {
-    permit: Mutex<Option<Permit>>,
+    permit: Arc<InstancePermit>,
     outcome: Mutex<Outcome>,
     generation: Arc<Generation>,
     counters: Arc<Counters>,
@@ -39,8 +39,8 @@ struct Outcome {
 
 impl Lease {
     /// `counters` are the component's on the shard of the request.
-    pub fn new(permit: Permit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
-        Self { permit: Mutex::new(Some(permit)), outcome: Mutex::default(), generation, counters }
+    pub fn new(permit: InstancePermit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
+        Self { permit: Arc::new(permit), outcome: Mutex::default(), generation, counters }
     }
 
     /// Records for the circuit breaker that the response was complete.
@@ -106,20 +106,20 @@ impl Lease {
         self.counters.cut_off.add(1);
     }
 
-    /// Whether others wait for the permit. `None` after it was given back.
-    pub fn contention(&self) -> Option<Contention> {
-        self.permit.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Permit::contention)
+    pub fn permit(&self) -> &Arc<InstancePermit> {
+        &self.permit
     }
 
     /// Gives the permit back before the lease ends: the instance has ended, and the response may still
     /// wait for a client that does not read it.
     pub fn release_permit(&self) {
-        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.permit.release();
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.end(ResponseEnd::Abandoned);
+        self.permit.release();
     }
 }

@@ -13,6 +13,7 @@ use super::lease::Lease;
 use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
+use crate::instance_permit::InstancePermit;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
@@ -30,6 +31,8 @@ pub struct Slot {
     /// How often the deployment has changed.
     changes: AtomicU64,
     metrics: Metrics,
+    /// Of all slots of the host.
+    stalled: Arc<ConcurrencyLimit>,
     /// Bounds the log lines about failed requests.
     log_throttle: LogThrottle,
 }
@@ -107,7 +110,8 @@ impl Deployment {
 }
 
 impl Slot {
-    pub fn new(settings: Settings, generation: Generation, metrics: Metrics) -> Self {
+    /// `stalled` bounds the instances of all slots that wait for their clients.
+    pub fn new(settings: Settings, generation: Generation, metrics: Metrics, stalled: Arc<ConcurrencyLimit>) -> Self {
         let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
         let (settings, current) = (Arc::new(settings), Arc::new(generation));
         let deployment = ArcSwap::from_pointee(Deployment { settings, current, previous: None, canary: None });
@@ -117,6 +121,7 @@ impl Slot {
             last_number,
             changes: AtomicU64::default(),
             metrics,
+            stalled,
             log_throttle: LogThrottle::new(1, 10),
         }
     }
@@ -167,8 +172,8 @@ impl Slot {
     /// Requests that are being served, and requests that wait for a permit.
     pub fn load(&self) -> (usize, usize) {
         let deployment = self.deployment.load();
-        let Settings { component, limits, .. } = &*deployment.settings;
-        (limits.taken(component.limits.instances), limits.waiting())
+        let limits = &deployment.settings.limits;
+        (limits.taken(), limits.waiting())
     }
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
@@ -264,6 +269,7 @@ impl Slot {
         };
         generation.admit(path).map_err(LeaseError::Failing)?;
         let counters = self.metrics.shard(shard).cloned().unwrap_or_default();
+        let permit = InstancePermit::new(permit, client, self.stalled.clone());
         let lease = Arc::new(Lease::new(permit, generation.clone(), counters));
         Ok((generation, lease))
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::component::LoadError;
 use crate::deploy::{DeployError, Policy, RecordError};
 use crate::imports::outbound::{self, TlsError};
+use crate::instance_permit::STALLED_INSTANCES;
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
 use crate::send_buffer::SendLimits;
@@ -37,6 +38,8 @@ pub struct Options {
     pub memory: Option<u64>,
     /// What the responses that clients have not taken may have of it.
     pub send_buffer: usize,
+    /// Instances of all components that may wait for their clients and not count in their components' limits.
+    pub stalled_instances: usize,
 }
 
 impl Options {
@@ -55,6 +58,7 @@ impl Options {
             is_temporary: false,
             memory: None,
             send_buffer: SendLimits::default().total,
+            stalled_instances: STALLED_INSTANCES,
         }
     }
 }

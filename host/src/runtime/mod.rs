@@ -22,11 +22,11 @@ use crate::memory;
 use code_cache::CodeCache;
 use ticker::Ticker;
 
-/// Instances of all components and shards together that can exist at once.
-const MAX_INSTANCES: u32 = 512;
+/// Instances of all components and shards together that can exist at once, 256 of them stalled.
+const MAX_INSTANCES: u32 = 512 + 256;
 
-/// Bits of the address space that the pool must be able to reserve: 512 memories of about 6 GiB.
-const POOL_ADDRESS_BITS: u32 = 42;
+/// Bits of the address space that the pool must be able to reserve: 768 memories of about 6 GiB.
+const POOL_ADDRESS_BITS: u32 = 43;
 
 /// The engine and its linker, which all hosts of a process share.
 pub struct Runtime {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, Sleep};
 
-use crate::concurrency_limit::Contention;
+use crate::instance_permit::InstancePermit;
 
 /// Checks in a period. A response that was too slow since the last check is ended if others wait for
 /// its instance.
@@ -41,7 +41,7 @@ pub struct Flow {
     /// Bytes that the client has taken.
     taken: AtomicU64,
     /// Set while a guest writes the response.
-    contention: Mutex<Option<Contention>>,
+    permit: Mutex<Option<Arc<InstancePermit>>>,
 }
 
 impl Flow {
@@ -54,14 +54,14 @@ impl Flow {
         self.waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Begins a response whose instance others may wait for.
-    pub fn begin(&self, contention: Option<Contention>) {
-        *self.contention.lock().unwrap_or_else(PoisonError::into_inner) = contention;
+    /// Begins a response. Others may wait for the permit of its instance.
+    pub fn begin(&self, permit: Option<Arc<InstancePermit>>) {
+        *self.permit() = permit;
     }
 
-    /// The guest has written its response.
-    pub fn end(&self) {
-        self.begin(None);
+    /// The guest with this permit has written its response. The next one on the connection may have begun.
+    pub fn end(&self, ended: &Arc<InstancePermit>) {
+        self.permit().take_if(|permit| Arc::ptr_eq(permit, ended));
     }
 
     /// Records whether the guest waits for the client to send.
@@ -78,8 +78,8 @@ impl Flow {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn contention(&self) -> Option<Contention> {
-        self.contention.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn permit(&self) -> MutexGuard<'_, Option<Arc<InstancePermit>>> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_drained(&self) -> bool {
@@ -190,10 +190,10 @@ impl DrainMonitor {
                 }
                 period.taken_at_check = taken;
                 period.next_check = Instant::now() + interval;
-                match flow.contention().filter(|_| is_slow) {
+                match flow.permit().clone().filter(|_| is_slow) {
                     // One that waits already keeps its turn.
-                    Some(contention) => {
-                        self.contended.get_or_insert_with(|| contention.wait().boxed());
+                    Some(permit) => {
+                        self.contended.get_or_insert_with(|| async move { permit.contended().await }.boxed());
                     }
                     None => self.contended = None,
                 }
@@ -206,7 +206,7 @@ impl DrainMonitor {
         if self.contended.as_mut().is_some_and(|contended| contended.as_mut().poll(cx).is_ready()) {
             self.contended = None;
             // The guest may have finished since the last check.
-            if flow.contention().is_some() {
+            if flow.permit().is_some() {
                 return Poll::Ready(TooSlow::Contended);
             }
         }

@@ -26,6 +26,7 @@ pub use budget::{Budget, Budgets, SendBudgets, SendLimits};
 pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
 
 use crate::body::{BodyError, InProgress, ResponseBody};
+use crate::instance_permit::InstancePermit;
 
 /// The part of one response that its client has not taken.
 pub struct SendBuffer {
@@ -62,7 +63,8 @@ impl SendBuffer {
     /// Takes all of `body`, on a task of this thread, until the response is abandoned.
     pub fn fill(self: &Arc<Self>, mut body: ResponseBody, in_progress: Option<InProgress>) {
         let buffer = self.clone();
-        buffer.flow.begin(in_progress.and_then(|InProgress(contention)| contention));
+        let permit = in_progress.map(|InProgress(permit)| permit);
+        buffer.flow.begin(permit.clone());
         // What the guest has written so far goes to the socket together with the head. The task polls again.
         if buffer.has_room()
             && let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()))
@@ -70,19 +72,25 @@ impl SendBuffer {
             buffer.push(frame);
         }
         tokio::spawn(async move {
-            while let Some(frame) = buffer.next_frame(&mut body).await {
+            while let Some(frame) = buffer.next_frame(&mut body, permit.as_deref()).await {
                 buffer.push(frame);
             }
             // The guest's instance is free from here on.
             drop(body);
-            buffer.flow.end();
+            if let Some(permit) = permit {
+                buffer.flow.end(&permit);
+            }
             buffer.queue().is_complete = true;
             buffer.reader.wake();
         });
     }
 
     /// Waits for room, and then for a frame.
-    async fn next_frame(&self, body: &mut ResponseBody) -> Option<Result<Frame<Bytes>, BodyError>> {
+    async fn next_frame(
+        &self,
+        body: &mut ResponseBody,
+        permit: Option<&InstancePermit>,
+    ) -> Option<Result<Frame<Bytes>, BodyError>> {
         let has_room = |cx: &mut Context<'_>| {
             self.writer.register(cx.waker());
             match self.has_room() || self.queue().is_abandoned {
@@ -90,6 +98,13 @@ impl SendBuffer {
                 false => Poll::Pending,
             }
         };
+        let make_way = async {
+            match permit {
+                Some(permit) => permit.make_way().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(make_way);
         loop {
             let freed = self.budgets.freed();
             tokio::pin!(freed);
@@ -97,7 +112,11 @@ impl SendBuffer {
             freed.as_mut().enable();
             let found_room = poll_fn(|cx| match has_room(cx) {
                 Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending => freed.as_mut().poll(cx).map(|()| false),
+                Poll::Pending => {
+                    // It is never ready.
+                    let _ = make_way.as_mut().poll(cx);
+                    freed.as_mut().poll(cx).map(|()| false)
+                }
             });
             if found_room.await {
                 break;

@@ -144,7 +144,7 @@ impl Outbound {
 
     /// Requests whose response has not ended.
     pub fn in_flight(&self) -> usize {
-        self.egress.requests.taken(self.egress.limits.requests)
+        self.egress.requests.taken()
     }
 
     /// Sends a request. Returns once the response's head is there.
