@@ -16,7 +16,7 @@ use crate::instance_permit::InstancePermit;
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
 /// The extension of a response whose guest still writes the body: the permit of its instance.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct InProgress(pub Arc<InstancePermit>);
 
 /// Why a response's body is incomplete. The host closes the connection, so that the client does not

@@ -12,8 +12,9 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::shared_map::SharedMap;
 
-/// How often a caller that still waits reports its wait again: each report ends one stalled holder.
-const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a caller that still waits reports its wait again: for each report one holder that waits for its client
+/// makes way, or ends.
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What tells a client apart from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -221,6 +222,31 @@ impl Contention {
     /// Returns once a caller waits for a permit that the holder could give back.
     pub async fn wait(self) {
         select_all(self.0.iter().flatten().map(|gate| gate.contended().boxed())).await;
+    }
+
+    /// Whether a caller waits for such a permit.
+    pub fn is_contended(&self) -> bool {
+        self.0.iter().flatten().any(|gate| gate.blocked.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Hands a report of a caller that waits on to another holder.
+    pub fn pass_on(&self) {
+        for gate in self.0.iter().flatten().filter(|gate| gate.blocked.load(Ordering::Relaxed) > 0) {
+            gate.reports.notify_one();
+        }
+    }
+
+    /// Takes a permit of the same client again, if one is free.
+    pub fn try_acquire(&self) -> Option<Permit> {
+        let mut permit = Permit { gates: self.0.clone(), acquired: 0 };
+        permit.try_acquire().then_some(permit)
+    }
+
+    /// Waits for a permit of the same client.
+    pub async fn acquire(self) -> Permit {
+        let mut permit = Permit { gates: self.0, acquired: 0 };
+        permit.acquire().await;
+        permit
     }
 }
 

@@ -25,7 +25,7 @@ use crate::concurrency_limit::ConcurrencyLimit;
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{Certificates, Ingress, IngressOptions, ReloadFailure};
-use crate::instance_permit;
+use crate::instance_permit::StalledInstances;
 use crate::manifest::{Component, Manifest};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
@@ -108,7 +108,7 @@ impl Host {
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get())?;
-        let stalled = instance_permit::stalled_limit(options.stalled_instances);
+        let stalled = StalledInstances::limit(options.stalled_instances);
         let slots = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
@@ -368,7 +368,8 @@ fn load_slots(
     let mut slots = Vec::with_capacity(parts.len());
     for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
         let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        slots.push(Slot::new(settings, generation, metrics, stalled.clone()));
+        let stalled = StalledInstances::new(stalled.clone(), memory.clone());
+        slots.push(Slot::new(settings, generation, metrics, stalled));
     }
     Ok(slots)
 }

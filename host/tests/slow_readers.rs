@@ -133,7 +133,7 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
     let (server, address, _) = listen_on(server, IngressOptions { send, drain, ..IngressOptions::default() });
     // Two are an address's share of four, and it may have one stalled.
     let unread: Vec<_> = (0..3).map(|_| begin(address, "flood?mib=64")).collect();
-    wait_for_busy(&server, 2);
+    wait_for_busy(&server, 3);
     for _ in 0..3 {
         assert_hello(&rest(begin(address, "hello")).unwrap());
     }

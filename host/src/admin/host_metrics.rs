@@ -116,7 +116,7 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
     out.host("ended_threads", help, MetricType::Gauge, state.ended_threads.len() as f64)?;
     let help = "Threads that serve; fewer than there are while processors are scarce and fewer carry the load";
     out.host("serving_shards", help, MetricType::Gauge, state.serving_shards as f64)?;
-    let help = "Instances that wait for their clients and have made way for other requests";
+    let help = "Instances that have waited for their clients and made way for other requests";
     out.host("stalled_instances", help, MetricType::Gauge, state.stalled_instances as f64)?;
     if let Some((instances, memories, stacks)) = pool {
         out.host("pool_instances", "Component instances alive", MetricType::Gauge, *instances as f64)?;

@@ -79,8 +79,8 @@ impl ResponseWait<'_> {
                         return Poll::Ready(Err(RequestError::SlowClient));
                     }
                 }
-            } else {
-                make_way = None;
+            } else if make_way.take().is_some() {
+                lease.permit().try_resume();
             }
             Poll::Pending
         });

@@ -220,11 +220,11 @@ async fn run_guest(
         }
     };
     let mut in_use = InUse { instance: Some(instance), pool, context, lease };
-    let InUse { instance: Some(instance), context, .. } = &mut in_use else {
+    let InUse { instance: Some(instance), context, lease, .. } = &mut in_use else {
         return;
     };
     instance.cpu_timer.begin_request();
-    instance.store.data_mut().enter(context);
+    instance.store.data_mut().enter(context, lease.permit());
     let ended = serve(instance, context, request, head).await;
     in_use.end(ended);
 }

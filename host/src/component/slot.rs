@@ -13,7 +13,7 @@ use super::lease::Lease;
 use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
-use crate::instance_permit::InstancePermit;
+use crate::instance_permit::{InstancePermit, StalledInstances};
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
@@ -31,8 +31,7 @@ pub struct Slot {
     /// How often the deployment has changed.
     changes: AtomicU64,
     metrics: Metrics,
-    /// Of all slots of the host.
-    stalled: Arc<ConcurrencyLimit>,
+    stalled: Arc<StalledInstances>,
     /// Bounds the log lines about failed requests.
     log_throttle: LogThrottle,
 }
@@ -110,8 +109,7 @@ impl Deployment {
 }
 
 impl Slot {
-    /// `stalled` bounds the instances of all slots that wait for their clients.
-    pub fn new(settings: Settings, generation: Generation, metrics: Metrics, stalled: Arc<ConcurrencyLimit>) -> Self {
+    pub fn new(settings: Settings, generation: Generation, metrics: Metrics, stalled: Arc<StalledInstances>) -> Self {
         let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
         let (settings, current) = (Arc::new(settings), Arc::new(generation));
         let deployment = ArcSwap::from_pointee(Deployment { settings, current, previous: None, canary: None });
@@ -173,7 +171,7 @@ impl Slot {
     pub fn load(&self) -> (usize, usize) {
         let deployment = self.deployment.load();
         let limits = &deployment.settings.limits;
-        (limits.taken(), limits.waiting())
+        (limits.taken() + self.stalled.count(), limits.waiting())
     }
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way

@@ -25,6 +25,7 @@ pub use output::{GuestLog, GuestOutput};
 use crate::imports::config;
 use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
 use crate::imports::variables::{self, Variables, VariablesView};
+use crate::instance_permit::InstancePermit;
 use crate::manifest::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{CpuTimer, OutOfCpuTime};
@@ -120,12 +121,12 @@ impl Guest {
     }
 
     /// Begins another request: the guest's calls from now on belong to it.
-    pub fn enter(&mut self, context: &RequestContext) {
+    pub fn enter(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>) {
         self.cpu_time = context.cpu_time();
         self.limiter.enter();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
-        self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned());
+        self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned(), permit);
         self.side_effects.enter(context.read_set().cloned());
     }
 

@@ -7,6 +7,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::concurrency_limit::ClientKeys;
 use crate::imports::outbound::{Outbound, Sender};
+use crate::instance_permit::InstancePermit;
 use crate::nested_request::ParentRequest;
 use crate::trace::Trace;
 
@@ -18,19 +19,27 @@ pub struct OutboundHooks {
     trace: Option<Arc<Trace>>,
     client: ClientKeys,
     parent: Option<Arc<ParentRequest>>,
+    permit: Option<Arc<InstancePermit>>,
 }
 
 impl OutboundHooks {
     pub fn new(outbound: Arc<Outbound>, shard: usize) -> Self {
-        Self { outbound: Some((outbound, shard)), trace: None, client: [None, None], parent: None }
+        Self { outbound: Some((outbound, shard)), trace: None, client: [None, None], parent: None, permit: None }
     }
 
     /// Begins another request: outbound requests from now on belong to its trace and to its client, and
     /// those to the application itself to `parent`.
-    pub fn enter(&mut self, trace: Option<Arc<Trace>>, client: ClientKeys, parent: Option<Arc<ParentRequest>>) {
+    pub fn enter(
+        &mut self,
+        trace: Option<Arc<Trace>>,
+        client: ClientKeys,
+        parent: Option<Arc<ParentRequest>>,
+        permit: &Arc<InstancePermit>,
+    ) {
         self.trace = trace;
         self.client = client;
         self.parent = parent;
+        self.permit = self.outbound.is_some().then(|| permit.clone());
     }
 }
 
@@ -49,12 +58,13 @@ impl WasiHttpHooks for OutboundHooks {
         options: Option<RequestOptions>,
         _response_error: ConnectionFuture,
     ) -> Box<dyn Future<Output = SendResult> + Send> {
-        let Self { outbound, trace, client, parent } = self.clone();
+        let Self { outbound, trace, client, parent, permit } = self.clone();
         Box::new(async move {
             let Some((outbound, shard)) = outbound else {
                 return Err(Error::HttpRequestDenied);
             };
-            let sender = Sender { shard, client, trace: trace.as_deref(), parent: parent.as_deref() };
+            let (trace, parent, permit) = (trace.as_deref(), parent.as_deref(), permit.as_ref());
+            let sender = Sender { shard, client, trace, parent, permit };
             let response = outbound.send(sender, request, options.unwrap_or_default()).await?;
             // The pool drives the connection. Later errors are errors of the body.
             let connection: ConnectionFuture = Box::new(std::future::ready(Ok(())));

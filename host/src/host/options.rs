@@ -38,7 +38,8 @@ pub struct Options {
     pub memory: Option<u64>,
     /// What the responses that clients have not taken may have of it.
     pub send_buffer: usize,
-    /// Instances of all components that may wait for their clients and not count in their components' limits.
+    /// Instances of all components that may be stalled: they wait for their clients, and do not count in the limits of
+    /// their components.
     pub stalled_instances: usize,
 }
 

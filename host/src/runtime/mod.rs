@@ -17,13 +17,14 @@ pub use code_cache::CodeCacheError;
 
 use crate::digest::Digest;
 use crate::guest::{self, Guest};
+use crate::instance_permit::STALLED_INSTANCES;
 use crate::manifest::MEMORY_CEILING;
 use crate::memory;
 use code_cache::CodeCache;
 use ticker::Ticker;
 
-/// Instances of all components and shards together that can exist at once, 256 of them stalled.
-const MAX_INSTANCES: u32 = 512 + 256;
+/// Instances of all components and shards together that can exist at once: 512, and those that are stalled.
+const MAX_INSTANCES: u32 = 512 + STALLED_INSTANCES as u32;
 
 /// Bits of the address space that the pool must be able to reserve: 768 memories of about 6 GiB.
 const POOL_ADDRESS_BITS: u32 = 43;

@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::instance_permit::InstancePermit;
 
-/// Checks in a period. A response that was too slow since the last check is ended if others wait for
-/// its instance.
+/// Checks in a period. A response that was too slow since the last check makes way if others wait for its
+/// instance, or is ended if it cannot.
 const CHECKS: u32 = 10;
 
 /// How fast a client has to take what waits for it.
@@ -35,7 +35,7 @@ impl Default for DrainPolicy {
 
 /// The bytes that wait for the client, on an HTTP/1 connection or an HTTP/2 stream; or those of a request's
 /// body that the guest waits for.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Flow {
     waiting: AtomicUsize,
     /// Bytes that the client has taken.
@@ -119,7 +119,7 @@ impl Progress for Flow {
 pub enum TooSlow {
     /// It took less than the minimum rate over a period.
     Period,
-    /// It took less since the last check, and others wait for its instance.
+    /// It took less since the last check, others wait for its instance, and it cannot make way for them.
     Contended,
 }
 
@@ -140,8 +140,8 @@ pub struct DrainMonitor {
     period: Option<Period>,
     /// It is reused, and fires too early rather than being reset for each response.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Set while the client is too slow: ready once others wait for the instance.
-    contended: Option<BoxFuture<'static, ()>>,
+    /// Set while the client is too slow: the permit of its response, and what is ready once others wait for that.
+    contended: Option<(Arc<InstancePermit>, BoxFuture<'static, ()>)>,
 }
 
 struct Period {
@@ -190,10 +190,13 @@ impl DrainMonitor {
                 }
                 period.taken_at_check = taken;
                 period.next_check = Instant::now() + interval;
+                let watched = self.contended.as_ref().map(|(permit, _)| permit);
                 match flow.permit().clone().filter(|_| is_slow) {
-                    // One that waits already keeps its turn.
+                    // It keeps its turn.
+                    Some(permit) if watched.is_some_and(|watched| Arc::ptr_eq(watched, &permit)) => {}
                     Some(permit) => {
-                        self.contended.get_or_insert_with(|| async move { permit.contended().await }.boxed());
+                        let contended = permit.clone();
+                        self.contended = Some((permit, async move { contended.contended().await }.boxed()));
                     }
                     None => self.contended = None,
                 }
@@ -203,10 +206,13 @@ impl DrainMonitor {
             }
             timer.as_mut().reset(period.next_check);
         }
-        if self.contended.as_mut().is_some_and(|contended| contended.as_mut().poll(cx).is_ready()) {
-            self.contended = None;
+        if let Some((_, contended)) = &mut self.contended
+            && contended.as_mut().poll(cx).is_ready()
+            && let Some((permit, _)) = self.contended.take()
+        {
             // The guest may have finished since the last check.
-            if flow.permit().is_some() {
+            let is_under_way = flow.permit().as_ref().is_some_and(|of_flow| Arc::ptr_eq(of_flow, &permit));
+            if is_under_way && !permit.try_make_way() {
                 return Poll::Ready(TooSlow::Contended);
             }
         }

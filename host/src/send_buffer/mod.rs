@@ -3,7 +3,7 @@
 //! A guest needs its instance until it has written its response. So the host takes a response from the
 //! guest as fast as the guest writes it, and keeps what the client has not taken, within budgets for the
 //! connection, the client's address and the host. Past a budget the guest waits. A client that takes less
-//! than a minimum rate loses the response, at once if others wait for the instance ([`DrainMonitor`]).
+//! than a minimum rate loses the response, earlier if others wait for an instance ([`DrainMonitor`]).
 //!
 //! A byte counts until it was written to the socket, also while it is in a buffer of the HTTP
 //! implementation: what is handed on gives its part of the budgets back as it is written ([`Charged`]).
@@ -91,6 +91,19 @@ impl SendBuffer {
         body: &mut ResponseBody,
         permit: Option<&InstancePermit>,
     ) -> Option<Result<Frame<Bytes>, BodyError>> {
+        self.wait_for_room(permit).await;
+        poll_fn(|cx| {
+            self.writer.register(cx.waker());
+            match self.queue().is_abandoned {
+                true => Poll::Ready(None),
+                false => Pin::new(&mut *body).poll_frame(cx),
+            }
+        })
+        .await
+    }
+
+    /// Returns once there is room, or the response is abandoned. Meanwhile its instance makes way for others.
+    async fn wait_for_room(&self, permit: Option<&InstancePermit>) {
         let has_room = |cx: &mut Context<'_>| {
             self.writer.register(cx.waker());
             match self.has_room() || self.queue().is_abandoned {
@@ -98,6 +111,9 @@ impl SendBuffer {
                 false => Poll::Pending,
             }
         };
+        if self.has_room() {
+            return;
+        }
         let make_way = async {
             match permit {
                 Some(permit) => permit.make_way().await,
@@ -122,14 +138,9 @@ impl SendBuffer {
                 break;
             }
         }
-        poll_fn(|cx| {
-            self.writer.register(cx.waker());
-            match self.queue().is_abandoned {
-                true => Poll::Ready(None),
-                false => Pin::new(&mut *body).poll_frame(cx),
-            }
-        })
-        .await
+        if let Some(permit) = permit {
+            permit.try_resume();
+        }
     }
 
     /// A response that holds nothing may always take one frame, so that every client gets on.

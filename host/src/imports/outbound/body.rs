@@ -12,6 +12,7 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::egress::Egress;
 use crate::concurrency_limit::Permit;
+use crate::instance_permit::OutboundInProgress;
 
 /// A response body. It holds the request's permits until it ends or is dropped.
 pub struct OutboundBody {
@@ -26,8 +27,13 @@ pub struct OutboundBody {
     is_waiting: bool,
 }
 
-/// A request's permits: the component's, and the host's if the request leaves the process.
-pub type Permits = (Permit, Option<Permit>);
+/// What a request holds.
+pub struct Permits {
+    pub _component: Permit,
+    /// If the request leaves the process.
+    pub _host: Option<Permit>,
+    pub _in_progress: Option<OutboundInProgress>,
+}
 
 impl OutboundBody {
     pub fn new(

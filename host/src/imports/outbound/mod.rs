@@ -58,10 +58,11 @@ pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
 use crate::concurrency_limit::ClientKeys;
+use crate::instance_permit::InstancePermit;
 use crate::nested_request::ParentRequest;
 use crate::response_cache::ReadSet;
 use crate::trace::{OutboundSpan, Trace};
-use body::OutboundBody;
+use body::{OutboundBody, Permits};
 use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
@@ -94,6 +95,8 @@ pub struct Sender<'a> {
     pub trace: Option<&'a Trace>,
     /// `None` if no client waits for the guest; then it cannot send requests to its own application.
     pub parent: Option<&'a ParentRequest>,
+    /// The permit of the instance.
+    pub permit: Option<&'a Arc<InstancePermit>>,
 }
 
 /// The outbound requests of one component, of all its generations.
@@ -220,6 +223,13 @@ impl Outbound {
             return Err(WasiError::DestinationIpProhibited);
         }
         let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
+        let in_progress = match sender.permit {
+            Some(permit) => {
+                let begun = permit.begin_outbound(limits.queue_timeout).await;
+                Some(begun.ok_or(WasiError::ConnectionLimitReached)?)
+            }
+            None => None,
+        };
         let permit = egress.requests.at(depth).acquire(sender.client).await;
         let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
 
@@ -239,7 +249,7 @@ impl Outbound {
                 let head_deadline = deadline.min(Instant::now() + head_timeout);
                 let (service, shard) = (egress.network.local(), sender.shard);
                 let response = local::send(service, shard, request, component, sender.parent, head_deadline).await?;
-                (response, (permit, None))
+                (response, Permits { _component: permit, _host: None, _in_progress: in_progress })
             }
             None => {
                 let all = egress.network.requests.acquire(sender.client).await;
@@ -250,7 +260,8 @@ impl Outbound {
                 let response = tokio::time::timeout_at(head_deadline, head).await;
                 let response = response.map_err(|_| WasiError::HttpResponseTimeout)?;
                 let response = response.map_err(|error| log_failure(egress, target, &error))?;
-                (response.map(|body| body.map_err(|error| error::code(&error)).boxed_unsync()), (permit, Some(all)))
+                let response = response.map(|body| body.map_err(|error| error::code(&error)).boxed_unsync());
+                (response, Permits { _component: permit, _host: Some(all), _in_progress: in_progress })
             }
         };
         let (mut parts, body) = response.into_parts();
