@@ -119,7 +119,7 @@ fn cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
 /// Whether an origin is the host that the request was sent to. The scheme is not compared, because a
 /// proxy in front may have ended TLS.
 fn is_host(origin: &str, request: &Request) -> bool {
-    origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(&request.authority))
+    origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(&request.origin.authority))
 }
 
 /// Compares in a time that does not depend on the contents.
@@ -131,11 +131,12 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
     use http::Method;
+    use kit::request::Origin;
     use kit::testing::{MemoryStore, env};
 
     fn request(headers: &[(&'static str, &str)]) -> Request {
         let mut request = Request::new(Method::POST, "/-/sign-in");
-        request.authority = "forge.test".into();
+        request.origin = Origin::known("http", "forge.test");
         for (name, value) in headers {
             request.headers.append(*name, value.parse().unwrap());
         }

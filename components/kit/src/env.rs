@@ -57,7 +57,7 @@ impl Env {
     pub fn external_url(&self, request: &Request) -> String {
         match self.variables.get(EXTERNAL_URL) {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => [&request.scheme, "://", &request.authority].concat(),
+            None => [&request.origin.scheme, "://", &request.origin.authority].concat(),
         }
     }
 }

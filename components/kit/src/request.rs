@@ -5,19 +5,37 @@ use crate::params::Params;
 use crate::path;
 use http::header::{AsHeaderName, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method};
-use std::cell::OnceCell;
+use std::cell::{LazyCell, OnceCell};
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
 /// The header in which Spin and hexad pass the client's address and port to a component.
 static CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 
+/// Where a request was sent to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// The host and the port.
+    pub authority: String,
+}
+
+/// An origin that is read when it is asked for, because most requests do not ask and reading is two calls of the host.
+pub type LazyOrigin = Rc<LazyCell<Origin, Box<dyn FnOnce() -> Origin>>>;
+
+impl Origin {
+    /// One that need not be read.
+    pub fn known(scheme: &str, authority: &str) -> LazyOrigin {
+        let origin = Origin { scheme: scheme.to_owned(), authority: authority.to_owned() };
+        Rc::new(LazyCell::new(Box::new(|| origin)))
+    }
+}
+
 /// A request.
 pub struct Request {
     pub method: Method,
-    /// `http` or `https`.
-    pub scheme: String,
-    /// The host and port that the request was sent to.
-    pub authority: String,
+    pub origin: LazyOrigin,
     /// The path, still percent-encoded, without the query; normal ([`path::normalize`]).
     pub path: String,
     /// The raw query, without the question mark; empty if there is none.
@@ -34,8 +52,7 @@ impl Request {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Request {
             method,
-            scheme: "http".into(),
-            authority: "localhost".into(),
+            origin: Origin::known("http", "localhost"),
             path: path::normalize(path).into_owned(),
             query: query.into(),
             headers: HeaderMap::new(),

@@ -222,7 +222,7 @@ fn without_an_engine_analytics_says_how_to_connect_one() {
 fn other_methods_are_refused() {
     let forge = Forge::new("plain");
     let mut request = Request::new(Method::DELETE, "/admin");
-    request.authority = "forge.test".into();
+    request.origin = kit::request::Origin::known("http", "forge.test");
     let response = forge.handle(request);
     assert_eq!(
         (response.status, &response.headers["allow"]),

@@ -3,7 +3,7 @@
 use super::body_writer::BodyWriter;
 use crate::body::{Body, BodyError, Chunk};
 use crate::path;
-use crate::request::Request;
+use crate::request::{LazyOrigin, Origin, Request};
 use crate::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -12,7 +12,8 @@ use http::{HeaderMap, Method, StatusCode};
 use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Request as Incoming, Scheme};
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
-use std::cell::OnceCell;
+use std::cell::{LazyCell, OnceCell, RefCell};
+use std::rc::Rc;
 
 /// The result of a handler, as the host expects it.
 pub type HandlerResult = Result<types::Response, ErrorCode>;
@@ -37,30 +38,42 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
             headers.append(name, value);
         }
     }
-    let scheme = match request.get_scheme() {
-        Some(Scheme::Https) => "https",
-        _ => "http",
-    };
     let method: Method = request.get_method().try_into().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
-    let authority = request.get_authority().or_else(|| {
-        // Some hosts leave the authority out and pass the `Host` header on.
-        Some(headers.get(HOST)?.to_str().ok()?.to_owned())
-    });
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let request = Rc::new(RefCell::new(Some(request)));
+    let origin = origin(request.clone(), headers.get(HOST).cloned());
+    let unstarted = RequestBody::Unstarted { request, origin: origin.clone() };
     Ok(Request {
         method,
-        scheme: scheme.to_owned(),
-        authority: authority.unwrap_or_else(|| "localhost".into()),
+        origin,
         path: path::normalize(path).into_owned(),
         query: query.to_owned(),
         headers,
-        body: Body::Stream(chunks(RequestBody::Unstarted(request), length).boxed_local()),
+        body: Body::Stream(chunks(unstarted, length).boxed_local()),
         client_address: OnceCell::new(),
     })
 }
 
+/// The origin of `request`, read as long as that is there.
+fn origin(request: Rc<RefCell<Option<Incoming>>>, host: Option<HeaderValue>) -> LazyOrigin {
+    Rc::new(LazyCell::new(Box::new(move || {
+        let request = request.borrow();
+        let scheme = match request.as_ref().and_then(Incoming::get_scheme) {
+            Some(Scheme::Https) => "https",
+            _ => "http",
+        };
+        // Some hosts leave the authority out and pass the `Host` header on.
+        let authority = request.as_ref().and_then(Incoming::get_authority);
+        let authority = authority.or_else(|| Some(host?.to_str().ok()?.to_owned()));
+        Origin { scheme: scheme.to_owned(), authority: authority.unwrap_or_else(|| "localhost".into()) }
+    })))
+}
+
 enum RequestBody {
-    Unstarted(Incoming),
+    Unstarted {
+        request: Rc<RefCell<Option<Incoming>>>,
+        origin: LazyOrigin,
+    },
     Started {
         body: StreamReader<u8>,
         trailers: FutureReader<Result<Option<types::Trailers>, ErrorCode>>,
@@ -74,7 +87,10 @@ enum RequestBody {
 fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
     stream::unfold((reading, length), async |(reading, left)| {
         let (mut body, trailers, taken) = match reading {
-            RequestBody::Unstarted(request) => {
+            RequestBody::Unstarted { request, origin } => {
+                // Afterwards it cannot be read.
+                LazyCell::force(&origin);
+                let request = request.take()?;
                 let (taken, reader) = wit_future::new(|| Ok(()));
                 let (body, trailers) = Incoming::consume_body(request, reader);
                 (body, trailers, taken)
@@ -127,9 +143,11 @@ pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
         spawn(send(body, writer));
         types::Response::new(headers, Some(contents), trailers)
     };
-    answer
-        .set_status_code(response.status.as_u16())
-        .map_err(|()| ErrorCode::InternalError(Some("status code refused".into())))?;
+    // A response has 200 from its beginning.
+    if response.status != StatusCode::OK {
+        let refused = |()| ErrorCode::InternalError(Some("status code refused".into()));
+        answer.set_status_code(response.status.as_u16()).map_err(refused)?;
+    }
     Ok(answer)
 }
 

@@ -45,6 +45,7 @@ use directory::user::{self, NewUser, UserState};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method};
 use kit::body::{Body, BodyError, Chunk};
+use kit::request::Origin;
 use kit::testing::{self, CountingEntropy, MemoryStore};
 use kit::{Env, Request, Timestamp};
 use serde_json::{Value, json};
@@ -291,7 +292,7 @@ struct TestResponse {
 impl TestResponse {
     fn of(env: Env, sent: TestRequest) -> Self {
         let mut http = Request::new(sent.method, &sent.path);
-        http.authority = "registry.example".into();
+        http.origin = Origin::known("http", "registry.example");
         if let Some(token) = &sent.token {
             let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
             http.headers.insert("authorization", value);

@@ -19,6 +19,7 @@ use futures::executor::block_on;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use kit::body::{Body, BodyError, Chunk};
 use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse};
+use kit::request::Origin;
 use kit::store::Store;
 use kit::testing::{self, FailingStore, MemoryStore, Upstream};
 use kit::{Env, Request};
@@ -186,7 +187,7 @@ impl Forge {
 
 fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>) -> TestResponse {
     let mut request = Request::new(method, &format!("/api/v4/projects/{path}"));
-    request.authority = "forge.test:8080".into();
+    request.origin = Origin::known("http", "forge.test:8080");
     request.body = body.into();
     request.headers.insert("content-type", HeaderValue::from_static("application/json"));
     if !token.is_empty() {

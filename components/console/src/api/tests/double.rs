@@ -5,6 +5,7 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use http::{HeaderMap, Method, StatusCode};
 use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse};
+use kit::request::Origin;
 use kit::testing::{MemoryStore, Upstream, env};
 use kit::{Env, Request, Response};
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ impl Forge {
     /// Asks as a browser does.
     pub fn get(&self, path: &str, token: Option<&str>) -> Shown {
         let mut request = Request::new(Method::GET, path);
-        request.authority = "forge.test".into();
+        request.origin = Origin::known("http", "forge.test");
         request.headers.insert("accept", "text/html,*/*;q=0.8".parse().unwrap());
         if let Some(token) = token {
             request.headers.insert("cookie", format!("hexad-session={token}").parse().unwrap());
@@ -59,14 +60,14 @@ impl Forge {
     /// Asks without a session for a document of these types.
     pub fn accept(&self, path: &str, types: &str) -> Shown {
         let mut request = Request::new(Method::GET, path);
-        request.authority = "forge.test".into();
+        request.origin = Origin::known("http", "forge.test");
         request.headers.insert("accept", types.parse().unwrap());
         shown(self.handle(request))
     }
 
     pub fn post(&self, path: &str, cookie: &str, form: &str, headers: &[(&'static str, &str)]) -> Shown {
         let mut request = Request::new(Method::POST, path);
-        request.authority = "forge.test".into();
+        request.origin = Origin::known("http", "forge.test");
         request.headers.insert("cookie", cookie.parse().unwrap());
         for (name, value) in headers {
             request.headers.insert(*name, value.parse().unwrap());
