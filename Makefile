@@ -69,7 +69,7 @@ profile: components fixtures $(if $(filter no,$(POSTGRES)),,postgres) ## Count h
 	RUSTFLAGS="-Cprofile-generate=$(COUNTED)/counts $(LINKER_LTO)" \
 	  cargo build --locked --release --target-dir $(COUNTED) $(HOST) --bin hexad
 	rm -rf $(COUNTED)/counts
-	HEXAD_PROGRAM=$(COUNTED)/release/hexad HEXAD_POSTGRES=$(POSTGRES) cargo bench --locked $(TESTS) --bench hexad -- --train
+	HEXAD_PROGRAM=$(COUNTED)/release/hexad HEXAD_POSTGRES=$(POSTGRES) $(BENCH) --bench hexad -- --train
 	@mkdir -p host/profile && rm -f host/profile/*-$(RUSTC_HOST).profdata
 	$$(rustc --print target-libdir)/../bin/llvm-profdata merge --sparse -o $(PROFILE) $(COUNTED)/counts/*.profraw
 
@@ -140,17 +140,20 @@ advisories: $(TOOLS)/$(DENY)/installed ## Check dependencies for known vulnerabi
 	@$(TOOLS)/$(DENY)/bin/cargo-deny --locked fetch db || { echo "hexad: the database of advisories cannot be fetched; this check needs the network" >&2; exit 1; }
 	$(TOOLS)/$(DENY)/bin/cargo-deny --locked check advisories
 
+# Errors that nobody sees would take their backtraces.
+BENCH = RUST_BACKTRACE=0 cargo bench --locked $(TESTS)
+
 bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures host ## Measure, beside a native hyper server, wasmtime serve, verdaccio and git http-backend; ONLY="tarball swaps" for some rows
-	HEXAD_BROWSER=$(BROWSER) cargo bench --locked $(TESTS) --bench hexad -- $(ONLY)
+	HEXAD_BROWSER=$(BROWSER) $(BENCH) --bench hexad -- $(ONLY)
 
 bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
-	cargo bench --locked $(TESTS) --bench namespaces
+	$(BENCH) --bench namespaces
 
 bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load, live or texts
-	cargo bench --locked $(TESTS) --bench issues
+	$(BENCH) --bench issues
 
 soak: components host ## Send mixed requests for half an hour, with swaps, imports and gc, and look at the memory; MINUTES=30
-	cargo bench --locked $(TESTS) --bench soak
+	$(BENCH) --bench soak
 
 clean: ## Remove what was built; data stays
 	cargo clean
