@@ -70,6 +70,10 @@ pub struct Permit {
 #[derive(Clone, Debug)]
 pub struct Contention(Gates);
 
+/// One caller's report that it waits.
+#[derive(Debug)]
+pub struct Report(Arc<Gate>);
+
 /// Every permit is taken, or every one of the client's share, and the queue is full or the wait was
 /// too long.
 #[derive(Debug)]
@@ -220,20 +224,10 @@ impl Drop for Permit {
 
 impl Contention {
     /// Returns once a caller waits for a permit that the holder could give back.
-    pub async fn wait(self) {
-        select_all(self.0.iter().flatten().map(|gate| gate.contended().boxed())).await;
-    }
-
-    /// Whether a caller waits for such a permit.
-    pub fn is_contended(&self) -> bool {
-        self.0.iter().flatten().any(|gate| gate.blocked.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Hands a report of a caller that waits on to another holder.
-    pub fn pass_on(&self) {
-        for gate in self.0.iter().flatten().filter(|gate| gate.blocked.load(Ordering::Relaxed) > 0) {
-            gate.reports.notify_one();
-        }
+    pub async fn wait(self) -> Report {
+        let gates: Vec<_> = self.0.into_iter().flatten().collect();
+        let contended = gates.iter().map(|gate| gate.contended().map(|()| Report(gate.clone())).boxed());
+        select_all(contended).await.0
     }
 
     /// Takes a permit of the same client again, if one is free.
@@ -244,20 +238,35 @@ impl Contention {
 
     /// Waits for a permit of the same client.
     pub async fn acquire(self) -> Permit {
-        let mut permit = Permit { gates: self.0, acquired: 0 };
+        let _queued = self.0.each_ref().map(|gate| gate.as_ref().map(|gate| Counted::new(&gate.queued)));
+        let mut permit = Permit { gates: self.0.clone(), acquired: 0 };
         permit.acquire().await;
         permit
     }
 }
 
+impl Report {
+    /// Whether a caller waits still.
+    pub fn is_current(&self) -> bool {
+        self.0.blocked.load(Ordering::Relaxed) > 0
+    }
+
+    /// Hands the report on to another holder.
+    pub fn pass_on(self) {
+        if self.is_current() {
+            self.0.reports.notify_one();
+        }
+    }
+}
+
 /// Counts a caller until it is dropped, also if the caller gives up.
-struct Counted<'a> {
+pub struct Counted<'a> {
     count: &'a AtomicUsize,
     before: usize,
 }
 
 impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
+    pub fn new(count: &'a AtomicUsize) -> Self {
         Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
     }
 }

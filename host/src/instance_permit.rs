@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Contention, Permit, REPORT_INTERVAL};
+use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Contention, Counted, Permit, REPORT_INTERVAL};
 use crate::memory_budget::MemoryBudget;
 
 /// How many instances of all components may be stalled, unless the host is started with another number.
@@ -41,9 +41,17 @@ impl StalledInstances {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether so much memory is left that instances may keep theirs while others begin.
+    /// Whether so much memory is left that an instance may keep its own while another begins. Idle instances give up
+    /// theirs for that.
     fn has_memory(&self) -> bool {
-        self.memory.used() / 3 <= self.memory.limit() / 4
+        loop {
+            if self.memory.used() / 3 <= self.memory.limit() / 4 {
+                return true;
+            }
+            if !self.memory.evict_idle() {
+                return false;
+            }
+        }
     }
 }
 
@@ -73,8 +81,12 @@ pub struct InstancePermit {
     changed: Notify,
     client: ClientKeys,
     stalled: Arc<StalledInstances>,
+    /// How many parts of the host wait for the client on behalf of the instance.
+    waits: AtomicUsize,
     /// Outbound requests under way. They have permits of their own, which others may wait for.
     outbound: AtomicUsize,
+    /// Held by the one that waits for the component's permit.
+    resumption: tokio::sync::Mutex<()>,
 }
 
 enum State {
@@ -91,8 +103,15 @@ pub struct OutboundInProgress(Arc<InstancePermit>);
 impl InstancePermit {
     /// `permit` is of the component's limit.
     pub fn new(permit: Permit, client: ClientKeys, stalled: Arc<StalledInstances>) -> Self {
-        let outbound = AtomicUsize::new(0);
-        Self { state: Mutex::new(State::Counted(permit)), changed: Notify::new(), client, stalled, outbound }
+        Self {
+            state: Mutex::new(State::Counted(permit)),
+            changed: Notify::new(),
+            client,
+            stalled,
+            waits: AtomicUsize::new(0),
+            outbound: AtomicUsize::new(0),
+            resumption: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// Gives the permit back: the instance has ended.
@@ -114,7 +133,7 @@ impl InstancePermit {
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = contention.wait() => return,
+                _ = contention.wait() => return,
             }
         }
     }
@@ -122,6 +141,7 @@ impl InstancePermit {
     /// Gives the component's permit to a request that waits for it, once there is one. To be polled while the instance
     /// waits for its client; it is never ready.
     pub async fn make_way(&self) {
+        let _wait = Counted::new(&self.waits);
         tokio::time::sleep(SHORTEST_WAIT).await;
         loop {
             let changed = self.changed.notified();
@@ -129,38 +149,71 @@ impl InstancePermit {
                 changed.await;
                 continue;
             };
-            tokio::select! {
+            let report = tokio::select! {
                 biased;
                 () = changed => continue,
-                () = contention.clone().wait() => {}
-            }
+                report = contention.wait() => report,
+            };
             if self.may_stall() {
                 // This waits for a moment, so that an instance that is too slow gives up its place.
                 let place = self.stalled.limit.acquire(self.client).await;
                 // The other request may have been served by now.
-                let place = place.ok().filter(|_| contention.is_contended());
+                let place = place.ok().filter(|_| report.is_current());
                 if place.is_some_and(|place| self.stall(place)) {
                     continue;
                 }
             }
-            contention.pass_on();
+            report.pass_on();
             tokio::time::sleep(REPORT_INTERVAL).await;
         }
     }
 
-    /// The same without a wait, for a request that waits. False if there is no place.
+    /// The same at once, for a request that waits. False if the instance does not wait for its client, or cannot be
+    /// stalled.
     pub fn try_make_way(&self) -> bool {
-        self.contention_of_component().is_some()
+        self.waits.load(Ordering::Relaxed) > 0
+            && self.contention_of_component().is_some()
             && self.may_stall()
             && self.stalled.limit.try_acquire(self.client).is_some_and(|place| self.stall(place))
     }
 
     /// Counts a stalled instance in its component's limit again, if that has a permit left.
     pub fn try_resume(&self) {
+        if let Some(permit) = self.limit_of_component().and_then(|of_component| of_component.try_acquire()) {
+            self.count(permit);
+        }
+    }
+
+    /// Begins an outbound request. A stalled instance counts in its component's limit before, and is not stalled
+    /// again until the request has ended. `None` if it gets no permit in this time.
+    pub async fn begin_outbound(self: &Arc<Self>, patience: Duration) -> Option<OutboundInProgress> {
+        // Before a look at the state, so that it is not stalled afterwards.
+        self.outbound.fetch_add(1, Ordering::Relaxed);
+        let begun = OutboundInProgress(self.clone());
+        if self.limit_of_component().is_some() {
+            tokio::time::timeout(patience, self.resume()).await.ok()?;
+        }
+        Some(begun)
+    }
+
+    /// Waits for a permit of the component, if the instance is stalled.
+    async fn resume(&self) {
+        let _resumption = self.resumption.lock().await;
+        let changed = self.changed.notified();
+        let Some(of_component) = self.limit_of_component() else {
+            return;
+        };
+        tokio::select! {
+            biased;
+            () = changed => {}
+            permit = of_component.acquire() => self.count(permit),
+        }
+    }
+
+    /// Counts a stalled instance in its component's limit again.
+    fn count(&self, permit: Permit) {
         let mut state = self.state();
-        if let State::Stalled(_, of_component) = &*state
-            && let Some(permit) = of_component.try_acquire()
-        {
+        if let State::Stalled(..) = &*state {
             let before = std::mem::replace(&mut *state, State::Counted(permit));
             drop(state);
             self.changed.notify_waiters();
@@ -168,24 +221,12 @@ impl InstancePermit {
         }
     }
 
-    /// Begins an outbound request. A stalled instance counts in its component's limit before, and is not stalled
-    /// again until the request has ended. `None` if it gets no permit in this time.
-    pub async fn begin_outbound(self: &Arc<Self>, patience: Duration) -> Option<OutboundInProgress> {
-        self.outbound.fetch_add(1, Ordering::Relaxed);
-        let begun = OutboundInProgress(self.clone());
-        let of_component = match &*self.state() {
-            State::Stalled(_, of_component) => of_component.clone(),
-            _ => return Some(begun),
-        };
-        let permit = tokio::time::timeout(patience, of_component.acquire()).await.ok()?;
-        let before = match &mut *self.state() {
-            state @ State::Stalled(..) => std::mem::replace(state, State::Counted(permit)),
-            // The instance has ended, or counts again.
-            _ => State::Counted(permit),
-        };
-        self.changed.notify_waiters();
-        drop(before);
-        Some(begun)
+    /// Where a stalled instance gets a permit again.
+    fn limit_of_component(&self) -> Option<Contention> {
+        match &*self.state() {
+            State::Stalled(_, of_component) => Some(of_component.clone()),
+            _ => None,
+        }
     }
 
     fn may_stall(&self) -> bool {
@@ -208,12 +249,15 @@ impl InstancePermit {
         }
     }
 
-    /// False if the instance is stalled already, or has ended.
+    /// False if the instance is stalled already, has ended, or has begun an outbound request.
     fn stall(&self, place: Permit) -> bool {
         let mut state = self.state();
         let State::Counted(permit) = &*state else {
             return false;
         };
+        if self.outbound.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
         let stalled = State::Stalled(Place::new(place, &self.stalled), permit.contention());
         let before = std::mem::replace(&mut *state, stalled);
         drop(state);
@@ -299,7 +343,8 @@ mod tests {
         let component = Component::new(1, 2, 100);
         let instance = component.begin();
         let outbound = instance.begin_outbound(PATIENCE).await.unwrap();
-        assert!(component.serve_another(instance.make_way(), FOR_A_WHILE).await.is_none());
+        let mut make_way = pin!(instance.make_way());
+        assert!(component.serve_another(&mut make_way, FOR_A_WHILE).await.is_none());
         assert!(!instance.try_make_way());
         drop(outbound);
         // A stalled one waits for a permit first.
@@ -308,7 +353,9 @@ mod tests {
         let mut begins = pin!(instance.begin_outbound(PATIENCE));
         assert!(poll!(&mut begins).is_pending());
         drop(other);
-        assert!(begins.await.is_some());
+        // One permit is enough for all of its requests.
+        let (first, second) = tokio::join!(begins, instance.begin_outbound(PATIENCE));
+        assert!(first.is_some() && second.is_some());
         assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
     }
 
@@ -326,6 +373,22 @@ mod tests {
         assert!(!instance.try_make_way());
         drop(place);
         assert!(component.serve_another(instance.make_way(), PATIENCE).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn only_an_instance_that_waits_for_its_client_makes_way() {
+        let component = Component::new(1, 2, 100);
+        let instance = component.begin();
+        assert!(!instance.try_make_way());
+        {
+            let mut make_way = pin!(instance.make_way());
+            assert!(poll!(&mut make_way).is_pending());
+            let place = component.stalled.limit.try_acquire(CLIENT).unwrap();
+            assert!(!instance.try_make_way());
+            drop(place);
+            assert!(instance.try_make_way() && !instance.try_make_way());
+        }
+        assert_eq!((component.limit.taken(), component.stalled.count()), (0, 1));
     }
 
     #[tokio::test]

@@ -84,7 +84,9 @@ impl ResponseWait<'_> {
             }
             Poll::Pending
         });
-        head.await
+        let head = head.await;
+        lease.permit().try_resume();
+        head
     }
 
     fn call_error(&self, context: &RequestContext, error: &CallError) -> RequestError {

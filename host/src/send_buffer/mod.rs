@@ -75,9 +75,10 @@ impl SendBuffer {
             while let Some(frame) = buffer.next_frame(&mut body, permit.as_deref()).await {
                 buffer.push(frame);
             }
-            // The guest's instance is free from here on.
+            // The guest's instance is free from here on, unless the guest works on.
             drop(body);
             if let Some(permit) = permit {
+                permit.try_resume();
                 buffer.flow.end(&permit);
             }
             buffer.queue().is_complete = true;
@@ -91,7 +92,12 @@ impl SendBuffer {
         body: &mut ResponseBody,
         permit: Option<&InstancePermit>,
     ) -> Option<Result<Frame<Bytes>, BodyError>> {
-        self.wait_for_room(permit).await;
+        if !self.has_room() {
+            self.wait_for_room(permit).await;
+        }
+        if let Some(permit) = permit {
+            permit.try_resume();
+        }
         poll_fn(|cx| {
             self.writer.register(cx.waker());
             match self.queue().is_abandoned {
@@ -111,9 +117,6 @@ impl SendBuffer {
                 false => Poll::Pending,
             }
         };
-        if self.has_room() {
-            return;
-        }
         let make_way = async {
             match permit {
                 Some(permit) => permit.make_way().await,
@@ -137,9 +140,6 @@ impl SendBuffer {
             if found_room.await {
                 break;
             }
-        }
-        if let Some(permit) = permit {
-            permit.try_resume();
         }
     }
 

@@ -90,7 +90,10 @@ fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item
             RequestBody::Unstarted { request, origin } => {
                 // Afterwards it cannot be read.
                 LazyCell::force(&origin);
-                let request = request.take()?;
+                let Some(request) = request.take() else {
+                    let gone = BodyError::Peer("the body was taken before".into());
+                    return Some((Err(gone), (RequestBody::Ended, None)));
+                };
                 let (taken, reader) = wit_future::new(|| Ok(()));
                 let (body, trailers) = Incoming::consume_body(request, reader);
                 (body, trailers, taken)

@@ -27,13 +27,8 @@ pub struct OutboundBody {
     is_waiting: bool,
 }
 
-/// What a request holds.
-pub struct Permits {
-    pub _component: Permit,
-    /// If the request leaves the process.
-    pub _host: Option<Permit>,
-    pub _in_progress: Option<OutboundInProgress>,
-}
+/// A request's permits: the component's, and the host's if the request leaves the process.
+pub type Permits = (Permit, Option<Permit>);
 
 impl OutboundBody {
     pub fn new(
@@ -115,5 +110,39 @@ impl Body for OutboundBody {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), |(inner, _)| inner.size_hint())
+    }
+}
+
+/// A response body whose request is under way until it ends or is dropped.
+pub struct BodyInProgress {
+    inner: WasiBody,
+    in_progress: Option<OutboundInProgress>,
+}
+
+impl BodyInProgress {
+    pub fn new(inner: WasiBody, in_progress: OutboundInProgress) -> Self {
+        let in_progress = Some(in_progress).filter(|_| !inner.is_end_stream());
+        Self { inner, in_progress }
+    }
+}
+
+impl Body for BodyInProgress {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        let frame = Pin::new(&mut self.inner).poll_frame(cx);
+        if let Poll::Ready(None | Some(Err(_))) = frame {
+            self.in_progress = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }

@@ -58,11 +58,11 @@ pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
 use crate::concurrency_limit::ClientKeys;
-use crate::instance_permit::InstancePermit;
+use crate::instance_permit::{InstancePermit, OutboundInProgress};
 use crate::nested_request::ParentRequest;
 use crate::response_cache::ReadSet;
 use crate::trace::{OutboundSpan, Trace};
-use body::{OutboundBody, Permits};
+use body::{BodyInProgress, OutboundBody};
 use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
@@ -169,15 +169,21 @@ impl Outbound {
         let parent = span.as_ref();
         let target = Target::of(request.uri());
         let is_local = target.as_ref().is_some_and(|target| target.local().is_some());
-        // Requests are compared before trace headers are added, so that those make no difference. Those
-        // to the application itself depend on their client too.
-        let response = match self.egress.limits.coalesce && !is_local {
-            true => {
-                let send = |request| self.try_send(sender, target.as_ref(), request, options, parent);
-                self.coalescer.send(request, send).await
-            }
-            false => self.try_send(sender, target.as_ref(), request, options, parent).await,
+        let send = |request| self.try_send(sender, target.as_ref(), request, options, parent);
+        let response = async {
+            let in_progress = self.begin(sender).await?;
+            // Requests are compared before trace headers are added, so that those make no difference. Those
+            // to the application itself depend on their client too.
+            let response = match self.egress.limits.coalesce && !is_local {
+                true => self.coalescer.send(request, send).await?,
+                false => send(request).await?,
+            };
+            Ok(match in_progress {
+                Some(in_progress) => response.map(|body| BodyInProgress::new(body, in_progress).boxed_unsync()),
+                None => response,
+            })
         };
+        let response = response.await;
         let (counter, outcome) = match &response {
             Ok(response) => (&counters.answered, Ok(response.status().as_u16())),
             Err(WasiError::HttpRequestDenied) => (&counters.denied, Err("denied")),
@@ -197,6 +203,15 @@ impl Outbound {
             Some(read_set) => tracked(read_set, response),
             None => response,
         }
+    }
+
+    /// Counts the sender's instance in its component's limit while the request is under way.
+    async fn begin(&self, sender: Sender<'_>) -> Result<Option<OutboundInProgress>, WasiError> {
+        let Some(permit) = sender.permit else {
+            return Ok(None);
+        };
+        let begun = permit.begin_outbound(self.egress.limits.queue_timeout).await;
+        begun.map(Some).ok_or(WasiError::ConnectionLimitReached)
     }
 
     async fn try_send(
@@ -223,13 +238,6 @@ impl Outbound {
             return Err(WasiError::DestinationIpProhibited);
         }
         let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
-        let in_progress = match sender.permit {
-            Some(permit) => {
-                let begun = permit.begin_outbound(limits.queue_timeout).await;
-                Some(begun.ok_or(WasiError::ConnectionLimitReached)?)
-            }
-            None => None,
-        };
         let permit = egress.requests.at(depth).acquire(sender.client).await;
         let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
 
@@ -249,7 +257,7 @@ impl Outbound {
                 let head_deadline = deadline.min(Instant::now() + head_timeout);
                 let (service, shard) = (egress.network.local(), sender.shard);
                 let response = local::send(service, shard, request, component, sender.parent, head_deadline).await?;
-                (response, Permits { _component: permit, _host: None, _in_progress: in_progress })
+                (response, (permit, None))
             }
             None => {
                 let all = egress.network.requests.acquire(sender.client).await;
@@ -261,7 +269,7 @@ impl Outbound {
                 let response = response.map_err(|_| WasiError::HttpResponseTimeout)?;
                 let response = response.map_err(|error| log_failure(egress, target, &error))?;
                 let response = response.map(|body| body.map_err(|error| error::code(&error)).boxed_unsync());
-                (response, Permits { _component: permit, _host: Some(all), _in_progress: in_progress })
+                (response, (permit, Some(all)))
             }
         };
         let (mut parts, body) = response.into_parts();

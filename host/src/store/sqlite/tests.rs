@@ -171,10 +171,23 @@ async fn many_keys_are_read_from_one_snapshot_too() {
     assert_eq!(values[1000], None);
     let error = f.one.get_many(&keys, 100).await.unwrap_err();
     assert!(matches!(error, StoreError::ResultTooLarge { limit: 100 }), "{error}");
-    // The shard does not read them itself, so that the first poll cannot finish.
-    let mut read = std::pin::pin!(f.one.get_many(&keys, 1 << 20));
-    assert!(futures::poll!(read.as_mut()).is_pending());
-    assert_eq!(read.await.unwrap().len(), 1001);
+}
+
+#[test]
+fn the_shard_does_not_read_many_keys_itself() {
+    let f = Fixture::new();
+    let keys: Vec<Key> = (0..1001).map(|n| key(&format!("k/{n}"))).collect();
+    // The one thread for what blocks is busy, so that the first poll cannot finish.
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+        let mut read = std::pin::pin!(f.one.get_many(&keys, 1 << 20));
+        assert!(futures::poll!(read.as_mut()).is_pending());
+        release.send(()).unwrap();
+        assert_eq!(read.await.unwrap().len(), 1001);
+        busy.await.unwrap().unwrap();
+    });
 }
 
 #[test]
