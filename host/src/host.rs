@@ -368,7 +368,8 @@ fn load_slots(
     let mut slots = Vec::with_capacity(parts.len());
     for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
         let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let stalled = StalledInstances::new(stalled.clone(), memory.clone());
+        let memory = memory.clone();
+        let stalled = StalledInstances::new(stalled.clone(), Box::new(move || memory.keeps_reserve()));
         slots.push(Slot::new(settings, generation, metrics, stalled));
     }
     Ok(slots)

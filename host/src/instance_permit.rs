@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Contention, Counted, Permit, REPORT_INTERVAL};
-use crate::memory_budget::MemoryBudget;
 
 /// How many instances of all components may be stalled, unless the host is started with another number.
 pub const STALLED_INSTANCES: usize = 256;
@@ -16,18 +15,21 @@ pub const STALLED_INSTANCES: usize = 256;
 /// How long an instance must have waited for its client: the pauses of a fast client are shorter.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
+/// Whether an instance may keep its memory while another begins.
+pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// The instances of one component that wait for their clients and do not count in its limit.
 pub struct StalledInstances {
     /// Of all components.
     limit: Arc<ConcurrencyLimit>,
-    memory: Arc<MemoryBudget>,
+    has_memory: HasMemory,
     count: AtomicUsize,
 }
 
 impl StalledInstances {
-    /// `limit` and `memory` are those of the host.
-    pub fn new(limit: Arc<ConcurrencyLimit>, memory: Arc<MemoryBudget>) -> Arc<Self> {
-        Arc::new(Self { limit, memory, count: AtomicUsize::new(0) })
+    /// `limit` is the host's.
+    pub fn new(limit: Arc<ConcurrencyLimit>, has_memory: HasMemory) -> Arc<Self> {
+        Arc::new(Self { limit, has_memory, count: AtomicUsize::new(0) })
     }
 
     /// A limit for all components of a host. A client has half of it at most.
@@ -39,19 +41,6 @@ impl StalledInstances {
 
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
-    }
-
-    /// Whether so much memory is left that an instance may keep its own while another begins. Idle instances give up
-    /// theirs for that.
-    fn has_memory(&self) -> bool {
-        loop {
-            if self.memory.used() / 3 <= self.memory.limit() / 4 {
-                return true;
-            }
-            if !self.memory.evict_idle() {
-                return false;
-            }
-        }
     }
 }
 
@@ -230,7 +219,7 @@ impl InstancePermit {
     }
 
     fn may_stall(&self) -> bool {
-        self.outbound.load(Ordering::Relaxed) == 0 && self.stalled.has_memory()
+        self.outbound.load(Ordering::Relaxed) == 0 && (self.stalled.has_memory)()
     }
 
     /// Who else wants what the instance holds.
@@ -281,6 +270,7 @@ impl Drop for OutboundInProgress {
 mod tests {
     use std::future::Future;
     use std::pin::pin;
+    use std::sync::atomic::AtomicBool;
 
     use futures::poll;
 
@@ -296,12 +286,17 @@ mod tests {
     struct Component {
         limit: ConcurrencyLimit,
         stalled: Arc<StalledInstances>,
+        has_memory: Arc<AtomicBool>,
     }
 
     impl Component {
-        fn new(permits: usize, places: usize, memory: u64) -> Self {
+        fn new(permits: usize, places: usize) -> Self {
             let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
-            Self { limit, stalled: StalledInstances::new(StalledInstances::limit(places), MemoryBudget::new(memory)) }
+            let has_memory = Arc::new(AtomicBool::new(true));
+            let told = has_memory.clone();
+            let stalled =
+                StalledInstances::new(StalledInstances::limit(places), Box::new(move || told.load(Ordering::Relaxed)));
+            Self { limit, stalled, has_memory }
         }
 
         fn begin(&self) -> Arc<InstancePermit> {
@@ -320,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_instance_makes_way_once_another_request_waits() {
-        let component = Component::new(1, 2, 100);
+        let component = Component::new(1, 2);
         let instance = component.begin();
         let mut make_way = pin!(instance.make_way());
         assert!(tokio::time::timeout(FOR_A_WHILE, &mut make_way).await.is_err());
@@ -340,7 +335,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_instance_with_an_outbound_request_keeps_its_permit() {
-        let component = Component::new(1, 2, 100);
+        let component = Component::new(1, 2);
         let instance = component.begin();
         let outbound = instance.begin_outbound(PATIENCE).await.unwrap();
         let mut make_way = pin!(instance.make_way());
@@ -361,11 +356,11 @@ mod tests {
 
     #[tokio::test]
     async fn no_instance_makes_way_without_memory_or_a_place() {
-        let component = Component::new(1, 2, 100);
+        let component = Component::new(1, 2);
         let instance = component.begin();
-        assert!(component.stalled.memory.take(80));
+        component.has_memory.store(false, Ordering::Relaxed);
         assert!(component.serve_another(instance.make_way(), FOR_A_WHILE).await.is_none());
-        component.stalled.memory.give_back(80);
+        component.has_memory.store(true, Ordering::Relaxed);
 
         // The client has one place of two.
         let place = component.stalled.limit.try_acquire(CLIENT).unwrap();
@@ -377,7 +372,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_an_instance_that_waits_for_its_client_makes_way() {
-        let component = Component::new(1, 2, 100);
+        let component = Component::new(1, 2);
         let instance = component.begin();
         assert!(!instance.try_make_way());
         {
@@ -393,7 +388,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stalled_instance_sees_that_others_want_its_place() {
-        let component = Component::new(1, 1, 100);
+        let component = Component::new(1, 1);
         let first = component.begin();
         let permit = component.serve_another(first.make_way(), PATIENCE).await.unwrap();
         let second = InstancePermit::new(permit, CLIENT, component.stalled.clone());

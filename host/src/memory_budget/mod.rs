@@ -15,6 +15,9 @@ pub use division::{MemoryDivision, MemoryError};
 
 use crate::metrics::Counter;
 
+/// How many idle instances end at most, so that a quarter of the budget is free.
+const MAX_EVICTIONS: usize = 8;
+
 /// Instances that serve no request at the moment.
 pub trait IdleInstances: Send + Sync {
     /// Since when the one that has been idle for longest is idle.
@@ -70,6 +73,12 @@ impl MemoryBudget {
     /// Gives bytes back.
     pub fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a quarter of the budget is free. A few idle instances give up theirs for that.
+    pub fn keeps_reserve(&self) -> bool {
+        let is_free = || self.used() / 3 <= self.limit / 4;
+        is_free() || (0..MAX_EVICTIONS).take_while(|_| self.evict_idle()).any(|_| is_free())
     }
 
     /// Ends the instance that has been idle for longest. False if none is idle.
@@ -144,5 +153,19 @@ mod tests {
         assert!(!budget.take(16), "more than there is");
         assert_eq!((budget.used(), budget.denials.get()), (25, 1));
         assert!(!budget.take(u64::MAX));
+    }
+
+    #[test]
+    fn a_few_idle_instances_make_room_for_a_reserve() {
+        let budget = MemoryBudget::new(400);
+        assert!(budget.take(300) && budget.keeps_reserve());
+        assert!(budget.take(90) && !budget.keeps_reserve());
+        let pool = Arc::new(Pool { budget: budget.clone(), idle: Mutex::new(vec![Instant::now(); 10]) });
+        let weak: Weak<Pool> = Arc::downgrade(&pool);
+        budget.add_idle_instances(weak);
+        assert!(!budget.keeps_reserve(), "they are not all ended at once");
+        assert_eq!((budget.used(), pool.idle.lock().unwrap().len()), (310, 2));
+        assert!(budget.keeps_reserve());
+        assert_eq!(pool.idle.lock().unwrap().len(), 1);
     }
 }

@@ -132,7 +132,13 @@ impl Body for BodyInProgress {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
-        if let Poll::Ready(None | Some(Err(_))) = frame {
+        let has_ended = match &frame {
+            Poll::Ready(None | Some(Err(_))) => true,
+            // The next poll may be that of a guest that has waited for its client meanwhile.
+            Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
+            Poll::Pending => false,
+        };
+        if has_ended {
             self.in_progress = None;
         }
         frame
