@@ -167,14 +167,14 @@ impl Outbound {
         let started = Instant::now();
         let span = sender.trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
         let parent = span.as_ref();
-        let target = Target::of(request.uri());
-        let is_local = target.as_ref().is_some_and(|target| target.local().is_some());
-        let send = |request| self.try_send(sender, target.as_ref(), request, options, parent);
+        let deadline = started + self.egress.limits.timeout;
         let response = async {
+            let target = &self.permitted_target(&request)?;
             let in_progress = self.begin(sender).await?;
+            let send = |request| self.try_send(sender, target, request, options, deadline, parent);
             // Requests are compared before trace headers are added, so that those make no difference. Those
             // to the application itself depend on their client too.
-            let response = match self.egress.limits.coalesce && !is_local {
+            let response = match self.egress.limits.coalesce && target.local().is_none() {
                 true => self.coalescer.send(request, send).await?,
                 false => send(request).await?,
             };
@@ -205,6 +205,25 @@ impl Outbound {
         }
     }
 
+    /// Where a request goes, if the component may send it there. What is refused here waits for no permit.
+    fn permitted_target(&self, request: &Request<WasiBody>) -> Result<Target, WasiError> {
+        let egress = &self.egress;
+        let target = Target::of(request.uri()).ok_or(WasiError::HttpRequestUriInvalid)?;
+        let Some(reach) = egress.allowed_hosts.reach(&target) else {
+            egress.log_refusal(&target, "no entry of allowed_outbound_hosts covers it");
+            return Err(WasiError::HttpRequestDenied);
+        };
+        // The host could not check what is sent through a tunnel.
+        if request.method() == Method::CONNECT {
+            return Err(WasiError::HttpRequestMethodInvalid);
+        }
+        if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
+            egress.log_refusal(&target, "the address is not public and no entry of allowed_outbound_hosts names it");
+            return Err(WasiError::DestinationIpProhibited);
+        }
+        Ok(target)
+    }
+
     /// Counts the sender's instance in its component's limit while the request is under way.
     async fn begin(&self, sender: Sender<'_>) -> Result<Option<OutboundInProgress>, WasiError> {
         let Some(permit) = sender.permit else {
@@ -217,26 +236,13 @@ impl Outbound {
     async fn try_send(
         &self,
         sender: Sender<'_>,
-        target: Option<&Target>,
+        target: &Target,
         mut request: Request<WasiBody>,
         options: RequestOptions,
+        deadline: Instant,
         span: Option<&OutboundSpan>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let (egress, limits) = (&self.egress, &self.egress.limits);
-        let deadline = Instant::now() + limits.timeout;
-        let target = target.ok_or(WasiError::HttpRequestUriInvalid)?;
-        let Some(reach) = egress.allowed_hosts.reach(target) else {
-            egress.log_refusal(target, "no entry of allowed_outbound_hosts covers it");
-            return Err(WasiError::HttpRequestDenied);
-        };
-        // The host could not check what is sent through a tunnel.
-        if request.method() == Method::CONNECT {
-            return Err(WasiError::HttpRequestMethodInvalid);
-        }
-        if target.ip().is_some_and(|address| !egress.is_permitted(target, reach, address)) {
-            egress.log_refusal(target, "the address is not public and no entry of allowed_outbound_hosts names it");
-            return Err(WasiError::DestinationIpProhibited);
-        }
         let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
         let permit = egress.requests.at(depth).acquire(sender.client).await;
         let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
@@ -364,14 +370,4 @@ fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guest_can_only_shorten_timeouts() {
-        let second = Duration::from_secs(1);
-        assert_eq!(shorter(None, second), second);
-        assert_eq!(shorter(Some(second * 2), second), second);
-        assert_eq!(shorter(Some(second / 2), second), second / 2);
-    }
-}
+mod tests;

@@ -1,0 +1,131 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+
+use futures::poll;
+
+use super::*;
+use crate::concurrency_limit::ClientKey;
+
+const CLIENT: ClientKeys = [Some(ClientKey::Credential(1)), None];
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for what happens after a report or two.
+const FOR_A_WHILE: Duration = Duration::from_millis(400);
+
+/// A component with so many permits, on a host with so many places for stalled instances.
+struct Component {
+    limit: ConcurrencyLimit,
+    stalled: Arc<StalledInstances>,
+    has_memory: Arc<AtomicBool>,
+}
+
+impl Component {
+    fn new(permits: usize, places: usize) -> Self {
+        let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
+        let has_memory = Arc::new(AtomicBool::new(true));
+        let told = has_memory.clone();
+        let stalled =
+            StalledInstances::new(StalledInstances::limit(places), Box::new(move || told.load(Ordering::Relaxed)));
+        Self { limit, stalled, has_memory }
+    }
+
+    fn begin(&self) -> Arc<InstancePermit> {
+        let permit = self.limit.try_acquire(CLIENT).unwrap();
+        Arc::new(InstancePermit::new(permit, CLIENT, self.stalled.clone()))
+    }
+
+    /// The permit of another request, if the instance makes way in time.
+    async fn serve_another(&self, make_way: impl Future<Output = ()>, patience: Duration) -> Option<Permit> {
+        tokio::select! {
+            () = make_way => None,
+            permit = tokio::time::timeout(patience, self.limit.acquire(CLIENT)) => permit.ok()?.ok(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_instance_makes_way_once_another_request_waits() {
+    let component = Component::new(1, 2);
+    let instance = component.begin();
+    let mut make_way = pin!(instance.make_way());
+    assert!(tokio::time::timeout(FOR_A_WHILE, &mut make_way).await.is_err());
+    assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
+    let other = component.serve_another(&mut make_way, PATIENCE).await.unwrap();
+    assert_eq!((component.limit.taken(), component.stalled.count()), (1, 1));
+    // It counts again as soon as it can.
+    instance.try_resume();
+    assert_eq!(component.stalled.count(), 1);
+    drop(other);
+    instance.try_resume();
+    assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
+    drop(component.serve_another(&mut make_way, PATIENCE).await.unwrap());
+    instance.release();
+    assert_eq!((component.limit.taken(), component.stalled.count()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_instance_with_an_outbound_request_keeps_its_permit() {
+    let component = Component::new(1, 2);
+    let instance = component.begin();
+    let outbound = instance.begin_outbound(PATIENCE).await.unwrap();
+    let mut make_way = pin!(instance.make_way());
+    assert!(component.serve_another(&mut make_way, FOR_A_WHILE).await.is_none());
+    assert!(!instance.try_make_way());
+    drop(outbound);
+    // A stalled one waits for a permit first.
+    let other = component.serve_another(instance.make_way(), PATIENCE).await.unwrap();
+    assert!(instance.begin_outbound(FOR_A_WHILE).await.is_none());
+    let mut begins = pin!(instance.begin_outbound(PATIENCE));
+    assert!(poll!(&mut begins).is_pending());
+    drop(other);
+    // One permit is enough for all of its requests.
+    let (first, second) = tokio::join!(begins, instance.begin_outbound(PATIENCE));
+    assert!(first.is_some() && second.is_some());
+    assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
+}
+
+#[tokio::test]
+async fn no_instance_makes_way_without_memory_or_a_place() {
+    let component = Component::new(1, 2);
+    let instance = component.begin();
+    component.has_memory.store(false, Ordering::Relaxed);
+    assert!(component.serve_another(instance.make_way(), FOR_A_WHILE).await.is_none());
+    component.has_memory.store(true, Ordering::Relaxed);
+
+    // The client has one place of two.
+    let place = component.stalled.limit.try_acquire(CLIENT).unwrap();
+    assert!(component.serve_another(instance.make_way(), FOR_A_WHILE).await.is_none());
+    assert!(!instance.try_make_way());
+    drop(place);
+    assert!(component.serve_another(instance.make_way(), PATIENCE).await.is_some());
+}
+
+#[tokio::test]
+async fn only_an_instance_that_waits_for_its_client_makes_way() {
+    let component = Component::new(1, 2);
+    let instance = component.begin();
+    assert!(!instance.try_make_way());
+    {
+        let mut make_way = pin!(instance.make_way());
+        assert!(poll!(&mut make_way).is_pending());
+        let place = component.stalled.limit.try_acquire(CLIENT).unwrap();
+        assert!(!instance.try_make_way());
+        drop(place);
+        assert!(instance.try_make_way() && !instance.try_make_way());
+    }
+    assert_eq!((component.limit.taken(), component.stalled.count()), (0, 1));
+}
+
+#[tokio::test]
+async fn a_stalled_instance_sees_that_others_want_its_place() {
+    let component = Component::new(1, 1);
+    let first = component.begin();
+    let permit = component.serve_another(first.make_way(), PATIENCE).await.unwrap();
+    let second = InstancePermit::new(permit, CLIENT, component.stalled.clone());
+    let mut contended = pin!(first.contended());
+    assert!(poll!(&mut contended).is_pending());
+    tokio::select! {
+        () = contended => {}
+        _ = component.serve_another(second.make_way(), PATIENCE) => panic!("there is one place"),
+    }
+}
