@@ -18,6 +18,13 @@ use crate::response_cache::ReadSet;
 use crate::send_buffer::Flow;
 use crate::trace::Trace;
 
+/// The part of a response that its client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    Head,
+    Body,
+}
+
 /// The clock, the writes and the outcome of one request.
 pub struct RequestContext {
     pub writes: WriteScope,
@@ -36,6 +43,8 @@ pub struct RequestContext {
     pub upload: Flow,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
+    /// Microseconds from the start to when the client began to wait for more of the response's body; 0 if it does not.
+    body_awaited: AtomicU64,
     ended_at: OnceLock<Instant>,
     /// Woken when the response ends.
     response_ended: AtomicWaker,
@@ -66,6 +75,7 @@ impl RequestContext {
             upload: Flow::default(),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
+            body_awaited: AtomicU64::new(0),
             ended_at: OnceLock::new(),
             response_ended: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
@@ -119,8 +129,12 @@ impl RequestContext {
     /// slow upload is not a slow guest.
     pub fn record_progress(&self, bytes: u64) {
         self.upload.record_received(bytes);
-        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.progress.store(micros, Ordering::Relaxed);
+        self.progress.store(self.micros(), Ordering::Relaxed);
+    }
+
+    /// Since the start.
+    fn micros(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Records whether the guest waits for the client to send more of the request's body.
@@ -136,6 +150,26 @@ impl RequestContext {
     /// Records that the head of the response is sent: the transfer timeout starts.
     pub fn mark_head_sent(&self) {
         let _ = self.head_at.set(Instant::now());
+    }
+
+    /// Records whether the client waits for the guest to write more of the response's body.
+    pub fn set_awaiting_body(&self, awaits: bool) {
+        if awaits != (self.body_awaited.load(Ordering::Relaxed) > 0) {
+            self.body_awaited.store(if awaits { self.micros().max(1) } else { 0 }, Ordering::Relaxed);
+        }
+    }
+
+    /// What the client waits for, or waited for until it had gone, if that is for longer than `patience` and the guest
+    /// does not wait for the client itself.
+    pub fn awaited_for(&self, patience: Duration) -> Option<Awaited> {
+        let (awaited, since) = match (self.head_at.get(), self.body_awaited.load(Ordering::Relaxed)) {
+            (None, _) => (Awaited::Head, self.progress.load(Ordering::Relaxed)),
+            (Some(_), 0) => return None,
+            (Some(_), since) => (Awaited::Body, since),
+        };
+        let until = self.ended_at.get().map_or_else(Instant::now, |ended_at| *ended_at);
+        let waited = until.saturating_duration_since(self.started + Duration::from_micros(since));
+        (waited > patience && !self.is_waiting_for_client()).then_some(awaited)
     }
 
     /// Records that the response's body is complete, or that the client has gone.

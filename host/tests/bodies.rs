@@ -162,6 +162,37 @@ fn what_a_client_sends_late_of_a_body_is_no_request() {
 }
 
 #[test]
+fn what_follows_trailers_is_no_request() {
+    let mut server = Server::with("");
+    let address = server.listen();
+    let smuggled = "GET /probe/request?smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
+    let next = format!("POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{smuggled}", smuggled.len());
+    for path in ["count", "ignore", "echo"] {
+        for end in ["0\r\n\n", "0;a\r\n\n", "0\r\nx: 1\n\r\n", "0\r\nx: 1\n\n", "0\r\nx: 1\r\n\n", "0\r\nx: 1\r\n\r\n"]
+        {
+            for pause in [false, true] {
+                let mut client = TcpStream::connect(address).unwrap();
+                let head = format!("POST /probe/{path} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n");
+                let body = format!("5\r\nhello\r\n{end}{next}");
+                if pause {
+                    client.write_all(head.as_bytes()).unwrap();
+                    std::thread::sleep(LATE);
+                    client.write_all(body.as_bytes()).unwrap();
+                } else {
+                    client.write_all((head + &body).as_bytes()).unwrap();
+                }
+                let mut answers = Vec::new();
+                // What was not read when the host closes the connection resets it.
+                let _ = client.read_to_end(&mut answers);
+                let answers = String::from_utf8_lossy(&answers);
+                assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path} {end:?} {pause}: {answers}");
+                assert!(!answers.contains("smuggled"), "{path} {end:?} {pause}: {answers}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_client_that_announces_a_body_and_sends_none_loses_its_connection() {
     let keep_alive = Duration::from_secs(3600);
     let (_server, address, _) = ingress::server(IngressOptions { keep_alive, ..IngressOptions::default() });

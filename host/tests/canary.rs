@@ -61,7 +61,50 @@ async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
     assert_eq!(server.ok("hello").await, "hello");
     let slot = server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
     let canary = slot.deployment().canary.clone().expect("it is still on trial");
-    assert_eq!(canary.tally.failed(), 0);
+    assert_eq!(canary.counts().failed, 0);
+}
+
+/// A canary fails whose clients wait in vain: without a head (`never`) or for more of a body (`stall`), and whether they
+/// are still there or not.
+#[tokio::test]
+async fn a_canary_that_keeps_its_clients_waiting_fails() {
+    for (path, words) in [("never", "took longer than 50ms"), ("stall", "answers failed")] {
+        for patient in [true, false] {
+            let server = Server::with("");
+            let max_latency = Duration::from_millis(50);
+            let policy = CanaryPolicy {
+                percent: 100.0,
+                window: Duration::from_secs(3600),
+                max_latency,
+                ..CanaryPolicy::default()
+            };
+            let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+            server.host.deployer().swap(&request).unwrap();
+            let waiting = (0..10).map(|_| async {
+                let response = async { server.send(get(path)).await.into_body().collect().await };
+                match patient {
+                    true => drop(response.await),
+                    false => drop(tokio::time::timeout(max_latency * 2, response).await),
+                }
+            });
+            let gone = async {
+                futures::future::join_all(waiting).await;
+                std::future::pending::<()>().await;
+            };
+            let ended = async {
+                while server.host.slots().iter().any(|slot| slot.deployment().canary.is_some()) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                () = gone => {}
+                () = ended => {}
+            }
+            let last = audit(&server.folder).pop().unwrap();
+            assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"rollback".into()), "{path} {patient}");
+            assert!(last["reason"].as_str().unwrap().contains(words), "{path} {patient}: {last}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
 use hexad::ingress::IngressOptions;
 
+use crate::fuzz::{Changes, bytes, corpus};
 use crate::slow_readers::listen;
 
 /// Changed requests per run; always the same ones.
@@ -18,16 +18,6 @@ const CHANGED: usize = 3000;
 
 /// Longer than any timeout of the host that could end the exchange.
 const HANGS: Duration = Duration::from_secs(60);
-
-fn corpus() -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/requests");
-    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let mut seeds: Vec<_> = files
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap()))
-        .collect();
-    seeds.sort();
-    seeds
-}
 
 /// Sends bytes, and reads until the host closes; it must do so once the client has no more to send.
 fn exchange(address: SocketAddr, bytes: &[u8], at_once: bool) -> Vec<u8> {
@@ -56,7 +46,7 @@ fn statuses(answer: &[u8]) -> Vec<u16> {
 #[test]
 fn each_request_of_the_corpus_gets_what_its_name_says() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    for (name, bytes) in corpus() {
+    for (name, bytes) in corpus("requests") {
         let (expected, _) = name.split_once('-').unwrap();
         // A client that has asked for the connection to be closed, or was refused, need not close it.
         let answer = exchange(address, &bytes, !matches!(expected, "200" | "400"));
@@ -73,20 +63,8 @@ fn each_request_of_the_corpus_gets_what_its_name_says() {
     }
 }
 
-/// A generator of numbers that are the same in every run (xorshift64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
-}
-
 /// What smuggled requests are made of.
-const PIECES: [&[u8]; 14] = [
+const PIECES: &[&[u8]] = &[
     b"\r\n",
     b"\n",
     b"\r",
@@ -103,39 +81,12 @@ const PIECES: [&[u8]; 14] = [
     b"\xff\xfe",
 ];
 
-fn change(seeds: &[(String, Vec<u8>)], random: &mut Random) -> Vec<u8> {
-    let mut bytes = seeds[random.below(seeds.len())].1.clone();
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len() + 1);
-        match random.below(5) {
-            0 => drop(bytes.splice(at..at, PIECES[random.below(PIECES.len())].iter().copied())),
-            1 => bytes.truncate(at.max(1)),
-            2 => {
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte = random.below(256) as u8;
-                }
-            }
-            3 => {
-                let end = bytes.len().min(at + 1 + random.below(20));
-                bytes.drain(at..end);
-            }
-            _ => {
-                let other = &seeds[random.below(seeds.len())].1;
-                let from = random.below(other.len());
-                bytes.extend_from_slice(&other[from..]);
-            }
-        }
-    }
-    bytes
-}
-
 #[test]
 fn changed_requests_neither_hang_nor_fail_the_host() {
     let (server, address, _) = listen("", IngressOptions::default());
-    let seeds = corpus();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..CHANGED {
-        let bytes = change(&seeds, &mut random);
+    let corpus = corpus("requests");
+    let seeds = corpus.iter().map(|(_, bytes)| bytes.as_slice());
+    for bytes in Changes::new(seeds, bytes, PIECES).take(CHANGED) {
         let found = statuses(&exchange(address, &bytes, true));
         assert!(found.iter().all(|status| *status < 500), "{:?}: {found:?}", String::from_utf8_lossy(&bytes));
     }

@@ -133,12 +133,13 @@ impl From<&Generation> for GenerationStatus {
 
 impl From<&Canary> for CanaryStatus {
     fn from(canary: &Canary) -> Self {
+        let counts = canary.counts();
         let left: Duration = canary.ends_at().saturating_duration_since(Instant::now());
         Self {
             served: GenerationStatus::from(&*canary.generation),
             percent: canary.policy.percent,
-            responses: canary.tally.responses(),
-            failed: canary.tally.failed(),
+            responses: counts.responses,
+            failed: counts.failed,
             seconds_left: left.as_secs_f64(),
         }
     }

@@ -19,9 +19,8 @@ pub fn judge(
 ) -> impl FnOnce(ResponseEnd) + Send + use<> {
     let (events, component) = (events.clone(), component.to_owned());
     move |end| {
-        let failed = status.is_server_error() || matches!(end, ResponseEnd::Broken | ResponseEnd::TimedOut);
-        if let Some(reason) = trial.record(failed, latency) {
-            let digest = trial.digest();
+        let digest = trial.digest();
+        if let Some(reason) = trial.record(status.is_server_error(), end, latency) {
             // The supervisor is gone only while the host stops.
             let _ = events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
         }

@@ -6,11 +6,12 @@
 //! requests have come.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::generation::Generation;
+use super::tally::{Counts, Tally};
 
 /// The canary's responses before a verdict.
 const MIN_RESPONSES: u64 = 10;
@@ -25,10 +26,11 @@ pub struct CanaryPolicy {
     pub percent: f64,
     /// How long the trial takes.
     pub window: Duration,
-    /// By how much the share of failed responses (status 500 and above, or a body that breaks) may be
+    /// By how much the share of failed responses (status 500 and above, or a body that breaks or stalls) may be
     /// higher than that of the current generation, from 0 to 1.
     pub max_errors: f64,
-    /// The longest time to the head of a response, of 95 in 100 responses.
+    /// The longest time to the head of a response, of 95 in 100 responses. A body of which nothing comes for as long has
+    /// stalled.
     pub max_latency: Duration,
 }
 
@@ -47,36 +49,11 @@ pub enum Verdict {
     Failed(String),
 }
 
-/// The responses of one generation during the trial.
-#[derive(Debug, Default)]
-pub struct Tally {
-    responses: AtomicU64,
-    failed: AtomicU64,
-    slow: AtomicU64,
-}
-
-impl Tally {
-    pub fn responses(&self) -> u64 {
-        self.responses.load(Ordering::Relaxed)
-    }
-
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    fn share(&self, of: &AtomicU64) -> f64 {
-        match self.responses() {
-            0 => 0.0,
-            responses => of.load(Ordering::Relaxed) as f64 / responses as f64,
-        }
-    }
-}
-
 /// A trial under way.
 pub struct Canary {
     pub generation: Arc<Generation>,
     pub policy: CanaryPolicy,
-    pub tally: Tally,
+    tally: Tally,
     /// The current generation's responses since the trial began.
     baseline: Tally,
     started: Instant,
@@ -111,6 +88,18 @@ impl Canary {
         (hasher.finish() % 10_000) as f64 / 100.0 < self.policy.percent
     }
 
+    /// Takes all callers from the canary if the verdict is against it. Returns the reason to the one caller who must end
+    /// the trial.
+    pub fn fail_by_verdict(&self) -> Option<String> {
+        match self.verdict() {
+            Verdict::Failed(reason) if self.conclude() => {
+                self.fail(&reason);
+                Some(reason)
+            }
+            _ => None,
+        }
+    }
+
     /// Takes all callers from the canary at once.
     pub fn fail(&self, reason: &str) {
         self.failure.get_or_init(|| reason.to_owned());
@@ -121,21 +110,19 @@ impl Canary {
         self.failure.get().map(String::as_str)
     }
 
-    /// Counts a response of the canary or of the current generation. `failed`: it had a status of 500 or
-    /// above, or its body broke. `latency` is the time to its head.
-    pub fn count(&self, of_canary: bool, failed: bool, latency: Duration) {
-        let tally = if of_canary { &self.tally } else { &self.baseline };
-        if failed {
-            tally.failed.fetch_add(1, Ordering::Relaxed);
-        }
-        if latency > self.policy.max_latency {
-            tally.slow.fetch_add(1, Ordering::Relaxed);
-        }
-        tally.responses.fetch_add(1, Ordering::Relaxed);
+    /// The responses of the canary or of the current generation.
+    pub fn tally(&self, of_canary: bool) -> &Tally {
+        if of_canary { &self.tally } else { &self.baseline }
+    }
+
+    /// The canary's responses so far.
+    pub fn counts(&self) -> Counts {
+        self.tally.counts(self.policy.max_latency)
     }
 
     pub fn verdict(&self) -> Verdict {
-        self.policy.verdict(&self.tally, &self.baseline, self.started.elapsed())
+        let baseline = self.baseline.counts(self.policy.max_latency);
+        self.policy.verdict(&self.counts(), &baseline, self.started.elapsed())
     }
 
     pub fn ends_at(&self) -> Instant {
@@ -149,26 +136,26 @@ impl Canary {
 }
 
 impl CanaryPolicy {
-    fn verdict(&self, canary: &Tally, baseline: &Tally, elapsed: Duration) -> Verdict {
-        if canary.responses() < MIN_RESPONSES {
+    fn verdict(&self, canary: &Counts, baseline: &Counts, elapsed: Duration) -> Verdict {
+        if canary.responses < MIN_RESPONSES {
             return Verdict::Undecided;
         }
-        let (errors, expected) = (canary.share(&canary.failed), baseline.share(&baseline.failed));
+        let (errors, expected) = (canary.failed_share(), baseline.failed_share());
         if errors > expected + self.max_errors {
             return Verdict::Failed(format!(
                 "{:.1} % of its {} answers failed, and {:.1} % of the present version's; allowed are {:.1} points more",
                 errors * 100.0,
-                canary.responses(),
+                canary.responses,
                 expected * 100.0,
                 self.max_errors * 100.0
             ));
         }
-        let slow = canary.share(&canary.slow);
+        let slow = canary.slow_share();
         if slow > MAX_SLOW_SHARE {
             return Verdict::Failed(format!(
                 "{:.1} % of its {} answers took longer than {:?}; allowed are {:.0} %",
                 slow * 100.0,
-                canary.responses(),
+                canary.responses,
                 self.max_latency,
                 MAX_SLOW_SHARE * 100.0
             ));
@@ -184,11 +171,11 @@ impl CanaryPolicy {
 mod tests {
     use super::*;
 
-    fn tally(responses: u64, failed: u64, slow: u64) -> Tally {
-        Tally { responses: responses.into(), failed: failed.into(), slow: slow.into() }
+    fn tally(responses: u64, failed: u64, slow: u64) -> Counts {
+        Counts { responses, failed, slow }
     }
 
-    fn verdict(canary: Tally, baseline: Tally, elapsed: u64) -> Verdict {
+    fn verdict(canary: Counts, baseline: Counts, elapsed: u64) -> Verdict {
         CanaryPolicy::default().verdict(&canary, &baseline, Duration::from_secs(elapsed))
     }
 

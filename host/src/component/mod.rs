@@ -15,6 +15,7 @@ mod lease;
 mod pool;
 mod response_body;
 mod slot;
+mod tally;
 
 pub use area::{AreaError, Description};
 pub use breaker::Health;

@@ -168,8 +168,10 @@ impl Body for GuestBody {
         if let Some(frame) = self.buffered.pop_front() {
             return Poll::Ready(Some(frame));
         }
-        if let Poll::Ready(written) = self.as_mut().poll_written(cx) {
-            return Poll::Ready(written);
+        let written = self.as_mut().poll_written(cx);
+        self.context.set_awaiting_body(written.is_pending());
+        if written.is_ready() {
+            return written;
         }
         let this = &mut *self;
         let at = this.context.expires_at().into();

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use super::canary::{Canary, CanaryPolicy, Verdict};
+use super::canary::{Canary, CanaryPolicy};
 use super::generation::Generation;
-use super::lease::Lease;
+use super::lease::{Lease, ResponseEnd};
+use super::tally::Tally;
 use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
@@ -18,6 +19,7 @@ use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
 use crate::nested_request::{Depth, DepthLimits};
+use crate::request_context::{Awaited, RequestContext};
 
 /// Requests that may wait for a permit, for each permit.
 const WAITING_PER_INSTANCE: usize = 16;
@@ -68,24 +70,64 @@ pub enum LeaseError {
 pub struct Trial {
     canary: Arc<Canary>,
     by_canary: bool,
+    /// The request, with its number, once it is under way.
+    request: Option<(u64, Arc<RequestContext>)>,
+    is_counted: bool,
 }
 
 impl Trial {
+    fn new(canary: Arc<Canary>, caller: u64) -> Self {
+        let by_canary = canary.serves(caller);
+        Self { canary, by_canary, request: None, is_counted: false }
+    }
+
     /// The generation on trial.
     pub fn digest(&self) -> Digest {
         self.canary.generation.digest
     }
 
+    /// From now on the request counts once its client has waited for too long.
+    pub fn begin(&mut self, context: &Arc<RequestContext>) {
+        self.request = Some((self.tally().begin(context.clone()), context.clone()));
+    }
+
     /// Counts a response that has ended. Returns the reason if this response decides against the canary,
     /// which serves no requests from then on; the trial must be ended.
-    pub fn record(&self, failed: bool, latency: Duration) -> Option<String> {
-        self.canary.count(self.by_canary, failed, latency);
-        match self.canary.verdict() {
-            Verdict::Failed(reason) if self.canary.conclude() => {
-                self.canary.fail(&reason);
-                Some(reason)
-            }
-            _ => None,
+    pub fn record(mut self, is_error: bool, end: ResponseEnd, latency: Duration) -> Option<String> {
+        let failed = is_error
+            || match end {
+                ResponseEnd::Broken | ResponseEnd::TimedOut => true,
+                // The client did not wait for a body that had stalled.
+                ResponseEnd::Abandoned => self.overdue() == Some(Awaited::Body),
+                ResponseEnd::Complete => false,
+            };
+        self.count(failed, latency > self.canary.policy.max_latency);
+        self.canary.fail_by_verdict()
+    }
+
+    fn count(&mut self, failed: bool, slow: bool) {
+        self.tally().count(failed, slow);
+        self.is_counted = true;
+    }
+
+    /// What the client has waited for too long.
+    fn overdue(&self) -> Option<Awaited> {
+        self.request.as_ref()?.1.awaited_for(self.canary.policy.max_latency)
+    }
+
+    fn tally(&self) -> &Tally {
+        self.canary.tally(self.by_canary)
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // The client has gone before there was a head. If it waited for long, that says something about the component.
+        if !self.is_counted && self.overdue().is_some() {
+            self.count(false, true);
+        }
+        if let Some((number, _)) = &self.request {
+            self.tally().end(*number);
         }
     }
 }
@@ -257,12 +299,9 @@ impl Slot {
         let deployment = self.deployment.load();
         // A request has the same settings from its beginning to its end.
         let deployment = if Arc::ptr_eq(&deployment.settings, &began.settings) { &deployment } else { began };
-        *trial = deployment.canary.as_ref().map(|canary| {
-            let by_canary = canary.serves(caller());
-            Trial { canary: canary.clone(), by_canary }
-        });
+        *trial = deployment.canary.as_ref().map(|canary| Trial::new(canary.clone(), caller()));
         let generation = match &*trial {
-            Some(Trial { canary, by_canary: true }) => canary.generation.clone(),
+            Some(Trial { canary, by_canary: true, .. }) => canary.generation.clone(),
             _ => deployment.current.clone(),
         };
         generation.admit(path).map_err(LeaseError::Failing)?;

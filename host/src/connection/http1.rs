@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::service::Connection;
 use super::socket::ReadAhead;
-use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use super::{BODY_TIMEOUT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
 use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
 use crate::stop::StopSignal;
 
@@ -29,10 +29,6 @@ const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 /// How often the host looks whether the client of a request that is under way has gone. hyper does not see it
 /// while bytes that the client has sent wait for that request's end.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long nothing may come of the body of a request that was answered. What the component does not read is read and
-/// dropped in a shorter time; a component may also keep a body and not read it.
-const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why the connection is not served any longer.
 enum End {
@@ -80,7 +76,7 @@ where
             return Poll::Ready(End::Closed(result));
         }
         // Afterwards, so that a request that was read already is answered.
-        if !stopped && stopping.as_mut().poll(cx).is_ready() {
+        if !stopped && (connection.has_unclear_end() || stopping.as_mut().poll(cx).is_ready()) {
             stopped = true;
             Pin::new(&mut http).graceful_shutdown();
             cx.waker().wake_by_ref();

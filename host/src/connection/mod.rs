@@ -37,6 +37,10 @@ use socket::{ClientSocket, ClientStream};
 /// of a connection within this time from its start.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long nothing may come of the body of a request that was answered. What the component does not read is read and
+/// dropped in a shorter time; a component may also keep a body and not read it.
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// A client must complete the TLS handshake within this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 

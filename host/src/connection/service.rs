@@ -1,6 +1,5 @@
 //! Hands a connection's requests to the application, and knows how many are under way.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,8 +13,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
 
+use super::BODY_TIMEOUT;
 use super::client_body::ClientBody;
-use super::in_flight::{InFlight, RequestInFlight};
+use super::in_flight::{ChunkedEnds, InFlight, RequestInFlight};
 use super::socket::SocketState;
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
@@ -57,7 +57,13 @@ pub struct Connection {
     /// Responses that are under way, and bodies of requests.
     in_flight: Arc<AtomicUsize>,
     bodies: Arc<AtomicUsize>,
+    chunked_ends: Arc<ChunkedEnds>,
 }
+
+/// What follows a request whose end is not certain is not taken for a request.
+#[derive(Debug, thiserror::Error)]
+#[error("the request before this one had trailers, or was not read to its end")]
+pub struct UnclearBeginning;
 
 impl Connection {
     pub fn new(
@@ -84,6 +90,7 @@ impl Connection {
             first_request: Notify::new(),
             in_flight: Arc::default(),
             bodies: Arc::default(),
+            chunked_ends: Arc::default(),
         }
     }
 
@@ -136,6 +143,11 @@ impl Connection {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether it is not certain where a request ended: the connection can take no other.
+    pub fn has_unclear_end(&self) -> bool {
+        self.chunked_ends.are_unclear()
+    }
+
     /// Logs that the client has lost a response.
     pub fn log_slow_reader(&self, reason: TooSlow) {
         self.ingress.log_slow_reader(self.peer.address(), reason);
@@ -150,15 +162,28 @@ impl Connection {
     pub fn handle(
         self: &Arc<Self>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<ClientBody>, Infallible>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send + 'static + use<> {
         if self.requests.fetch_add(1, Ordering::Relaxed) == 0 {
             self.first_request.notify_one();
         }
         // What was read is the head of this request.
         self.socket.take_has_read();
-        let request = request.map(|body| RequestInFlight::begin(body, &self.bodies));
+        let earlier = self.chunked_ends.unseen();
+        let ends = (request.version() < Version::HTTP_2).then_some(&self.chunked_ends);
+        let request = request.map(|body| RequestInFlight::begin(body, &self.bodies, ends));
+        let own = self.chunked_ends.unseen().saturating_sub(earlier);
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
-        async move { Ok(connection.serve(request, in_flight).await) }
+        async move {
+            if earlier > 0 {
+                // hyper has the whole body of the request before, and what reads it may not.
+                let seen = connection.chunked_ends.until_seen(own);
+                tokio::time::timeout(BODY_TIMEOUT, seen).await.map_err(|_| UnclearBeginning)?;
+            }
+            match connection.has_unclear_end() {
+                true => Err(UnclearBeginning),
+                false => Ok(connection.serve(request, in_flight).await),
+            }
+        }
     }
 
     async fn serve(&self, request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
@@ -193,7 +218,9 @@ impl Connection {
 
         let (mut head, body) = response.into_parts();
         remove_set_operator_cookies(&mut head.headers);
-        if stays_open
+        if self.has_unclear_end() {
+            head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        } else if stays_open
             && !head.headers.contains_key(CONNECTION)
             && let Some(announced) = &self.ingress.keep_alive.header
         {

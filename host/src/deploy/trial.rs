@@ -46,15 +46,19 @@ impl Deployer {
         Ok(DeployReport { previous, ..self.report(slot, &canary.generation, started) })
     }
 
-    /// Promotes the canaries whose trials are over and passed. Returns how long to wait before the next
-    /// call.
+    /// Ends the trials of canaries that keep their clients waiting, and promotes those whose trials are over and passed.
+    /// Returns how long to wait before the next call.
     pub(super) fn end_trials(&self) -> Option<Duration> {
-        /// How soon to check again a trial that is over but has too few responses.
+        /// How soon to look again. A response that does not end is seen only by looking.
         const RECHECK: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
         for slot in self.application().slots() {
             let deployment = slot.deployment();
             let Some(canary) = &deployment.canary else { continue };
+            if let Some(reason) = canary.fail_by_verdict() {
+                self.canary_failed(slot.id(), canary.generation.digest, &reason);
+                continue;
+            }
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
                 match self.try_promote(slot.id(), HOST, Some(&Expected::of(&deployment))) {
@@ -69,7 +73,7 @@ impl Deployer {
                     continue;
                 }
             }
-            let wait = if wait.is_zero() { RECHECK } else { wait };
+            let wait = if wait.is_zero() { RECHECK } else { wait.min(RECHECK) };
             next = Some(next.map_or(wait, |next| next.min(wait)));
         }
         next

@@ -3,6 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// How much of what is wrong with a manifest a person is told at once.
+const MAX_REASONS: usize = 30;
+const MAX_REASON_CHARS: usize = 1000;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("cannot read the manifest {path}: {source}; name one with --manifest")]
@@ -17,10 +21,39 @@ impl ManifestError {
         Self::Unreadable { path: path.to_owned(), source }
     }
 
-    pub(super) fn invalid(path: &Path, reasons: Vec<String>) -> Self {
-        let reasons = reasons.into_iter().map(|reason| reason.trim_end().to_owned()).collect();
+    pub(super) fn invalid(path: &Path, mut reasons: Vec<String>) -> Self {
+        let more = reasons.len().saturating_sub(MAX_REASONS);
+        reasons.truncate(MAX_REASONS);
+        for reason in &mut reasons {
+            *reason = shortened(reason.trim_end());
+        }
+        if more > 0 {
+            reasons.push(format!("and {more} more"));
+        }
         Self::Invalid { path: path.to_owned(), reasons }
     }
+
+    /// `text` is no TOML, or not that of a manifest.
+    pub(super) fn unparsable(path: &Path, text: &str, error: &toml::de::Error) -> Self {
+        let full = error.to_string();
+        let reason = match error.span().and_then(|span| text.get(..span.start)) {
+            // It shows the line, which is long, and says what is wrong behind that.
+            Some(before) if full.len() > MAX_REASON_CHARS => {
+                format!("TOML parse error at line {}: {}", before.split('\n').count(), error.message())
+            }
+            _ => full,
+        };
+        Self::invalid(path, vec![reason])
+    }
+}
+
+/// The beginning of a reason, without what a terminal would act on.
+fn shortened(reason: &str) -> String {
+    let is_shown = |c: &char| !c.is_control() || *c == '\n';
+    let mut chars = reason.chars().filter(is_shown);
+    let mut shown: String = chars.by_ref().take(MAX_REASON_CHARS).collect();
+    shown.extend(chars.next().map(|_| '…'));
+    shown
 }
 
 /// Why a manifest cannot be used, as far as it was read.

@@ -111,7 +111,7 @@ impl Manifest {
 
     fn parse(path: &Path, text: &str, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
         let schema::Manifest { application, variables, component: declared, trigger, _version } =
-            toml::from_str(text).map_err(|error| ManifestError::invalid(path, vec![error.to_string()]))?;
+            toml::from_str(text).map_err(|error| ManifestError::unparsable(path, text, &error))?;
         let mut problems = Problems::default();
         problems.keep(application.check());
 
@@ -155,7 +155,7 @@ fn component(
     problems: &mut Problems,
 ) -> Option<Component> {
     let at = |reason: String| format!("[component.{id}]: {reason}");
-    let checked = problems.keep(declared.check().map_err(at));
+    let checked = problems.keep(check_id(&id).and_then(|()| declared.check()).map_err(at));
     let source = problems.keep(declared.source_path().map_err(at));
     let variables = variables(&declared, values, options, &mut |reason| problems.add(at(reason)));
     let mut allowed_hosts = AllowedHosts::default();
@@ -197,6 +197,21 @@ fn component(
         maintenance: maintenance?,
         id,
     })
+}
+
+/// Spin's rule for the ids of components: words of letters and digits, joined by dashes.
+fn check_id(id: &str) -> Result<(), String> {
+    let word = |word: &str| {
+        let is_of = |letter: fn(&char) -> bool| word.chars().all(|c| letter(&c) || c.is_ascii_digit());
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && (is_of(char::is_ascii_lowercase) || is_of(char::is_ascii_uppercase))
+    };
+    match id.split('-').all(word) {
+        true => Ok(()),
+        false => Err("an id is letters and digits in words joined by `-`, each word in one case and starting with a \
+                      letter; rename it"
+            .into()),
+    }
 }
 
 /// The variables of a component. What has no value is reported to `problem` and left out.

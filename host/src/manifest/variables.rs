@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bytesize::ByteSize;
+
 use super::error::Problems;
 use super::schema::Variable;
 
@@ -10,6 +12,9 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Spin's prefix: the variable `api_url` is `SPIN_VARIABLE_API_URL` in the environment.
 const PREFIX: &str = "SPIN_VARIABLE_";
+
+/// The longest text that a template may stand for, in bytes: a manifest can refer to a long value often.
+const MAX_EXPANDED_BYTES: usize = 1024 * 1024;
 
 /// The value of each application variable. One that is a problem has an empty value, so that what refers to
 /// it can be read all the same.
@@ -52,6 +57,12 @@ pub fn expand(template: &str, values: &BTreeMap<String, String>) -> Result<Strin
             return Err(format!("`{template}` refers to `{name}`, which is not in [variables]; declare it there"));
         };
         expanded.push_str(value);
+        if expanded.len() > MAX_EXPANDED_BYTES {
+            return Err(format!(
+                "what refers to `{name}` has more than {}; shorten it",
+                ByteSize(MAX_EXPANDED_BYTES as u64)
+            ));
+        }
         rest = after;
     }
     expanded.push_str(rest);

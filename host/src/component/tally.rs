@@ -1,0 +1,84 @@
+//! The responses of one generation during a trial: those that have ended, and those that keep their clients waiting.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::request_context::{Awaited, RequestContext};
+
+/// How many responses there were, how many of them failed, and how many were slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub responses: u64,
+    pub failed: u64,
+    pub slow: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, failed: bool, slow: bool) {
+        self.responses += 1;
+        self.failed += u64::from(failed);
+        self.slow += u64::from(slow);
+    }
+
+    pub fn failed_share(&self) -> f64 {
+        self.share(self.failed)
+    }
+
+    pub fn slow_share(&self) -> f64 {
+        self.share(self.slow)
+    }
+
+    fn share(&self, part: u64) -> f64 {
+        if self.responses == 0 { 0.0 } else { part as f64 / self.responses as f64 }
+    }
+}
+
+/// Counts the responses of one generation.
+#[derive(Default)]
+pub struct Tally(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    ended: Counts,
+    /// By the order in which they began.
+    under_way: BTreeMap<u64, Arc<RequestContext>>,
+    begun: u64,
+}
+
+impl Tally {
+    /// Begins a request. Returns its number.
+    pub fn begin(&self, context: Arc<RequestContext>) -> u64 {
+        let mut state = self.state();
+        state.begun += 1;
+        let number = state.begun;
+        state.under_way.insert(number, context);
+        number
+    }
+
+    /// The request is not under way any more.
+    pub fn end(&self, number: u64) {
+        self.state().under_way.remove(&number);
+    }
+
+    pub fn count(&self, failed: bool, slow: bool) {
+        self.state().ended.add(failed, slow);
+    }
+
+    /// The responses that have ended, and those under way of which nothing has come for longer than `patience`: one
+    /// without its head is slow, and one without the rest of its body has failed.
+    pub fn counts(&self, patience: Duration) -> Counts {
+        let state = self.state();
+        let mut counts = state.ended;
+        for context in state.under_way.values() {
+            if let Some(awaited) = context.awaited_for(patience) {
+                counts.add(awaited == Awaited::Body, awaited == Awaited::Head);
+            }
+        }
+        counts
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

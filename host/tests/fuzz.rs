@@ -1,0 +1,84 @@
+//! Corpora of inputs, and random changes of them.
+
+use std::path::Path;
+
+/// The inputs in `corpus/<folder>` with the names of their files.
+pub fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(folder);
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut seeds: Vec<_> = files
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap()))
+        .collect();
+    seeds.sort();
+    seeds
+}
+
+/// Changed inputs without an end, the same ones in every run. A change puts parts of the inputs elsewhere, or leaves
+/// them out.
+pub struct Changes {
+    seeds: Vec<Vec<Vec<u8>>>,
+    /// What is put between other parts.
+    pieces: &'static [&'static [u8]],
+    /// Of a generator of numbers (xorshift64).
+    state: u64,
+}
+
+impl Changes {
+    /// `parts` are those of an input.
+    pub fn new<'a>(
+        seeds: impl IntoIterator<Item = &'a [u8]>,
+        parts: impl Fn(&'a [u8]) -> Vec<&'a [u8]>,
+        pieces: &'static [&'static [u8]],
+    ) -> Self {
+        let seeds = seeds.into_iter().map(|seed| parts(seed).into_iter().map(<[u8]>::to_vec).collect());
+        Self { seeds: seeds.collect(), pieces, state: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        usize::try_from(self.state % bound as u64).unwrap()
+    }
+
+    fn piece(&mut self) -> Vec<u8> {
+        let piece = self.below(self.pieces.len());
+        self.pieces[piece].to_vec()
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let seed = self.below(self.seeds.len());
+        let mut parts = self.seeds[seed].clone();
+        for _ in 0..=self.below(4) {
+            let at = self.below(parts.len() + 1);
+            match self.below(5) {
+                0 => parts.insert(at, self.piece()),
+                1 => parts.truncate(at.max(1)),
+                2 => match parts.get(at).map(Vec::len) {
+                    Some(1) => parts[at] = vec![self.below(256) as u8],
+                    Some(_) => parts[at] = self.piece(),
+                    None => {}
+                },
+                3 => {
+                    let end = parts.len().min(at + 1 + self.below(20));
+                    parts.drain(at..end);
+                }
+                _ => {
+                    let other = self.below(self.seeds.len());
+                    let from = self.below(self.seeds[other].len());
+                    parts.extend_from_slice(&self.seeds[other][from..]);
+                }
+            }
+        }
+        Some(parts.concat())
+    }
+}
+
+/// Each byte of an input.
+pub fn bytes(input: &[u8]) -> Vec<&[u8]> {
+    input.chunks(1).collect()
+}
