@@ -31,6 +31,8 @@ pub enum BodyError {
     TooLarge { limit: u64 },
     #[error("the component ran out of time before its response was complete")]
     Timeout,
+    #[error("the client sent the request's body too slowly while others waited for the component")]
+    SlowClient,
     #[error("the component failed while sending its response: {0}")]
     Guest(WasiError),
 }

@@ -17,7 +17,7 @@
 //! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
 //! | `response_cache` | responses that are sent again, and the keys that they read |
 //! | `nested_request` | requests of guests to their own application: their origin, their depth |
-//! | `request_context`, `request_body` | the request's clock, writes and outcome; its body on the way to the guest |
+//! | `request_context`, `request_body`, `upload_wait` | the request's clock, writes and outcome; its body on the way to the guest, and the wait for more of it |
 //! | `component` | slots, generations, canaries, circuit breakers, instances, guest calls, response bodies |
 //! | `guest` | the state of one instance |
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
@@ -97,6 +97,7 @@ mod shared_map;
 mod stop;
 pub mod store;
 pub mod trace;
+mod upload_wait;
 pub mod validation;
 
 pub use body::{BodyError, ResponseBody};

@@ -41,6 +41,8 @@ pub struct RequestContext {
     progress: AtomicU64,
     /// The request's body.
     pub upload: Flow,
+    /// Woken when the guest waits for more of it: who takes the response's body.
+    upload_awaited: AtomicWaker,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     /// Microseconds from the start to when the client began to wait for more of the response's body; 0 if it does not.
@@ -73,6 +75,7 @@ impl RequestContext {
             cpu_time: limits.cpu_time,
             progress: AtomicU64::new(0),
             upload: Flow::default(),
+            upload_awaited: AtomicWaker::new(),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             body_awaited: AtomicU64::new(0),
@@ -140,6 +143,14 @@ impl RequestContext {
     /// Records whether the guest waits for the client to send more of the request's body.
     pub fn set_waiting_for_client(&self, waits: bool) {
         self.upload.set_waiting(waits);
+        if waits {
+            self.upload_awaited.wake();
+        }
+    }
+
+    /// Has this task woken when the guest waits for its client. Only the one that takes the response's body may call this.
+    pub fn register_upload_wait(&self, cx: &Context<'_>) {
+        self.upload_awaited.register(cx.waker());
     }
 
     /// Whether the guest waits for the client, or waited when its time was over.

@@ -227,6 +227,21 @@ async fn a_connection_takes_no_requests_when_it_is_too_old() {
 }
 
 #[test]
+fn an_idle_connection_makes_room_for_another_client() {
+    let keep_alive = Duration::from_secs(3600);
+    let options = IngressOptions { connections: 2, keep_alive, ..IngressOptions::default() };
+    let (_server, address, _) = listen("", options);
+    let mut idle: Vec<_> = (0..2).map(|_| connect(address)).collect();
+    for client in &mut idle {
+        client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("hello"))).unwrap();
+        while next_frame(client).expect("a response").0 != HEADERS {}
+    }
+    hello(address);
+    let frames: Vec<_> = std::iter::from_fn(|| next_frame(&mut idle[0])).collect();
+    assert!(frames.iter().any(|(kind, ..)| *kind == GOAWAY), "{frames:?}");
+}
+
+#[test]
 fn a_head_that_never_ends_closes_the_connection() {
     let (_server, address, _) = listen("", IngressOptions::default());
     let start = std::iter::once(frame(HEADERS, END_STREAM, 1, &head("hello")));

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use http::Response;
 use wasmtime_wasi_http::WasiBody;
 
@@ -16,9 +14,9 @@ use crate::manifest::RequestLimits;
 use crate::metrics::{InstanceFailure, Operation};
 use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
-use crate::send_buffer::{DrainMonitor, DrainPolicy, TooSlow};
 use crate::store::{Backend, ErrorKind, StoreError};
 use crate::trace::Trace;
+use crate::upload_wait::UploadWait;
 
 /// Waits for the responses of a component, for one request.
 pub struct ResponseWait<'a> {
@@ -53,9 +51,7 @@ impl ResponseWait<'_> {
         context: &RequestContext,
         lease: &Lease,
     ) -> Result<Response<WasiBody>, RequestError> {
-        let mut monitor = None;
-        // There while the guest waits for its client, so that it is in no queue afterwards.
-        let mut make_way: Option<BoxFuture<'_, ()>> = None;
+        let mut upload_wait = UploadWait::default();
         let head = poll_fn(|cx| {
             let head = call.poll_head(cx);
             // The response of a guest whose request body was cut off is not used.
@@ -65,24 +61,7 @@ impl ResponseWait<'_> {
             if let Poll::Ready(head) = head {
                 return Poll::Ready(head.map_err(|error| self.call_error(context, &error)));
             }
-            if context.upload.is_waiting() {
-                let monitor = monitor.get_or_insert_with(|| {
-                    context.upload.begin(Some(lease.permit().clone()));
-                    DrainMonitor::new(DrainPolicy::default())
-                });
-                let make_way = make_way.get_or_insert_with(|| lease.permit().make_way().boxed());
-                // It is never ready.
-                let _ = make_way.as_mut().poll(cx);
-                // A client has all of the request's time, unless others wait for the instance.
-                while let Poll::Ready(slow) = monitor.poll(&context.upload, &context.upload, cx) {
-                    if slow == TooSlow::Contended {
-                        return Poll::Ready(Err(RequestError::SlowClient));
-                    }
-                }
-            } else if make_way.take().is_some() {
-                lease.permit().try_resume();
-            }
-            Poll::Pending
+            upload_wait.poll(&context.upload, lease.permit(), cx).map(|()| Err(RequestError::SlowClient))
         });
         let head = head.await;
         lease.permit().try_resume();

@@ -17,6 +17,7 @@ use crate::body::{BodyError, ResponseBody, empty, full};
 use crate::metrics::InstanceFailure;
 use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
+use crate::upload_wait::UploadWait;
 
 /// The largest body that is sent with its head, in bytes.
 const SMALL_BODY: u64 = 64 * 1024;
@@ -36,6 +37,8 @@ pub struct GuestBody {
     limit: u64,
     limit_left: u64,
     recorder: Option<Recorder>,
+    /// Set once the guest waits for its client to send.
+    upload_wait: Option<Box<UploadWait>>,
 }
 
 impl GuestBody {
@@ -49,7 +52,18 @@ impl GuestBody {
     ) -> Self {
         let declared_left = if bodiless { Some(0) } else { inner.size_hint().exact() };
         let (buffered, lease) = (VecDeque::new(), Some(lease));
-        Self { inner, buffered, context, lease, deadline: None, declared_left, limit, limit_left: limit, recorder }
+        Self {
+            inner,
+            buffered,
+            context,
+            lease,
+            deadline: None,
+            declared_left,
+            limit,
+            limit_left: limit,
+            recorder,
+            upload_wait: None,
+        }
     }
 
     /// Reads what the guest writes without waiting. A body that is complete by then is sent with the
@@ -137,9 +151,20 @@ impl GuestBody {
         Poll::Ready(self.finish(end))
     }
 
+    /// Ready if the guest waits for a client that is too slow to send, and another request for the instance.
+    fn poll_slow_upload(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.context.register_upload_wait(cx);
+        let Some(lease) = &self.lease else { return Poll::Pending };
+        if self.upload_wait.is_none() && !self.context.upload.is_waiting() {
+            return Poll::Pending;
+        }
+        self.upload_wait.get_or_insert_default().poll(&self.context.upload, lease.permit(), cx)
+    }
+
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
         match (&error, &self.lease) {
             (None, _) => self.record_completion(),
+            (Some(BodyError::SlowClient), _) => self.context.abandon(),
             (Some(BodyError::Timeout), Some(lease)) => lease.record_timeout(),
             (Some(_), Some(lease)) => lease.record_broken(),
             (Some(_), None) => {}
@@ -171,7 +196,14 @@ impl Body for GuestBody {
         let written = self.as_mut().poll_written(cx);
         self.context.set_awaiting_body(written.is_pending());
         if written.is_ready() {
+            let this = &mut *self;
+            if let (Some(wait), Some(lease)) = (&mut this.upload_wait, &this.lease) {
+                wait.end(lease.permit());
+            }
             return written;
+        }
+        if self.poll_slow_upload(cx).is_ready() {
+            return Poll::Ready(self.finish(Some(BodyError::SlowClient)));
         }
         let this = &mut *self;
         let at = this.context.expires_at().into();

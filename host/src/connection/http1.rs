@@ -15,16 +15,12 @@ use tokio::time::{Instant, Sleep};
 
 use super::service::Connection;
 use super::socket::ReadAhead;
-use super::{BODY_TIMEOUT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
 use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
 use crate::stop::StopSignal;
 
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
-
-/// How long a connection without a request keeps the buffers of its last one. New ones cost as much as some
-/// reads of the store; ten thousand clients that connect at once must not have them all at the same time.
-const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 
 /// How often the host looks whether the client of a request that is under way has gone. hyper does not see it
 /// while bytes that the client has sent wait for that request's end.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::frame_meter::Metered;
 use super::service::{Connection, STREAM_FLOW};
 use super::socket::ReadAhead;
-use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use super::{BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
 use crate::send_buffer::{DrainMonitor, Flow};
 use crate::stop::StopSignal;
 
@@ -35,9 +35,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a connection that takes no more requests may take for those under way, and one without any
-/// to close.
+/// to close, also if another client waits for its place.
 const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
+const MAKE_ROOM_GRACE: Duration = Duration::from_millis(500);
 
 /// Serves the connection until it ends. `read` was read already.
 pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, started: Instant, stop: &mut StopSignal)
@@ -66,10 +67,10 @@ where
     let mut is_closing = false;
     let mut expiry = pin!(tokio::time::sleep(Duration::ZERO));
     let ended = poll_fn(|cx| {
-        if !is_closing && last_request.as_mut().poll(cx).is_ready() {
+        if !is_closing && let Poll::Ready(idle_grace) = last_request.as_mut().poll(cx) {
             is_closing = true;
             http.as_mut().graceful_shutdown();
-            let grace = if connection.is_idle() { CLOSE_GRACE } else { LAST_REQUESTS_GRACE };
+            let grace = if connection.is_idle() { idle_grace } else { LAST_REQUESTS_GRACE };
             expiry.as_mut().reset(Instant::now() + grace);
         }
         if let Poll::Ready(result) = http.as_mut().poll(cx) {
@@ -96,22 +97,32 @@ where
 }
 
 /// Returns when the connection must take no more requests: the host stops, or the connection is idle
-/// for too long, or too old.
-async fn last_request(connection: &Connection, started: Instant, stop: &mut StopSignal) {
-    let idle = async {
-        loop {
-            let requests = connection.requests();
-            let timeout = if requests == 0 { HEAD_TIMEOUT } else { connection.ingress.keep_alive.timeout };
-            tokio::time::sleep(timeout).await;
-            if connection.is_idle() && connection.requests() == requests {
-                return;
-            }
-        }
-    };
+/// for too long, or too old, or makes room for another. The result is how long it may take to close if it is idle.
+async fn last_request(connection: &Connection, started: Instant, stop: &mut StopSignal) -> Duration {
     tokio::select! {
-        () = stopping(connection, stop) => {}
-        () = idle => {}
-        () = tokio::time::sleep_until(started + connection.ingress.max_connection_age) => {}
+        () = stopping(connection, stop) => CLOSE_GRACE,
+        grace = idle(connection) => grace,
+        () = tokio::time::sleep_until(started + connection.ingress.max_connection_age) => CLOSE_GRACE,
+    }
+}
+
+/// Returns when the connection was idle for too long or must make room, and how long it may take to close.
+async fn idle(connection: &Connection) -> Duration {
+    if tokio::time::timeout(HEAD_TIMEOUT, connection.requests_after(0)).await.is_err() {
+        return CLOSE_GRACE;
+    }
+    loop {
+        let requests = connection.requests();
+        tokio::time::sleep(BUFFERS_KEPT).await;
+        if !connection.is_idle() || connection.requests() != requests {
+            continue;
+        }
+        let mut idle = connection.ingress.idle.enter();
+        tokio::select! {
+            () = connection.requests_after(requests) => {}
+            () = tokio::time::sleep(connection.ingress.keep_alive.timeout) => return CLOSE_GRACE,
+            () = idle.evicted() => return MAKE_ROOM_GRACE,
+        }
     }
 }
 

@@ -41,6 +41,11 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// dropped in a shorter time; a component may also keep a body and not read it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long a connection without a request keeps the buffers of its last one, and is no idle one that makes room for
+/// others. New ones cost as much as some
+/// reads of the store; ten thousand clients that connect at once must not have them all at the same time.
+const BUFFERS_KEPT: Duration = Duration::from_millis(200);
+
 /// A client must complete the TLS handshake within this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -227,5 +232,5 @@ async fn first_request_grace(stop: &mut StopSignal) {
 /// Returns when the connection must take no more requests, because the host stops.
 async fn stopping(connection: &Connection, stop: &mut StopSignal) {
     let _ = stop.wait_for(Option::is_some).await;
-    let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, connection.first_request()).await;
+    let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, connection.requests_after(0)).await;
 }

@@ -52,8 +52,8 @@ pub struct Connection {
     peer: Peer,
     budget: Arc<Budget>,
     requests: AtomicUsize,
-    /// Told when the first request comes.
-    first_request: Notify,
+    /// Told when the first request begins, and each of HTTP/2.
+    request_begun: Notify,
     /// Responses that are under way, and bodies of requests.
     in_flight: Arc<AtomicUsize>,
     bodies: Arc<AtomicUsize>,
@@ -87,7 +87,7 @@ impl Connection {
             peer,
             budget,
             requests: AtomicUsize::new(0),
-            first_request: Notify::new(),
+            request_begun: Notify::new(),
             in_flight: Arc::default(),
             bodies: Arc::default(),
             chunked_ends: Arc::default(),
@@ -99,10 +99,14 @@ impl Connection {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Returns once there was a request.
-    pub async fn first_request(&self) {
-        if self.requests() == 0 {
-            self.first_request.notified().await;
+    /// Returns once there were other requests than `seen`, which is 0 or the connection one of HTTP/2.
+    pub async fn requests_after(&self, seen: usize) {
+        loop {
+            let begun = self.request_begun.notified();
+            if self.requests() != seen {
+                return;
+            }
+            begun.await;
         }
     }
 
@@ -163,8 +167,8 @@ impl Connection {
         self: &Arc<Self>,
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send + 'static + use<> {
-        if self.requests.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.first_request.notify_one();
+        if self.requests.fetch_add(1, Ordering::Relaxed) == 0 || request.version() == Version::HTTP_2 {
+            self.request_begun.notify_waiters();
         }
         // What was read is the head of this request.
         self.socket.take_has_read();

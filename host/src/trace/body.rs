@@ -51,6 +51,7 @@ impl Body for TracedBody {
                 BodyError::Broken => "broken",
                 BodyError::Short { .. } => "short",
                 BodyError::Timeout => "timed_out",
+                BodyError::SlowClient => "slow_client",
                 BodyError::TooLarge { .. } => "response_too_large",
                 BodyError::Guest(_) => "failed",
             }),

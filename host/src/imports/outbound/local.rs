@@ -48,6 +48,8 @@ fn code(error: BodyError) -> WasiError {
     match error {
         BodyError::TooLarge { limit } => WasiError::HttpResponseBodySize(Some(limit)),
         BodyError::Timeout => WasiError::HttpResponseTimeout,
-        BodyError::Broken | BodyError::Short { .. } | BodyError::Guest(_) => WasiError::HttpResponseIncomplete,
+        BodyError::Broken | BodyError::Short { .. } | BodyError::SlowClient | BodyError::Guest(_) => {
+            WasiError::HttpResponseIncomplete
+        }
     }
 }
