@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use clap::Parser as _;
 use hexad::admin::Access;
+use hexad::cli::Backup;
 use hexad::store::sqlite;
 use serde_json::Value;
 
@@ -116,4 +118,40 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
     assert_eq!(store_problem(&access)["problem"], "damaged");
     let (status, _) = server.get("kv/set?key=probe/v1/new&value=1").await;
     assert_eq!(status, 500, "trying again is of no use");
+}
+
+#[derive(clap::Parser)]
+struct BackupCommand {
+    #[command(flatten)]
+    backup: Backup,
+}
+
+#[tokio::test]
+async fn a_store_whose_log_was_removed_is_not_ready_and_has_no_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
+    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let server = Server { host, folder };
+    server.ok("kv/set?key=probe/v1/a&value=1").await;
+    let data = server.folder.path().join("data");
+    let backup = |name: &str| {
+        let target = server.folder.path().join(name);
+        let arguments = ["backup".as_ref(), target.as_os_str(), "--data".as_ref(), data.as_os_str()];
+        let made = BackupCommand::parse_from(arguments).backup.run();
+        assert_eq!(made.is_ok(), target.exists());
+        made.map_err(|error| error.to_string())
+    };
+    backup("before").unwrap();
+    assert_eq!(ask(&access, "/readyz").0, 200);
+    for ending in ["-wal", "-shm"] {
+        std::fs::remove_file(data.join(format!("{}{ending}", sqlite::FILE_NAME))).unwrap();
+    }
+    // The first one puts files in their place.
+    for name in ["during", "after"] {
+        let error = backup(name).unwrap_err();
+        assert!(error.contains("removed or replaced"), "{error}");
+    }
+    assert_eq!(ask(&access, "/readyz"), (503, "store removed\n".to_owned()));
+    assert_eq!(server.get("kv/set?key=probe/v1/b&value=1").await.0, 503);
+    assert_eq!(server.get("kv/get?key=probe/v1/a").await.0, 200, "reads go on");
 }

@@ -31,7 +31,7 @@ async fn a_backup_has_what_was_swapped_in_and_a_restore_of_it_serves_that() {
     let (old, new) = (host.slots()[0].current().digest, Digest::of(&wasm));
     host.deployer().swap(&swap_request("incoming", wasm)).unwrap();
     let (data, target) = (folder.path().join("data"), folder.path().join("copy"));
-    hexad::store::sqlite::backup(&data, &target, || hexad::deploy::read_deployed(&data)).unwrap();
+    hexad::store::sqlite::backup(&data, &target, || Ok(hexad::deploy::read_deployed(&data).unwrap())).unwrap();
 
     let restored = tempfile::tempdir().unwrap();
     std::fs::create_dir(restored.path().join("data")).unwrap();

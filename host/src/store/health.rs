@@ -12,7 +12,8 @@ use std::time::Instant;
 pub enum StoreProblem {
     /// A page of the database is damaged. This lasts until a backup is restored.
     Damaged,
-    /// The database's file was removed, or replaced by another one. This lasts until the host is started again.
+    /// A file of the database was removed or replaced, or another program has cut off its log. This lasts until the
+    /// host is started again.
     Removed,
     /// The thread that writes has ended. This lasts until the host is started again.
     WriterStopped,
@@ -54,14 +55,14 @@ const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The state of a store's health.
 ///
-/// Damage, a file that was removed, and the end of the writer are for good. Another problem is an *outage*: it lasts until the
-/// writer commits a transaction at least as large as the one that failed. The writer tries that by
+/// Damage, a file that was removed, and the end of the writer are for good. Another problem is an *outage*: it
+/// lasts until the writer commits a transaction at least as large as the one that failed. The writer tries that by
 /// itself, because a host that is not ready gets no requests.
 pub struct StoreHealth {
     /// The database.
     path: PathBuf,
-    /// Its file when it was opened; `None` if the store is no file.
-    file: Option<FileId>,
+    /// Its files as they were when it was opened; none if the store has no file.
+    files: Vec<(PathBuf, FileId)>,
     damage: OnceLock<StoreFailure>,
     removed: OnceLock<StoreFailure>,
     writer_stopped: OnceLock<StoreFailure>,
@@ -85,9 +86,11 @@ struct Outage {
 }
 
 impl StoreHealth {
-    pub fn new(path: PathBuf) -> Self {
+    /// The health of the store at `path`, which has these files.
+    pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
+        let found = files.into_iter().filter_map(|file| file_id(&file).map(|id| (file, id)));
         Self {
-            file: file_id(&path),
+            files: found.collect(),
             path,
             damage: OnceLock::new(),
             removed: OnceLock::new(),
@@ -109,20 +112,30 @@ impl StoreHealth {
         self.damage.get().map(|failure| &failure.reason)
     }
 
-    /// Looks whether the database's file is still in its place: what is written after it was removed is lost
+    /// Looks whether the database's files are still in their place: what is written after one was removed is lost
     /// when the host ends.
     pub fn removed(&self) -> Option<&StoreFailure> {
-        if self.removed.get().is_none() && self.file.is_some() && file_id(&self.path) != self.file {
-            let finding = format!(
-                "its file was removed or replaced; the host still has it open: copy it from /proc/{}/fd, and its \
-                 `-wal` file, before you stop the host",
+        if self.removed.get().is_none()
+            && let Some((path, _)) = self.files.iter().find(|(path, id)| file_id(path) != Some(*id))
+            // Asked after the files, because the end of the writer removes the log.
+            && self.writer_stopped.get().is_none()
+        {
+            self.set_removed(&format!(
+                "{} was removed or replaced; the host still has it open: copy the database and its `-wal` file from \
+                 /proc/{}/fd before you stop the host",
+                path.display(),
                 std::process::id()
-            );
-            if self.removed.set(failure(StoreProblem::Removed, &finding)).is_ok() {
-                tracing::error!(store = %self.path.display(), finding, "the store takes no more writes");
-            }
+            ));
         }
         self.removed.get()
+    }
+
+    /// Records that a file of the database was removed, replaced or cut off. From then on the writer refuses every
+    /// operation.
+    pub fn set_removed(&self, finding: &str) {
+        if self.removed.set(failure(StoreProblem::Removed, finding)).is_ok() {
+            tracing::error!(store = %self.path.display(), finding, "the store takes no more writes");
+        }
     }
 
     /// Records that the database is damaged. From then on the writer refuses every operation.
@@ -136,7 +149,7 @@ impl StoreHealth {
         }
     }
 
-    /// Records that the writer has ended, which it does when the host stops, too.
+    /// Records that the writer ends, which it does when the host stops, too. It still has the database open.
     pub fn set_writer_stopped(&self) {
         let _ = self.writer_stopped.set(failure(StoreProblem::WriterStopped, "the thread that writes has ended"));
     }
@@ -213,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_outage_ends_with_a_commit_as_large_as_the_one_that_failed() {
-        let health = StoreHealth::new(PathBuf::from("store"));
+        let health = StoreHealth::new(PathBuf::from("store"), Vec::new());
         assert!(health.failure().is_none());
         health.begin_outage(StoreProblem::Full, "no room", 1000);
         health.begin_outage(StoreProblem::Full, "no room", 10);
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn damage_and_a_stopped_writer_last() {
-        let health = StoreHealth::new(PathBuf::from("store"));
+        let health = StoreHealth::new(PathBuf::from("store"), Vec::new());
         health.begin_outage(StoreProblem::Busy, "locked", 0);
         health.set_writer_stopped();
         assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::WriterStopped));

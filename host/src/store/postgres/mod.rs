@@ -98,7 +98,7 @@ impl Postgres {
     pub fn open(data: &Path, readers: usize, options: &Options) -> Result<Self, OpenError> {
         let lock = DataLock::acquire(data)?;
         let connector = Connector::new(options.url.clone(), readers, options.writers, options.defect)?;
-        let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name())));
+        let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name()), Vec::new()));
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;

@@ -26,6 +26,11 @@ pub enum BackupError {
     Damaged { path: PathBuf, finding: String },
     #[error("cannot copy the store {path}: {source}")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
+    #[error(
+        "the store {path} is not the one that the host writes to: its files were removed or replaced; the host's log \
+         says from where they can be copied"
+    )]
+    Removed { path: PathBuf },
     #[error("cannot copy what was swapped in: {0}")]
     Attachments(io::Error),
 }
@@ -36,11 +41,11 @@ pub enum BackupError {
 /// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
 /// It is compact, and it is a database like the original: to restore it, put it under the original's
 /// name into an empty folder. `target` appears when the copy is complete and on disk. While the store is
-/// checked and copied, the write-ahead log grows with every write.
+/// checked and copied, the write-ahead log grows with every write. An error of `attach` fails the backup.
 pub fn backup(
     directory: &Path,
     target: &Path,
-    attach: impl FnOnce() -> io::Result<Vec<Attachment>>,
+    attach: impl FnOnce() -> Result<Vec<Attachment>, BackupError>,
 ) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
     if !path.is_file() {
@@ -56,7 +61,7 @@ pub fn backup(
     let mut unfinished = tempfile::Builder::new();
     let copied = unfinished.prefix("hexad-backup-").suffix(".unfinished").tempfile_in(folder).map_err(write_error)?;
     copy(&path, copied.path())?;
-    let attached = attach().map_err(BackupError::Attachments)?;
+    let attached = attach()?;
     put_attachments(copied.path(), &attached).map_err(|source| BackupError::Sqlite { path, source })?;
     copied.as_file().sync_all().map_err(write_error)?;
     let file = persist(copied, target)?;

@@ -13,6 +13,7 @@ mod bulk_reader;
 mod checkpointer;
 mod classify;
 mod integrity_check;
+mod log_length;
 mod open;
 mod operation;
 mod page_check;
@@ -35,6 +36,7 @@ use bulk_reader::BulkReader;
 use checkpointer::Checkpointer;
 use integrity_check::IntegrityCheck;
 pub use integrity_check::check;
+use log_length::LogLength;
 pub use open::{FILE_NAME, OpenError};
 use operation::WriteOperation;
 use reader::Reader;
@@ -100,7 +102,8 @@ impl Sqlite {
         let database = open::Database::open(directory, options.checked_at_open)?;
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
-        let health = Arc::new(StoreHealth::new(database.path().to_owned()));
+        // The writer's connection has made the log and its index, and keeps them until it is closed.
+        let health = Arc::new(StoreHealth::new(database.path().to_owned(), database.files()));
         let integrity_check = match database.is_checked() {
             true => None,
             false => Some(IntegrityCheck::start(database.connect_reader()?, health.clone()).map_err(thread)?),
@@ -108,7 +111,8 @@ impl Sqlite {
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
         let (batch_age, probe_interval, lock) = (options.batch_age, options.probe_interval, database.lock());
-        let parts = WriterParts { connection, checkpointer, batch_age, probe_interval, lock, health };
+        let log_length = LogLength::new(database.log());
+        let parts = WriterParts { connection, checkpointer, log_length, batch_age, probe_interval, lock, health };
         let writer = Writer::start(parts).map_err(thread)?;
         Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })
     }

@@ -88,6 +88,23 @@ impl Database {
         &self.path
     }
 
+    /// The write-ahead log.
+    pub fn log(&self) -> PathBuf {
+        self.beside("-wal")
+    }
+
+    /// The database, its log and the log's index, which the writer's connection makes.
+    pub fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.clone(), self.log(), self.beside("-shm")]
+    }
+
+    /// The file beside the database with this ending. SQLite puts it beside the file that a link leads to.
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()).into_os_string();
+        path.push(ending);
+        path.into()
+    }
+
     pub fn lock(&self) -> DataLock {
         self.lock.clone()
     }

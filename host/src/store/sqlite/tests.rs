@@ -1,4 +1,5 @@
 mod failures;
+mod other_programs;
 
 use std::sync::atomic::Ordering;
 

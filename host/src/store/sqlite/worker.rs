@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::checkpointer::Checkpointer;
-use super::classify::{classify, classify_commit};
+use super::classify::classify_commit;
+use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, WriteOperation};
 use super::reader;
-use super::write_probe::{WriteProbe, record_failure};
+use super::write_probe::{self, WriteProbe, record_failure};
+use super::writer::EndNotice;
 use crate::log_throttle::LogThrottle;
 use crate::store::{ChangeClock, Key, LedgerEntry, Slot, StoreError, StoreHealth, Swap};
 
@@ -39,12 +41,15 @@ pub struct Faults {
     pub panic_at_next_commit: AtomicBool,
 }
 
-/// The writer's state, which the thread owns.
+/// The writer's state, which the thread owns. If it panics, the fields are dropped in this order.
 pub struct Worker {
-    pub connection: Connection,
-    pub checkpointer: Checkpointer,
-    pub batch_age: Duration,
     pub messages: Receiver<Message>,
+    /// Before the connection is closed, which may remove the log.
+    pub end_notice: EndNotice,
+    pub checkpointer: Checkpointer,
+    pub connection: Connection,
+    pub log_length: LogLength,
+    pub batch_age: Duration,
     pub commits: Arc<AtomicU64>,
     pub clock: Arc<ChangeClock>,
     pub health: Arc<StoreHealth>,
@@ -79,8 +84,11 @@ impl Worker {
                 Ok(Message::Commit) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
-            probe.run(&self.connection, &self.health);
+            if probe.take_due() {
+                self.probe();
+            }
         }
+        drop(self.end_notice);
         // Before the last connection, whose end moves the log into the database and removes it.
         drop(self.checkpointer);
         if let Err((_, error)) = self.connection.close() {
@@ -105,17 +113,12 @@ impl Worker {
     /// Opens a transaction for `first`, fills it, commits it. Returns whether to stop.
     fn transaction(&mut self, first: QueuedWrite) -> bool {
         let mut batch = Batch::default();
-        let filled = match self.health.removed() {
-            Some(failure) => {
-                batch.entries.push(first.entry);
-                Err(StoreError::Unavailable { problem: failure.problem, reason: failure.reason.clone() })
-            }
-            None => self.fill(first, &mut batch).map_err(|error| classify(&error)),
-        };
+        let filled = self.fill(first, &mut batch);
         match filled.and_then(|()| self.commit(&batch).map_err(|error| classify_commit(&error))) {
             Ok(()) => {
                 mem::take(&mut batch.entries).into_iter().for_each(LedgerEntry::commit);
                 self.health.record_commit(batch.bytes);
+                self.log_length.record_commit();
                 self.checkpointer.record_commit(batch.log_bytes, &self.connection);
             }
             Err(error) => self.fail(&mut batch, &error),
@@ -135,20 +138,59 @@ impl Worker {
                 "a transaction failed; the requests in it are answered with an error"
             );
         }
+        self.roll_back();
+        for entry in mem::take(&mut batch.entries) {
+            entry.fail(error.clone());
+        }
+    }
+
+    fn roll_back(&self) {
         // After some errors SQLite has rolled back by itself.
         if !self.connection.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")
         {
             tracing::error!(%error, "cannot roll back the failed transaction");
         }
-        for entry in mem::take(&mut batch.entries) {
-            entry.fail(error.clone());
+    }
+
+    /// Finds out whether a store that could not be written can be written again.
+    fn probe(&mut self) {
+        let Some(bytes) = self.health.probe_bytes() else { return };
+        let written = self
+            .begin()
+            .and_then(|()| write_probe::write(&self.connection, bytes).map_err(|error| classify_commit(&error)));
+        match written {
+            Ok(()) => self.health.record_commit(usize::MAX),
+            Err(error) => {
+                record_failure(&self.health, &error, 0);
+                self.roll_back();
+            }
+        }
+    }
+
+    /// Opens a transaction, unless what it writes would be lost.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        self.check_files()?;
+        self.execute("BEGIN IMMEDIATE")?;
+        if self.log_length.is_cut_off(&self.connection)? {
+            self.health.set_removed(
+                "another program has cut off its `-wal` file, and with it the latest writes; stop the host and restore \
+                 a backup",
+            );
+        }
+        self.check_files()
+    }
+
+    fn check_files(&self) -> Result<(), StoreError> {
+        match self.health.removed() {
+            Some(failure) => Err(StoreError::Unavailable { problem: failure.problem, reason: failure.reason.clone() }),
+            None => Ok(()),
         }
     }
 
     /// Applies `first` and the operations after it, until it is time to commit.
-    fn fill(&self, first: QueuedWrite, batch: &mut Batch) -> rusqlite::Result<()> {
-        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
+    fn fill(&mut self, first: QueuedWrite, batch: &mut Batch) -> Result<(), StoreError> {
+        if let Err(error) = self.begin() {
             batch.entries.push(first.entry);
             return Err(error);
         }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::classify::classify_commit;
 use crate::store::{ErrorKind, StoreError, StoreHealth, StoreProblem};
 
 /// No component can open a store with this label: labels of the manifest have no dot in front.
@@ -29,21 +28,18 @@ impl WriteProbe {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Probes the database if it is time. The connection must have no open transaction.
-    pub fn run(&mut self, connection: &Connection, health: &StoreHealth) {
-        if self.due.is_none_or(|due| due > Instant::now()) {
-            return;
-        }
-        self.due = None;
-        let Some(bytes) = health.probe_bytes() else { return };
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        // Each of the two is a transaction of its own, so that the value does take up its room.
-        let written = connection.execute(PUT, [bytes]).and_then(|_| connection.execute(REMOVE, []));
-        match written.map_err(|error| classify_commit(&error)) {
-            Ok(_) => health.record_commit(usize::MAX),
-            Err(error) => record_failure(health, &error, 0),
-        }
+    /// Whether it is time for a probe. It returns that once.
+    pub fn take_due(&mut self) -> bool {
+        self.due.take_if(|due| *due <= Instant::now()).is_some()
     }
+}
+
+/// Writes a value of this size in the open transaction, commits it, and removes it.
+pub fn write(connection: &Connection, bytes: usize) -> rusqlite::Result<()> {
+    connection.execute(PUT, [i64::try_from(bytes).unwrap_or(i64::MAX)])?;
+    // The value is removed in a transaction of its own, so that it does take up its room.
+    connection.execute_batch("COMMIT")?;
+    connection.execute(REMOVE, []).map(drop)
 }
 
 /// Records why a transaction of this size, or a read, has failed.

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::checkpointer::Checkpointer;
+use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, WriteOperation};
 #[cfg(test)]
 use super::worker::Faults;
@@ -39,6 +40,7 @@ pub struct Writer {
 pub struct WriterParts {
     pub connection: Connection,
     pub checkpointer: Checkpointer,
+    pub log_length: LogLength,
     pub batch_age: Duration,
     pub probe_interval: Duration,
     /// The writer keeps it until its connection is closed.
@@ -50,17 +52,19 @@ pub struct WriterParts {
 impl Writer {
     /// Starts the thread.
     pub fn start(parts: WriterParts) -> io::Result<Self> {
-        let WriterParts { connection, checkpointer, batch_age, probe_interval, lock, health } = parts;
+        let WriterParts { connection, checkpointer, log_length, batch_age, probe_interval, lock, health } = parts;
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
         let clock = Arc::new(ChangeClock::default());
         #[cfg(test)]
         let faults = Arc::new(Faults::default());
         let worker = Worker {
-            connection,
-            checkpointer,
-            batch_age,
             messages,
+            end_notice: EndNotice(health.clone()),
+            checkpointer,
+            connection,
+            log_length,
+            batch_age,
             commits: commits.clone(),
             clock: clock.clone(),
             health: health.clone(),
@@ -68,9 +72,7 @@ impl Writer {
             #[cfg(test)]
             faults: faults.clone(),
         };
-        let end_notice = EndNotice(health.clone());
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || {
-            let _end_notice = end_notice;
             worker.run(WriteProbe::new(probe_interval));
             drop(lock);
         })?;
@@ -154,8 +156,8 @@ impl Drop for Writer {
     }
 }
 
-/// Records the end of the thread, also if it panics.
-struct EndNotice(Arc<StoreHealth>);
+/// Records the end of the writer, also if it panics.
+pub struct EndNotice(Arc<StoreHealth>);
 
 impl Drop for EndNotice {
     fn drop(&mut self) {

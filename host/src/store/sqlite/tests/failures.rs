@@ -69,7 +69,7 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
         f.one.set(&ledger, key(&format!("k/{n:03}")), vec![1; 4000], permit()).await.unwrap();
     }
     f.one.durable(&ledger).await.unwrap();
-    let health = Arc::new(StoreHealth::new(f.directory.path().join(FILE_NAME)));
+    let health = Arc::new(StoreHealth::new(f.directory.path().join(FILE_NAME), Vec::new()));
     let run = |connection| integrity_check::IntegrityCheck::start(connection, health.clone()).unwrap().finish();
     run(f.engine.database.connect_reader().unwrap());
     assert_eq!(health.damage(), None, "the store is sound");
@@ -90,28 +90,6 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
     let refused = other.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap_err();
     assert!(refused.to_string().contains("page 7"), "{refused}");
     assert_eq!(other.one.get(&key("k")).await.unwrap(), None, "reads go on");
-}
-
-#[tokio::test]
-async fn a_store_whose_file_was_removed_takes_no_more_writes() {
-    for replaced in [false, true] {
-        let f = Fixture::new();
-        let ledger = Ledger::default();
-        f.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
-        f.one.durable(&ledger).await.unwrap();
-        assert!(f.engine.health().failure().is_none());
-        let path = f.directory.path().join(FILE_NAME);
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        if replaced {
-            std::fs::write(&path, bytes).unwrap();
-        }
-        f.one.set(&ledger, key("k"), vec![2], permit()).await.unwrap();
-        let refused = f.one.durable(&ledger).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Removed), "{refused}");
-        assert_eq!(f.engine.health().failure().map(|failure| failure.problem), Some(StoreProblem::Removed));
-        assert_eq!(f.engine.health().outage_bytes(), None, "no probe can end it");
-    }
 }
 
 #[test]

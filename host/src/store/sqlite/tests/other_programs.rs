@@ -1,0 +1,85 @@
+//! Other programs that use, lock, remove or cut the files of a store.
+
+use super::*;
+
+/// Writes a value of this size, and waits until it is durable.
+async fn put(f: &Fixture, bytes: usize) -> Result<(), StoreError> {
+    let ledger = Ledger::default();
+    let queued = f.one.set(&ledger, key("k"), vec![7; bytes], permit()).await;
+    queued.and(f.one.durable(&ledger).await)
+}
+
+#[tokio::test]
+async fn a_store_with_a_file_that_was_removed_takes_no_more_writes() {
+    let endings = ["", "-wal", "-shm"];
+    for (ending, replaced) in endings.iter().flat_map(|ending| [(ending, false), (ending, true)]) {
+        let f = Fixture::new();
+        let ledger = Ledger::default();
+        f.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
+        f.one.durable(&ledger).await.unwrap();
+        assert!(f.engine.health().failure().is_none());
+        let path = f.directory.path().join(format!("{FILE_NAME}{ending}"));
+        let bytes = std::fs::read(&path).unwrap();
+        // A second name keeps its number from being given to the file that replaces it.
+        std::fs::hard_link(&path, f.directory.path().join("removed")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        if replaced {
+            std::fs::write(&path, bytes).unwrap();
+        }
+        f.one.set(&ledger, key("k"), vec![2], permit()).await.unwrap();
+        let refused = f.one.durable(&ledger).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Removed), "{refused}");
+        assert_eq!(f.engine.health().failure().map(|failure| failure.problem), Some(StoreProblem::Removed));
+        assert_eq!(f.engine.health().outage_bytes(), None, "no probe can end it");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_the_writer_removes_the_log_and_is_no_failure_of_its_own() {
+    let f = Fixture::new();
+    let health = f.engine.health().clone();
+    let log = f.engine.database.log();
+    assert!(log.exists());
+    drop(f);
+    assert!(!log.exists());
+    assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::WriterStopped));
+}
+
+#[tokio::test]
+async fn a_store_whose_log_was_cut_off_takes_no_more_writes() {
+    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    put(&f, 9000).await.unwrap();
+    put(&f, 9000).await.unwrap();
+    let log = std::fs::File::options().write(true).open(f.engine.database.log()).unwrap();
+    log.set_len(log.metadata().unwrap().len() / 2).unwrap();
+    // An outage meanwhile, whose probe must not fill the log either.
+    f.engine.health().begin_outage(StoreProblem::Unavailable, "a read failed", 0);
+    let refused = put(&f, 9000).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Removed), "{refused}");
+    assert_eq!(f.problem(), Some(StoreProblem::Removed));
+}
+
+#[tokio::test]
+async fn sqlite_may_cut_the_log() {
+    let f = Fixture::new();
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    for _ in 0..3 {
+        put(&f, 9000).await.unwrap();
+        let busy: i64 = other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+        assert_eq!((busy, size_of_file(f.directory.path(), "-wal")), (0, 0));
+        // The log begins anew with a shorter part, of this host or of another program.
+        put(&f, 10).await.unwrap();
+        other.execute("DELETE FROM spin_key_value", []).unwrap();
+    }
+    // A commit cuts a log that was longer than its limit.
+    put(&f, 80 << 20).await.unwrap();
+    let long = size_of_file(f.directory.path(), "-wal");
+    let mut bytes = 10;
+    while size_of_file(f.directory.path(), "-wal") >= long {
+        // Another value each time: SQLite writes nothing if it is the same.
+        bytes += 1;
+        put(&f, bytes).await.unwrap();
+    }
+    put(&f, 10).await.unwrap();
+    assert_eq!(f.problem(), None);
+}
