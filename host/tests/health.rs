@@ -120,6 +120,30 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
     assert_eq!(status, 500, "trying again is of no use");
 }
 
+#[tokio::test]
+async fn a_store_that_another_program_keeps_locked_is_busy_until_that_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock_wait, probe_interval) = (Duration::from_millis(1), Duration::from_millis(1));
+    let options = sqlite::Options { lock_wait, probe_interval, ..store() };
+    let mut host = fixture::start(&folder, &manifest(""), &[], options).unwrap();
+    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let server = Server { host, folder };
+    server.ok("kv/set?key=probe/v1/a&value=1").await;
+    let other = rusqlite::Connection::open(server.folder.path().join("data").join(sqlite::FILE_NAME)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..3 {
+        let refused = server.send(get("kv/set?key=probe/v1/a&value=2")).await;
+        assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"5".parse().unwrap()));
+        assert_eq!(ask(&access, "/readyz"), (503, "store busy\n".to_owned()));
+        assert_eq!(server.get("kv/get?key=probe/v1/a").await.0, 200, "reads go on");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    while ask(&access, "/readyz").0 != 200 {
+        std::thread::yield_now();
+    }
+    server.ok("kv/set?key=probe/v1/a&value=2").await;
+}
+
 #[derive(clap::Parser)]
 struct BackupCommand {
     #[command(flatten)]

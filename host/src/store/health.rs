@@ -195,6 +195,12 @@ impl StoreHealth {
         }
     }
 
+    /// Whether another program was found to keep the database locked, and still does for all that is known.
+    pub fn is_busy(&self) -> bool {
+        self.has_outage.load(Ordering::SeqCst)
+            && self.outage().as_ref().is_some_and(|outage| outage.failure.problem == StoreProblem::Busy)
+    }
+
     /// Size of the value that is written to find out whether the outage is over, `None` if there is none. Of the
     /// transaction that failed, as much as fits into a range, so that a disk with room for a small record only does
     /// not count as usable.

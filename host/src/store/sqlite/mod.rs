@@ -70,6 +70,9 @@ pub struct Options {
     /// A database up to this size, in bytes, is read as a whole before it is served, which takes a
     /// fraction of a second. A larger one is read while it is served (see [`integrity_check`]).
     pub checked_at_open: u64,
+    /// How long the writer waits for the lock of another program until the store counts as busy. A Spin with the same
+    /// file open holds it for a transaction.
+    pub lock_wait: Duration,
     /// How often the writer tries whether a store that could not be written can be written again.
     pub probe_interval: Duration,
 }
@@ -80,6 +83,7 @@ impl Default for Options {
             max_bytes: None,
             batch_age: Duration::from_millis(20),
             checked_at_open: 256 * 1024 * 1024,
+            lock_wait: open::BUSY_TIMEOUT,
             probe_interval: Duration::from_secs(1),
         }
     }
@@ -110,9 +114,11 @@ impl Sqlite {
         };
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
-        let (batch_age, probe_interval, lock) = (options.batch_age, options.probe_interval, database.lock());
+        let Options { batch_age, lock_wait, probe_interval, .. } = *options;
+        let lock = database.lock();
         let log_length = LogLength::new(database.log());
-        let parts = WriterParts { connection, checkpointer, log_length, batch_age, probe_interval, lock, health };
+        let parts =
+            WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health };
         let writer = Writer::start(parts).map_err(thread)?;
         Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })
     }

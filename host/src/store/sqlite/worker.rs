@@ -50,6 +50,7 @@ pub struct Worker {
     pub connection: Connection,
     pub log_length: LogLength,
     pub batch_age: Duration,
+    pub lock_wait: Duration,
     pub commits: Arc<AtomicU64>,
     pub clock: Arc<ChangeClock>,
     pub health: Arc<StoreHealth>,
@@ -171,6 +172,9 @@ impl Worker {
     /// Opens a transaction, unless what it writes would be lost.
     fn begin(&mut self) -> Result<(), StoreError> {
         self.check_files()?;
+        // Once the lock was waited for in vain, no request waits for it again: each would keep its instance from reads.
+        let lock_wait = if self.health.is_busy() { Duration::ZERO } else { self.lock_wait };
+        self.connection.busy_timeout(lock_wait)?;
         self.execute("BEGIN IMMEDIATE")?;
         if self.log_length.is_cut_off(&self.connection)? {
             self.health.set_removed(

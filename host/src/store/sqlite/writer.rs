@@ -42,6 +42,7 @@ pub struct WriterParts {
     pub checkpointer: Checkpointer,
     pub log_length: LogLength,
     pub batch_age: Duration,
+    pub lock_wait: Duration,
     pub probe_interval: Duration,
     /// The writer keeps it until its connection is closed.
     pub lock: DataLock,
@@ -52,7 +53,8 @@ pub struct WriterParts {
 impl Writer {
     /// Starts the thread.
     pub fn start(parts: WriterParts) -> io::Result<Self> {
-        let WriterParts { connection, checkpointer, log_length, batch_age, probe_interval, lock, health } = parts;
+        let WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health } =
+            parts;
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
         let clock = Arc::new(ChangeClock::default());
@@ -65,6 +67,7 @@ impl Writer {
             connection,
             log_length,
             batch_age,
+            lock_wait,
             commits: commits.clone(),
             clock: clock.clone(),
             health: health.clone(),

@@ -46,6 +46,34 @@ async fn the_end_of_the_writer_removes_the_log_and_is_no_failure_of_its_own() {
 }
 
 #[tokio::test]
+async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_be_busy() {
+    // Longer than any test may take.
+    let (lock_wait, probe_interval) = (Duration::from_secs(3600), Duration::from_millis(1));
+    let f = Fixture::with(Options { lock_wait, probe_interval, ..Options::default() });
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut write = std::pin::pin!(put(&f, 10));
+    assert!(futures::poll!(write.as_mut()).is_pending());
+    other.execute_batch("COMMIT").unwrap();
+    write.await.unwrap();
+    assert_eq!(f.problem(), None);
+
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The first write's commit, which may be recorded only now, is too small to end it.
+    f.engine.health().begin_outage(StoreProblem::Busy, "locked", 1 << 20);
+    for _ in 0..3 {
+        let refused = put(&f, 10).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Busy), "{refused}");
+    }
+    assert_eq!(f.problem(), Some(StoreProblem::Busy));
+    assert!(f.one.get(&key("k")).await.unwrap().is_some(), "reads go on");
+    // The writer finds out by itself.
+    other.execute_batch("COMMIT").unwrap();
+    f.until_problem(None).await;
+    put(&f, 10).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_store_whose_log_was_cut_off_takes_no_more_writes() {
     let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
     put(&f, 9000).await.unwrap();
