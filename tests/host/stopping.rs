@@ -199,6 +199,41 @@ fn a_service_manager_is_told() {
 }
 
 #[test]
+fn a_service_manager_that_does_not_read_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify");
+    let _manager = UnixDatagram::bind(&path).expect("a socket");
+    let filler = UnixDatagram::unbound().expect("a socket");
+    filler.set_nonblocking(true).expect("a socket");
+    while filler.send_to(b"x", &path).is_ok() {}
+    let mut server = start(folder.path(), &[], &[("NOTIFY_SOCKET", path.to_str().expect("UTF-8"))]);
+    assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
+    /// What a pipe holds.
+    const CAPACITY: usize = 64 * 1024;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (_reader, mut log) = std::io::pipe().expect("a pipe");
+    log.write_all(&[b'x'; CAPACITY]).expect("the pipe holds it");
+    let data = folder.path().join("data");
+    let mut command = up(&write_manifest(folder.path()), &data);
+    // At this level the second signal has the first line.
+    command.args(["--threads", "1", "--drain-delay", "1h"]).env("RUST_LOG", "warn").stderr(log);
+    let mut server = Server::spawn(command, &data);
+    let operator = Operator::of(&server);
+    server.signal("TERM");
+    while operator.get("/readyz").status == 200 {
+        std::thread::yield_now();
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(128 + 15));
+}
+
+#[test]
 fn its_files_are_private_whatever_the_umask_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");

@@ -9,6 +9,7 @@ mod ingress;
 mod log;
 mod policy;
 mod reload;
+mod service_manager;
 mod signals;
 mod status;
 mod store;

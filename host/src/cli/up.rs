@@ -12,12 +12,12 @@ use bytesize::ByteSize;
 use clap::Args;
 use listenfd::ListenFd;
 use rustix::process::{Resource, getrlimit};
-use sd_notify::NotifyState;
 
 use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::policy::PolicyArgs;
 use super::reload::{ManifestSource, Reloads};
+use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
 use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
@@ -32,6 +32,9 @@ use crate::trace::Export;
 
 /// How long what is left to do after the grace period may take: the last spans, the last responses to operators.
 const LAST_STEPS: Duration = Duration::from_secs(4);
+
+/// How long the last line of the log may take.
+const LAST_LOG: Duration = Duration::from_secs(1);
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -188,44 +191,50 @@ impl Up {
         signals.watch_during(leave_before_ready, || started(&mut serving))?;
         let reloads = Reloads::start(source, host.reloader(), ingress)?;
 
-        notify_supervisor(NotifyState::Ready);
+        service_manager::notify(ServiceState::Ready);
 
         let request = signals.wait(|| reloads.begin());
-        notify_supervisor(NotifyState::Stopping);
-        tracing::info!(
-            signal = request.name(),
-            "stopping; requests under way may finish, a second signal ends at once"
-        );
-        self.stop(host, &mut signals)
+        self.stop(host, request, &mut signals)
     }
 
     /// Stops the host. The process ends at once if another signal comes, or if the stop takes too long.
-    fn stop(&self, host: Host, signals: &mut Signals) -> Result<()> {
+    fn stop(&self, host: Host, request: StopRequest, signals: &mut Signals) -> Result<()> {
         let (sender, stopped) = tokio::sync::oneshot::channel();
         let (grace, drain_delay) = (self.grace, self.drain_delay);
-        // On a thread of its own, because it blocks and this one waits for signals.
+        // On a thread of its own, because it blocks, and the log may; this one does nothing but wait for signals.
         std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
             host.drain();
+            service_manager::notify(ServiceState::Stopping);
+            tracing::info!(
+                signal = request.name(),
+                "stopping; requests under way may finish, a second signal ends at once"
+            );
             std::thread::sleep(drain_delay);
             host.stop(grace);
+            tracing::info!("stopped");
             let _ = sender.send(());
         })?;
         match signals.wait_unless_repeated(stopped, drain_delay + grace + LAST_STEPS) {
             // The sender is dropped if the thread panics.
-            Ok(Ok(_)) => tracing::info!("stopped"),
-            Ok(Err(_)) => {
-                tracing::error!("ended before everything was closed: a file, or the store, takes longer than --grace");
-                std::process::exit(1);
-            }
-            Err(repeated) => {
-                tracing::warn!(
-                    signal = repeated.name(),
-                    "ended by a second signal; requests under way were broken off"
-                );
-                std::process::exit(repeated.exit_status());
-            }
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => exit_after(
+                || {
+                    tracing::error!(
+                        "ended before everything was closed: a file, or the store, takes longer than --grace"
+                    );
+                },
+                1,
+            ),
+            Err(repeated) => exit_after(
+                move || {
+                    tracing::warn!(
+                        signal = repeated.name(),
+                        "ended by a second signal; requests under way were broken off"
+                    );
+                },
+                repeated.exit_status(),
+            ),
         }
-        Ok(())
     }
 
     fn options(&self, send_buffer: usize) -> Result<Options> {
@@ -247,8 +256,7 @@ impl Up {
 
 /// Ends the process: it was not ready yet, and its store survives an end at any time.
 fn leave_before_ready(request: StopRequest) {
-    tracing::info!(signal = request.name(), "stopped before the host was ready");
-    std::process::exit(0);
+    exit_after(move || tracing::info!(signal = request.name(), "stopped before the host was ready"), 0)
 }
 
 /// Fails if the process may open fewer files and sockets than a host without clients has.
@@ -282,9 +290,15 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-/// Tells the service manager that started this process (systemd's `Type=notify`), if there is one.
-fn notify_supervisor(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "the service manager at NOTIFY_SOCKET cannot be told");
+/// Ends the process once `log` has said why. If standard error is a pipe that no program reads, it ends without that.
+fn exit_after(log: impl FnOnce() + Send + 'static, status: i32) -> ! {
+    let (logged, is_logged) = std::sync::mpsc::channel();
+    let logging = std::thread::Builder::new().name("last-log".to_owned()).spawn(move || {
+        log();
+        let _ = logged.send(());
+    });
+    if logging.is_ok() {
+        let _ = is_logged.recv_timeout(LAST_LOG);
     }
+    std::process::exit(status)
 }

@@ -1,0 +1,75 @@
+//! What the service manager that started this process is told: sd_notify(3), systemd's `Type=notify`.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The environment variable that names the service manager's socket.
+const SOCKET: &str = "NOTIFY_SOCKET";
+
+/// A state of the process that the service manager is told.
+#[derive(Clone, Copy, Debug)]
+pub enum ServiceState {
+    Ready,
+    Stopping,
+}
+
+impl ServiceState {
+    fn message(self) -> &'static str {
+        match self {
+            Self::Ready => "READY=1",
+            Self::Stopping => "STOPPING=1",
+        }
+    }
+}
+
+/// Tells the service manager, if there is one. It does not wait for one that does not read.
+pub fn notify(state: ServiceState) {
+    let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
+    if let Err(error) = send(state.message(), &socket) {
+        tracing::warn!(?state, %error, "the service manager at {SOCKET} cannot be told");
+    }
+}
+
+/// Sends a message to a socket: an absolute path, or `@` and an abstract name.
+fn send(message: &str, socket: &OsStr) -> io::Result<()> {
+    let address = match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(socket)?,
+    };
+    let datagrams = UnixDatagram::unbound()?;
+    // The queue of a service manager that does not read is full.
+    datagrams.set_nonblocking(true)?;
+    datagrams.send_to_addr(message.as_bytes(), &address)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_manager_that_does_not_read_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let filler = UnixDatagram::unbound().unwrap();
+        filler.set_nonblocking(true).unwrap();
+        while filler.send_to(b"x", &path).is_ok() {}
+        assert_eq!(send("READY=1", path.as_os_str()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(manager);
+        assert_eq!(send("READY=1", path.as_os_str()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn its_socket_can_have_an_abstract_name() {
+        let name = format!("hexad-test-{}", std::process::id());
+        let manager = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        send("READY=1", OsStr::new(&format!("@{name}"))).unwrap();
+        let mut message = [0; 100];
+        let length = manager.recv(&mut message).unwrap();
+        assert_eq!(&message[..length], b"READY=1");
+    }
+}
