@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,8 @@ use std::time::Instant;
 use http::header::{REFERER, USER_AGENT};
 use http::{HeaderMap, Request, Version};
 use jiff::{Timestamp, tz::TimeZone};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use serde_json::json;
 
 use crate::log_throttle::LogThrottle;
@@ -233,9 +236,15 @@ fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
         return Ok(Box::new(io::stdout()));
     }
     let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(|file: File| Box::new(file) as Box<dyn Write + Send>)
+    // Without the flag, the opening of a pipe waits for a reader.
+    options.append(true).create(true).mode(0o600).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => io::Error::new(error.kind(), "it is a pipe that no program reads"),
+        _ => error,
+    })?;
+    // A reader that is slow is waited for, on the log's own thread.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(Box::new(file))
 }
 
 fn value(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -80,3 +80,29 @@ fn lines_that_cannot_be_written_are_counted() {
     drop(log);
     assert_eq!(dropped.get(), 3);
 }
+
+#[test]
+fn a_pipe_is_written_if_a_program_reads_it_and_refused_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let refused = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap_err();
+    assert_eq!(refused.to_string(), "it is a pipe that no program reads");
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || std::fs::read_to_string(path).unwrap()
+    });
+    let log = loop {
+        match AccessLog::open(path.clone(), AccessLogFormat::Json) {
+            Ok(log) => break log,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    // More than a pipe holds: the log waits for its reader, and drops nothing.
+    let target = format!("/{}", "a".repeat(1000));
+    for _ in 0..200 {
+        drop(log.begin(&request(&target, "b"), None));
+    }
+    drop(log);
+    assert_eq!(reader.join().unwrap().lines().count(), 200);
+}
