@@ -117,7 +117,7 @@ impl AccessLog {
         let entry = Entry {
             time: Timestamp::now(),
             client,
-            method: request.method().to_string(),
+            method: cut(request.method().to_string()),
             target: cut(redaction::target(request.uri())),
             version: request.version(),
             status: CLIENT_GONE,

@@ -73,6 +73,10 @@ fn requests_without_the_token_are_refused() {
     assert_eq!(operator.send_as("", "PUT", "/components/probe", variant("probe", 1)).0, 401);
     assert_eq!(operator.send_as("", "GET", "/healthz", Vec::new()), (200, "ok\n".into()));
     assert_eq!(operator.send_as("", "GET", "/readyz", Vec::new()), (200, "ready\n".into()));
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(operator.send_as("", "HEAD", path, Vec::new()), (200, String::new()), "{path}");
+    }
+    assert_eq!(operator.send_as("", "HEAD", "/status", Vec::new()).0, 401);
 }
 
 #[test]

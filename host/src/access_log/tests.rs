@@ -82,6 +82,23 @@ fn lines_that_cannot_be_written_are_counted() {
 }
 
 #[test]
+fn what_a_client_chose_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
+    let long = "A".repeat(5000);
+    let mut long_request = request(&format!("/{long}"), &long);
+    *long_request.method_mut() = long.parse().unwrap();
+    long_request.headers_mut().insert(REFERER, format!("http://a.test/{long}").parse().unwrap());
+    drop(log.begin(&long_request, None));
+    drop(log);
+    let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for name in ["method", "target", "referer", "user_agent"] {
+        assert_eq!(line[name].as_str().unwrap().len(), MAX_VALUE, "{name}");
+    }
+}
+
+#[test]
 fn a_pipe_is_written_if_a_program_reads_it_and_refused_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");

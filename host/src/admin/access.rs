@@ -120,8 +120,9 @@ impl TokenVerifier {
     /// Whether an `Authorization` header has the token. The duration of the comparison reveals nothing
     /// about the token, because digests are compared.
     pub fn accepts(&self, authorization: Option<&http::HeaderValue>) -> bool {
-        let token = authorization.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        token.is_some_and(|token| self.accepts_token(token))
+        let credentials = authorization.and_then(|value| value.to_str().ok()?.split_once(' '));
+        // RFC 9110, section 11.1: the case of the scheme has no meaning.
+        credentials.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.accepts_token(token))
     }
 
     /// Whether this is the token.
@@ -157,8 +158,15 @@ mod tests {
     fn only_the_token_is_accepted() {
         let verifier = TokenVerifier::new("secret");
         let accepts = |value: &str| verifier.accepts(Some(&value.parse().unwrap()));
-        assert!(accepts("Bearer secret"));
-        assert!(!accepts("Bearer secre") && !accepts("secret") && !accepts("Bearer ") && !accepts("Basic secret"));
+        assert!(accepts("Bearer secret") && accepts("bearer secret") && accepts("BEARER  secret"));
+        assert!(
+            !accepts("Bearersecret")
+                && !accepts("Bearer")
+                && !accepts("Bearer secre")
+                && !accepts("secret")
+                && !accepts("Bearer ")
+                && !accepts("Basic secret")
+        );
         assert!(!verifier.accepts(None));
     }
 }

@@ -12,6 +12,8 @@
 //! | POST `/sign-in-codes` | a code with which a browser begins a session at [`operator`]'s pages, once and within five minutes |
 //! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous generation |
 //!
+//! HEAD is as GET, without a body.
+//!
 //! Pages for a browser are below `/operator` ([`operator`]). They need a session instead of the token.
 //!
 //! It has a thread and a runtime of its own, so that it responds while the shards are busy.

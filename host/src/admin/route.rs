@@ -47,16 +47,17 @@ pub enum RouteError {
 impl Route {
     pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Result<Self, RouteError> {
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-        let only = |allowed: Method, name: &'static str, route: Route| match *method == allowed {
-            true => Ok(route),
-            false => Err(RouteError::MethodNotAllowed(name)),
+        let only = |allowed: Method, names: &'static str, route: Route| {
+            // hyper sends no body in response to HEAD.
+            let is_head = *method == Method::HEAD && allowed == Method::GET;
+            if is_head || *method == allowed { Ok(route) } else { Err(RouteError::MethodNotAllowed(names)) }
         };
         match *segments {
-            ["healthz"] => only(Method::GET, "GET", Route::Health),
-            ["readyz"] => only(Method::GET, "GET", Route::Ready),
-            ["metrics"] => only(Method::GET, "GET", Route::Metrics),
-            ["status"] => only(Method::GET, "GET", Route::Status),
-            ["components"] => only(Method::GET, "GET", Route::Components),
+            ["healthz"] => only(Method::GET, "GET, HEAD", Route::Health),
+            ["readyz"] => only(Method::GET, "GET, HEAD", Route::Ready),
+            ["metrics"] => only(Method::GET, "GET, HEAD", Route::Metrics),
+            ["status"] => only(Method::GET, "GET, HEAD", Route::Status),
+            ["components"] => only(Method::GET, "GET, HEAD", Route::Components),
             ["components", id] if *method == Method::PUT => {
                 let query = query.unwrap_or_default();
                 let given = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -65,7 +66,7 @@ impl Route {
                 let without = hosts.map(|(_, host)| host.into_owned()).collect();
                 Ok(Route::Swap { component: id.to_owned(), canary, without })
             }
-            ["components", id] => only(Method::GET, "GET, PUT", Route::Component(id.to_owned())),
+            ["components", id] => only(Method::GET, "GET, HEAD, PUT", Route::Component(id.to_owned())),
             ["components", id, "promote"] => only(Method::POST, "POST", Route::Promote(id.to_owned())),
             ["components", id, "rollback"] => only(Method::POST, "POST", Route::RollBack(id.to_owned())),
             ["sign-in-codes"] => only(Method::POST, "POST", Route::SignInCode),
@@ -124,11 +125,14 @@ mod tests {
     #[test]
     fn paths_and_methods_have_routes() {
         assert_eq!(of("GET", "/healthz"), Ok(Route::Health));
+        assert_eq!(of("HEAD", "/healthz"), Ok(Route::Health));
+        assert_eq!(of("HEAD", "/components/a"), Ok(Route::Component("a".into())));
+        assert_eq!(of("HEAD", "/components/a/rollback"), Err(RouteError::MethodNotAllowed("POST")));
         assert_eq!(of("GET", "/components/a"), Ok(Route::Component("a".into())));
         assert_eq!(of("PUT", "/components/a"), Ok(swap("a", None, &[])));
         assert_eq!(of("PUT", "/components/a?without=web:/d%231&without=b"), Ok(swap("a", None, &["web:/d#1", "b"])));
         assert_eq!(of("POST", "/components/a/rollback"), Ok(Route::RollBack("a".into())));
-        assert_eq!(of("DELETE", "/components/a"), Err(RouteError::MethodNotAllowed("GET, PUT")));
+        assert_eq!(of("DELETE", "/components/a"), Err(RouteError::MethodNotAllowed("GET, HEAD, PUT")));
         assert_eq!(of("GET", "/components/a/rollback"), Err(RouteError::MethodNotAllowed("POST")));
         assert_eq!(of("GET", "/"), Err(RouteError::NotFound));
         assert_eq!(of("GET", "/components/a/b/c"), Err(RouteError::NotFound));
