@@ -1,6 +1,7 @@
 //! The audit log: a JSON line for each attempt to change a component, on disk before the change takes
 //! effect.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -64,8 +65,25 @@ struct Stamped<'a> {
 impl AuditEntry<'_> {
     /// The line of the log, with the present time.
     pub fn to_json(&self) -> String {
+        let by = bounded(self.by);
+        let [component, trust, reason] = [self.component, self.trust, self.reason].map(|text| text.map(bounded));
+        let line = AuditEntry {
+            by: &by,
+            component: component.as_deref(),
+            trust: trust.as_deref(),
+            reason: reason.as_deref(),
+            ..*self
+        };
         // Nothing in it is a map, of which a key could be no string.
-        serde_json::to_string(&Stamped { at: Timestamp::now().to_string(), line: self }).unwrap_or_default()
+        serde_json::to_string(&Stamped { at: Timestamp::now().to_string(), line: &line }).unwrap_or_default()
+    }
+}
+
+/// The text, or its beginning and `…` if it is too long.
+fn bounded(text: &str) -> Cow<'_, str> {
+    match text.len() <= MAX_TEXT {
+        true => text.into(),
+        false => format!("{}…", text.split_at(text.floor_char_boundary(MAX_TEXT)).0).into(),
     }
 }
 
@@ -84,6 +102,10 @@ pub struct AuditRecord {
 
 /// How much of the end of the log is read again, in bytes.
 const MAX_READ: u64 = 128 * 1024;
+
+/// Bytes of a text in a line, such as a reason. A line has four texts at most, and JSON takes up to six bytes for one of
+/// theirs, so that the last line is always read again.
+const MAX_TEXT: usize = 4 * 1024;
 
 /// The open log.
 pub struct Audit {
@@ -153,6 +175,30 @@ mod tests {
         let recent = Audit::open(&path).unwrap().recent(1).unwrap();
         let [refused] = &recent[..] else { panic!("{recent:?}") };
         assert_eq!((refused.outcome.as_str(), refused.reason.as_deref()), ("refused", Some("it traps\nat once")));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_so_that_its_line_can_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.ndjson");
+        // JSON takes six bytes for each of these characters.
+        let long = "\u{1}".repeat(1 << 20);
+        let line = AuditEntry {
+            by: &long,
+            action: Action::Reload,
+            component: Some(&long),
+            digest: None,
+            previous: None,
+            outcome: Outcome::Refused,
+            trust: Some(&long),
+            reason: Some(&long),
+        };
+        let mut audit = Audit::open(&path).unwrap();
+        audit.append(&line).unwrap();
+        let recent = audit.recent(1).unwrap();
+        let [refused] = &recent[..] else { panic!("{} lines", recent.len()) };
+        let reason = refused.reason.as_deref().unwrap();
+        assert!(reason.starts_with("\u{1}") && reason.ends_with('…'));
     }
 
     #[test]
