@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::io;
+#[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
+#[cfg(target_os = "linux")]
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -33,12 +35,17 @@ pub fn notify(state: ServiceState) {
     }
 }
 
-/// Sends a message to a socket: an absolute path, or `@` and an abstract name.
+/// The address of a socket: an absolute path, or on Linux `@` and an abstract name.
+fn address(socket: &OsStr) -> io::Result<SocketAddr> {
+    #[cfg(target_os = "linux")]
+    if let [b'@', name @ ..] = socket.as_bytes() {
+        return SocketAddr::from_abstract_name(name);
+    }
+    SocketAddr::from_pathname(socket)
+}
+
 fn send(message: &str, socket: &OsStr) -> io::Result<()> {
-    let address = match socket.as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
-        _ => SocketAddr::from_pathname(socket)?,
-    };
+    let address = address(socket)?;
     let datagrams = UnixDatagram::unbound()?;
     // The queue of a service manager that does not read is full.
     datagrams.set_nonblocking(true)?;
@@ -63,6 +70,7 @@ mod tests {
         assert_eq!(send("READY=1", path.as_os_str()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn its_socket_can_have_an_abstract_name() {
         let name = format!("hexad-test-{}", std::process::id());
