@@ -74,6 +74,34 @@ fn ambiguous_archives_are_refused() {
     assert_eq!(with(&[large]), Err(TarballError::Archive("an extended header is larger than 1 MiB")));
 }
 
+/// pnpm reads no further than a header whose name is empty; others take the name from elsewhere.
+#[test]
+fn headers_without_a_name_are_refused() {
+    let path = record("path", "package/a");
+    let comment = record("comment", "x");
+    let gnu = entry(EntryType::GNULongName, b"././@LongLink", b"package/a\0");
+    let mut with_prefix = entry(EntryType::Directory, b"", b"");
+    with_prefix[345..352].copy_from_slice(b"package");
+    let mut header = Header::from_byte_slice(&with_prefix).clone();
+    header.set_cksum();
+    with_prefix = header.as_bytes().to_vec();
+    for parts in [
+        [records(&[("path", "package/a")]), file("", b"x")],
+        [records(&[("path", "package/a")]), file("\0abc", b"x")],
+        [gnu, file("", b"x")],
+        [entry(EntryType::XHeader, b"", path.as_bytes()), file("package/b", b"x")],
+        [entry(EntryType::XGlobalHeader, b"", comment.as_bytes()), file("package/b", b"x")],
+        [entry(EntryType::GNULongName, b"", b"package/a\0"), file("package/b", b"x")],
+        [entry(EntryType::GNULongLink, b"", b"b\0"), entry(EntryType::Symlink, b"package/a", b"")],
+        [with_prefix, file("package/b", b"x")],
+        [file("", b""), file("package/b", b"x")],
+    ] {
+        assert_eq!(with(&parts), Err(TarballError::Archive("it has an entry without a name")));
+    }
+    let text = with(&[file("", b"")]).unwrap_err().to_string();
+    assert_eq!(text, "Attachment is not a tar archive: it has an entry without a name");
+}
+
 /// A program that does not read extended headers would read the contents as another header.
 #[test]
 fn an_extended_header_does_not_change_the_size() {
