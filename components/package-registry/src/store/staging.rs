@@ -56,8 +56,7 @@ impl Staging {
         &mut self,
         integrity: Integrity,
         publisher: &Publisher,
-        tag: &str,
-        further_tags: Vec<String>,
+        mut tags: impl Iterator<Item = String>,
     ) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -69,8 +68,8 @@ impl Staging {
             publisher: publisher.clone(),
             created: self.env.now,
             checksums: self.checksums.clone(),
-            tag: Some(tag.to_owned()),
-            further_tags,
+            tag: tags.next(),
+            further_tags: tags.collect(),
         };
         let key = Key::Upload(&self.id);
         let record = serde_json::to_vec(&UploadRecord::from(&upload))
