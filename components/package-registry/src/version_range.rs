@@ -160,7 +160,7 @@ fn is_identifier(c: char) -> bool {
 }
 
 /// What JavaScript trims.
-fn is_space(c: char) -> bool {
+pub fn is_space(c: char) -> bool {
     c.is_whitespace() && c != '\u{85}' || c == '\u{feff}'
 }
 

@@ -10,9 +10,10 @@ use crate::metadata;
 use crate::negotiation;
 use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
-use crate::version_range::is_range;
+use crate::version_range::{is_range, is_space};
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use kit::path::{self, Segment};
 use kit::{Error, Request, Response};
 use serde_json::json;
 
@@ -100,15 +101,30 @@ fn require_text(text: &str, what: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
 }
 
-/// 400 for a tag that cannot be set: it is too long, or clients would ask for versions of that number.
+/// 400 for a tag that cannot be set, here or by publishing: it is too long, clients would ask for versions of that
+/// number, or no path can name it.
 pub fn check(tag: &str) -> Result<(), Error> {
     if is_range(tag) {
         return Err(bad_request(&format!("Tag name must not be a version or a range of versions: {tag}")));
+    }
+    if !is_addressable(tag) {
+        return Err(bad_request(
+            "Tag name must not be `.` or `..`, have a control character, or begin or end with white space",
+        ));
     }
     if tag.len() > MAX_TAG {
         return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
     }
     Ok(())
+}
+
+/// Whether every client can name the tag in a path: it decodes to the same text, and is left as it is by clients, which
+/// resolve `.` and `..` even if they are encoded, and trim what their user typed.
+fn is_addressable(tag: &str) -> bool {
+    let encoded = path::encode(tag);
+    Segment(&encoded).decode().is_some_and(|decoded| decoded == tag)
+        && !matches!(tag, "." | "..")
+        && tag.trim_matches(|c: char| c.is_whitespace() || is_space(c)) == tag
 }
 
 /// The answer to a tag that the package refuses.

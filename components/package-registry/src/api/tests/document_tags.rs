@@ -74,3 +74,30 @@ fn a_tag_for_a_version_that_is_not_there_is_refused_each_time() {
     assert_eq!(publish("3.0.0", json!({"next": null})).status, 200);
     assert_eq!(tags()["next"], "3.0.0");
 }
+
+/// Otherwise it could never be moved or removed.
+#[test]
+fn a_tag_that_no_path_can_name_is_refused() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let text = "Tag name must not be `.` or `..`, have a control character, or begin or end with white space";
+    for tag in ["latest\n", "a\r\nb", "latest\0", "\u{85}a", ".", "..", "latest ", " latest", "a\u{a0}", "\u{feff}a"] {
+        for (version, tags) in [
+            ("1.0.1", json!({tag: "1.0.1"})),
+            ("1.0.1", json!({"a": "1.0.1", tag: "1.0.1"})),
+            ("1.0.0", json!({tag: "1.0.0"})),
+        ] {
+            let publication = publication("lib", version).change(|document| document["dist-tags"] = tags);
+            forge.send(publication.to(PUBLIC)).is(400, &format!("400 Bad request - {text}"), text);
+        }
+        let path = format!("/projects/7/packages/npm/-/package/lib/dist-tags/{}", kit::path::encode(tag));
+        let status = forge.send(request(Method::PUT, &path).body("\"1.0.0\"")).status;
+        assert_eq!(status, if tag.contains(char::is_control) { 404 } else { 400 }, "{tag:?}");
+    }
+    for tag in ["feat/x", "a b", "a%2fb", "...", "a\\b"] {
+        let publication = publication("lib", "1.0.0").change(|document| document["dist-tags"] = json!({tag: "1.0.0"}));
+        assert_eq!(forge.send(publication.to(PUBLIC)).status, 200, "{tag}");
+        let path = format!("/projects/7/packages/npm/-/package/lib/dist-tags/{}", kit::path::encode(tag));
+        assert_eq!(forge.send(request(Method::DELETE, &path).by("maintainer")).status, 204, "{tag}");
+    }
+}

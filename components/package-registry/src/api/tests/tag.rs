@@ -157,6 +157,22 @@ fn a_version_wins_over_a_tag_of_an_old_build() {
 }
 
 #[test]
+fn a_tag_of_an_old_build_with_white_space_is_read_and_removed() {
+    let forge = forge();
+    let key = "package-registry/v1/package/7/@acme/lib";
+    let record = kit::store::Store::get(&forge.store, key).unwrap().unwrap();
+    let mut record: Value = serde_json::from_slice(&record).unwrap();
+    for tag in ["next ", "a\nb", ".."] {
+        record["tags"][tag] = json!({"version": "1.0.0", "at": 0});
+    }
+    kit::store::Store::set(&forge.store, key, record.to_string().as_bytes()).unwrap();
+    assert_eq!(forge.get(TAGS).json(), json!({"latest": "1.1.0", "next ": "1.0.0", "a\nb": "1.0.0", "..": "1.0.0"}));
+    forge.publish(PUBLIC, "@acme/lib", "1.2.0");
+    assert_eq!((remove(&forge, "next%20").status, remove(&forge, "..").status), (204, 204));
+    assert_eq!(forge.get(TAGS).json(), json!({"latest": "1.2.0", "a\nb": "1.0.0"}));
+}
+
+#[test]
 fn without_a_tag_the_latest_version_is_no_prerelease() {
     let forge = forge();
     let beta = publication("@acme/lib", "2.0.0-beta.1")
