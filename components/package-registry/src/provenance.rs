@@ -1,13 +1,16 @@
 //! Provenance: a signed statement about how a version was built, in a sigstore bundle
 //! (<https://docs.sigstore.dev/about/bundle/>) that is published beside the file.
 //!
-//! Only that the statement is about this file is checked here. Clients verify the signature, with the
-//! bundle as it was published.
+//! Only that the statement is about this package, version and file is checked here. Clients verify the signature, with
+//! the bundle as it was published.
 
 use crate::integrity::Integrity;
 use crate::json;
+use crate::name::PackageName;
+use crate::version::Version;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kit::path::Segment;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +21,33 @@ const MAX_SIZE: usize = 1 << 20;
 /// The prefix of the media types of all bundle versions.
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
-/// A bundle whose statement is about the file that it came with.
+/// The kinds of statement that npm publishes: on GitHub, and on GitLab
+/// (<https://github.com/npm/cli/blob/latest/workspaces/libnpmpublish/lib/provenance.js>).
+const PREDICATE_TYPES: [&str; 2] = ["https://slsa.dev/provenance/v1", "https://slsa.dev/provenance/v0.2"];
+
+/// The beginning of the package URL of a package (<https://github.com/package-url/purl-spec>).
+const PURL: &str = "pkg:npm/";
+
+/// What is published, and what the statement has to be about.
+#[derive(Debug, Clone, Copy)]
+pub struct Artifact<'a> {
+    pub name: &'a PackageName,
+    pub version: &'a Version,
+    pub file: &'a Integrity,
+}
+
+impl Artifact<'_> {
+    /// Whether a package URL is this version's, as npm writes it: `pkg:npm/%40scope/name@1.0.0`.
+    fn has_purl(&self, purl: &str) -> bool {
+        let parts = purl.strip_prefix(PURL).and_then(|purl| purl.rsplit_once('@'));
+        parts.is_some_and(|(name, version)| {
+            Segment(name).decode().is_some_and(|name| name == self.name.as_str())
+                && Segment(version).decode().is_some_and(|version| self.version.matches_file(&version))
+        })
+    }
+}
+
+/// A bundle whose statement is about the version that it came with.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Provenance {
     /// The kind of statement: a URL.
@@ -39,8 +68,14 @@ pub enum ProvenanceError {
     MediaType(String),
     /// Not an in-toto statement in base64.
     Statement,
-    /// The statement is about other files.
-    Subject,
+    /// The statement is of another kind.
+    PredicateType(String),
+    /// The statement is about this many subjects. npm looks at the first one only.
+    Subjects(usize),
+    /// The statement is about another package or version: its package URL.
+    Package(String),
+    /// The statement is about another file.
+    File,
 }
 
 impl fmt::Display for ProvenanceError {
@@ -56,7 +91,14 @@ impl fmt::Display for ProvenanceError {
                 write!(f, "its mediaType is `{media_type:.200}`, not a sigstore bundle's")
             }
             ProvenanceError::Statement => f.write_str("its envelope holds no in-toto statement"),
-            ProvenanceError::Subject => f.write_str("its statement is not about the attached file"),
+            ProvenanceError::PredicateType(kind) => {
+                write!(f, "its predicateType is `{kind:.200}`, not one of {}", PREDICATE_TYPES.join(", "))
+            }
+            ProvenanceError::Subjects(count) => write!(f, "its statement has {count} subjects instead of one"),
+            ProvenanceError::Package(purl) => {
+                write!(f, "its statement is about `{purl:.300}`, not the package and version that are published")
+            }
+            ProvenanceError::File => f.write_str("its statement is not about the attached file"),
         }
     }
 }
@@ -82,13 +124,15 @@ struct Statement {
 
 #[derive(Deserialize)]
 struct Subject {
+    /// A package URL.
+    name: String,
     digest: BTreeMap<String, String>,
 }
 
 impl Provenance {
     /// Reads a bundle. `length` is what the publisher declared, in the units of a JavaScript
     /// string, if anything.
-    pub fn read(bundle: &str, length: Option<u64>, file: &Integrity) -> Result<Self, ProvenanceError> {
+    pub fn read(bundle: &str, length: Option<u64>, artifact: Artifact) -> Result<Self, ProvenanceError> {
         let received = bundle.encode_utf16().count() as u64;
         if let Some(declared) = length.filter(|declared| *declared != received) {
             return Err(ProvenanceError::Length(declared, received));
@@ -102,9 +146,17 @@ impl Provenance {
         }
         let payload = STANDARD.decode(read.dsse_envelope.payload).map_err(|_| ProvenanceError::Statement)?;
         let statement: Statement = serde_json::from_slice(&payload).map_err(|_| ProvenanceError::Statement)?;
-        let digest = file.sha512_hex();
-        if !statement.subject.iter().any(|subject| subject.digest.get("sha512") == Some(&digest)) {
-            return Err(ProvenanceError::Subject);
+        if !PREDICATE_TYPES.contains(&statement.predicate_type.as_str()) {
+            return Err(ProvenanceError::PredicateType(statement.predicate_type));
+        }
+        let [subject] = statement.subject.as_slice() else {
+            return Err(ProvenanceError::Subjects(statement.subject.len()));
+        };
+        if !artifact.has_purl(&subject.name) {
+            return Err(ProvenanceError::Package(subject.name.clone()));
+        }
+        if subject.digest.get("sha512") != Some(&artifact.file.sha512_hex()) {
+            return Err(ProvenanceError::File);
         }
         let mut compact = String::with_capacity(bundle.len());
         json::compact(bundle, &mut compact);
@@ -123,14 +175,23 @@ pub mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A bundle of the shape that npm sends, about a file. Nothing in it is really signed.
-    pub fn bundle(file: &Integrity) -> Value {
-        let statement = json!({
+    /// A bundle of the shape that npm sends, about the file of a version. Nothing in it is really signed.
+    pub fn bundle(name: &str, version: &str, file: &Integrity) -> Value {
+        let purl = format!("pkg:npm/{}@{version}", name.replace('@', "%40"));
+        let subject = json!({"name": purl, "digest": {"sha512": file.sha512_hex()}});
+        bundle_of(&statement(&[subject], "https://slsa.dev/provenance/v1"))
+    }
+
+    fn statement(subjects: &[Value], kind: &str) -> Value {
+        json!({
             "_type": "https://in-toto.io/Statement/v1",
-            "subject": [{"name": "pkg:npm/lib@1.0.0", "digest": {"sha512": file.sha512_hex()}}],
-            "predicateType": "https://slsa.dev/provenance/v1",
+            "subject": subjects,
+            "predicateType": kind,
             "predicate": {"buildDefinition": {}},
-        });
+        })
+    }
+
+    fn bundle_of(statement: &Value) -> Value {
         json!({
             "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
             "verificationMaterial": {"tlogEntries": [{"logIndex": "1"}]},
@@ -142,12 +203,22 @@ pub mod tests {
         })
     }
 
+    /// Reads a bundle as that of the version 1.0.0 of `lib`, whose file is `file`.
+    fn read(text: &str, length: Option<u64>) -> Result<Provenance, ProvenanceError> {
+        read_of("lib", "1.0.0", text, length)
+    }
+
+    fn read_of(name: &str, version: &str, text: &str, length: Option<u64>) -> Result<Provenance, ProvenanceError> {
+        let (name, version) = (PackageName::parse(name).unwrap(), Version::parse(version).unwrap());
+        let file = Integrity::of(b"file");
+        Provenance::read(text, length, Artifact { name: &name, version: &version, file: &file })
+    }
+
     #[test]
     fn a_bundle_is_kept_as_it_was() {
-        let file = Integrity::of(b"file");
-        let bundle = bundle(&file);
+        let bundle = bundle("lib", "1.0.0", &Integrity::of(b"file"));
         let text = serde_json::to_string_pretty(&bundle).unwrap();
-        let provenance = Provenance::read(&text, Some(text.len() as u64), &file).unwrap();
+        let provenance = read(&text, Some(text.len() as u64)).unwrap();
         let document: Value = serde_json::from_str(&provenance.document()).unwrap();
         let kind = "https://slsa.dev/provenance/v1";
         assert_eq!(document, json!({"attestations": [{"predicateType": kind, "bundle": bundle}]}));
@@ -158,9 +229,9 @@ pub mod tests {
     fn other_bundles_are_refused() {
         let file = Integrity::of(b"file");
         let read = |change: fn(&mut Value)| {
-            let mut bundle = bundle(&file);
+            let mut bundle = bundle("lib", "1.0.0", &file);
             change(&mut bundle);
-            Provenance::read(&bundle.to_string(), None, &file)
+            read(&bundle.to_string(), None)
         };
         assert!(read(|_| ()).is_ok());
         assert_eq!(
@@ -172,7 +243,7 @@ pub mod tests {
             read(|b| b["dsseEnvelope"]["payload"] = json!(STANDARD.encode("{}"))),
             Err(ProvenanceError::Statement)
         );
-        assert_eq!(read(|b| *b = super::tests::bundle(&Integrity::of(b"other"))), Err(ProvenanceError::Subject));
+        assert_eq!(read(|b| *b = bundle("lib", "1.0.0", &Integrity::of(b"other"))), Err(ProvenanceError::File));
         for change in [
             (|b| drop(b.as_object_mut().unwrap().remove("mediaType"))) as fn(&mut Value),
             |b| drop(b.as_object_mut().unwrap().remove("dsseEnvelope")),
@@ -182,17 +253,60 @@ pub mod tests {
             assert!(matches!(read(change), Err(ProvenanceError::Bundle(_))));
         }
         assert!(matches!(read(|b| b["x"] = json!("y".repeat(1 << 20))), Err(ProvenanceError::TooLarge(_))));
-        let text = bundle(&file).to_string();
+        let text = bundle("lib", "1.0.0", &file).to_string();
         let length = text.len() as u64;
-        assert_eq!(Provenance::read(&text, Some(7), &file), Err(ProvenanceError::Length(7, length)));
+        assert_eq!(self::read(&text, Some(7)), Err(ProvenanceError::Length(7, length)));
+    }
+
+    #[test]
+    fn a_statement_is_about_one_version_of_one_package() {
+        let digest = json!({"sha512": Integrity::of(b"file").sha512_hex()});
+        let subject = |purl: &str| json!({"name": purl, "digest": digest});
+        let of = |subjects: &[Value], kind: &str| bundle_of(&statement(subjects, kind)).to_string();
+        let kind = "https://slsa.dev/provenance/v0.2";
+        for (name, version, purl) in [
+            ("@acme/lib", "1.0.0", "pkg:npm/%40acme/lib@1.0.0"),
+            ("@acme/lib", "1.0.0", "pkg:npm/%40acme%2Flib@1.0.0"),
+            ("lib", "1.0.0-rc.1", "pkg:npm/lib@1.0.0-rc.1"),
+            // npm leaves build metadata out of the document.
+            ("lib", "1.0.0", "pkg:npm/lib@1.0.0+build"),
+            ("lib", "1.0.0+build", "pkg:npm/lib@1.0.0%2Bbuild"),
+        ] {
+            let read = read_of(name, version, &of(&[subject(purl)], kind), None);
+            assert_eq!(read.map(|read| read.predicate_type), Ok(kind.to_owned()), "{purl}");
+        }
+        for purl in [
+            "pkg:npm/%40acme/other@1.0.0",
+            "pkg:npm/lib@1.0.0",
+            "pkg:npm/%40acme/lib@1.0.1",
+            "pkg:npm/%40acme/lib",
+            "pkg:npm/%40ACME/lib@1.0.0",
+            "pkg:npm/%40acme/lib@1.0.0?repository_url=https://other.example",
+            "pkg:pypi/%40acme/lib@1.0.0",
+            "@acme/lib@1.0.0",
+            "",
+        ] {
+            let refused = Err(ProvenanceError::Package(purl.into()));
+            assert_eq!(read_of("@acme/lib", "1.0.0", &of(&[subject(purl)], kind), None), refused);
+        }
+        let (own, other) = (subject("pkg:npm/lib@1.0.0"), subject("pkg:npm/other@1.0.0"));
+        assert_eq!(read(&of(&[own.clone(), other], kind), None), Err(ProvenanceError::Subjects(2)));
+        assert_eq!(read(&of(&[], kind), None), Err(ProvenanceError::Subjects(0)));
+        for kind in [
+            "https://evil.example",
+            "https://slsa.dev/provenance/v1.1",
+            "https://github.com/npm/attestation/tree/main/specs/publish/v0.1",
+        ] {
+            let refused = Err(ProvenanceError::PredicateType(kind.into()));
+            assert_eq!(read(&of(std::slice::from_ref(&own), kind), None), refused);
+        }
     }
 
     #[test]
     fn lengths_are_those_of_javascript() {
-        let file = Integrity::of(b"file");
-        let mut bundle = bundle(&file);
+        let mut bundle = bundle("lib", "1.0.0", &Integrity::of(b"file"));
         bundle["x"] = json!("é😀");
         let text = bundle.to_string();
-        assert!(Provenance::read(&text, Some(text.len() as u64 - 3), &file).is_ok());
+        assert!(read(&text, Some(text.len() as u64 - 3)).is_ok());
     }
 }

@@ -7,7 +7,7 @@ use crate::install_fields::InstallFields;
 use crate::integrity::{ComputedDigests, DeclaredDigests, Integrity};
 use crate::manifest::{Manifest, RegistryValues};
 use crate::name::PackageName;
-use crate::provenance::Provenance;
+use crate::provenance::{Artifact, Provenance};
 use crate::submission::Submission;
 use crate::tarball::{Contents, TarballError};
 use crate::version::Version;
@@ -118,7 +118,7 @@ fn provenance(
     if text.name != expected {
         return Err(invalid(format!("Provenance is invalid: it is called {}, not {expected}", text.name)));
     }
-    let read = Provenance::read(&text.data, text.length, file);
+    let read = Provenance::read(&text.data, text.length, Artifact { name, version, file });
     read.map(Some).map_err(|error| invalid(error.to_string()))
 }
 

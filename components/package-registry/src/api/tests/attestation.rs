@@ -3,7 +3,7 @@ use crate::integrity::Integrity;
 use crate::provenance::tests::bundle;
 
 fn attested(name: &str, version: &str) -> Publication {
-    let bundle = bundle(&Integrity::of(&tarball(name, version, b"payload"))).to_string();
+    let bundle = bundle(name, version, &Integrity::of(&tarball(name, version, b"payload"))).to_string();
     publication(name, version).change(|document| {
         document["_attachments"][format!("{name}-{version}.sigstore")] = json!({
             "content_type": "application/vnd.dev.sigstore.bundle.v0.3+json", "length": bundle.len(), "data": bundle,
@@ -17,7 +17,7 @@ fn provenance_is_listed_and_served() {
     for (project, name) in [(PUBLIC, "@acme/lib"), (PRIVATE, "@acme/core")] {
         assert_eq!(forge.send(attested(name, "1.0.0").to(project)).status, 200);
         forge.publish(project, name, "1.0.1");
-        let bundle = bundle(&Integrity::of(&tarball(name, "1.0.0", b"payload")));
+        let bundle = bundle(name, "1.0.0", &Integrity::of(&tarball(name, "1.0.0", b"payload")));
         for prefix in [&format!("/projects/{project}/packages/npm"), "/groups/acme/-/packages/npm", "/packages/pkgreg"]
         {
             let document = forge.get(&format!("{prefix}/{name}")).json();
@@ -53,7 +53,8 @@ fn provenance_of_another_file_is_refused() {
     let forge = Forge::new();
     const NAME: &str = "lib-1.0.0.sigstore";
     let length = attested("lib", "1.0.0").document["_attachments"][NAME]["length"].clone();
-    let other = bundle(&Integrity::of(b"other")).to_string();
+    let other = bundle("lib", "1.0.0", &Integrity::of(b"other")).to_string();
+    let of_other = bundle("oth", "1.0.0", &Integrity::of(&tarball("lib", "1.0.0", b"payload"))).to_string();
     let set = |key: &str, value: Value| attested("lib", "1.0.0").change(|d| d["_attachments"][NAME][key] = value);
     let with = |name: &str, value: Value| attested("lib", "1.0.0").change(|d| d["_attachments"][name] = value);
     for (publication, text) in [
@@ -64,6 +65,12 @@ fn provenance_of_another_file_is_refused() {
         (set("length", json!("7")), "length is invalid".into()),
         (set("data", json!(null)), "data is invalid".into()),
         (set("data", json!(other)), "Provenance is invalid: its statement is not about the attached file".into()),
+        (
+            set("data", json!(of_other)),
+            "Provenance is invalid: its statement is about `pkg:npm/oth@1.0.0`, not the package and version that are \
+             published"
+                .into(),
+        ),
         (with(NAME, json!("x")), "_attachments is invalid".into()),
         (
             with("x.sigstore", json!({"data": ""})),
