@@ -141,18 +141,18 @@ impl<'de> Deserialize<'de> for Unambiguous {
     }
 }
 
-/// The names of all members in a JSON text, at every depth; `None` if it is no JSON.
-pub fn names(text: &[u8]) -> Option<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
+/// The strings in a JSON text, at every depth: names of members, and values. `None` if it is no JSON.
+pub fn strings(text: &[u8]) -> Option<BTreeSet<String>> {
+    let mut strings = BTreeSet::new();
     let mut reader = serde_json::Deserializer::from_slice(text);
-    Names(&mut names).deserialize(&mut reader).ok()?;
+    Strings(&mut strings).deserialize(&mut reader).ok()?;
     reader.end().ok()?;
-    Some(names)
+    Some(strings)
 }
 
-struct Names<'a>(&'a mut BTreeSet<String>);
+struct Strings<'a>(&'a mut BTreeSet<String>);
 
-impl<'de> DeserializeSeed<'de> for Names<'_> {
+impl<'de> DeserializeSeed<'de> for Strings<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -160,7 +160,7 @@ impl<'de> DeserializeSeed<'de> for Names<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Names<'_> {
+impl<'de> Visitor<'de> for Strings<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -187,19 +187,20 @@ impl<'de> Visitor<'de> for Names<'_> {
         Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.0.insert(text.to_owned());
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Names(self.0))?.is_some() {}
+        while list.next_element_seed(Strings(self.0))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key::<String>()? {
             self.0.insert(name);
-            map.next_value_seed(Names(self.0))?;
+            map.next_value_seed(Strings(self.0))?;
         }
         Ok(())
     }
@@ -286,12 +287,12 @@ mod tests {
     }
 
     #[test]
-    fn names_of_members_are_found_at_every_depth() {
+    fn strings_are_found_at_every_depth() {
         let text = br#"{"a":[1,-1,1.5,true,null,"x",{"b":{"\u0063":{}}}],"a":{}}"#;
-        let names = names(text).unwrap();
-        assert_eq!(names.iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+        let strings = strings(text).unwrap();
+        assert_eq!(strings.iter().collect::<Vec<_>>(), ["a", "b", "c", "x"]);
         for text in ["", "{", "{}x", "{\"a\":}", "\u{1f}"] {
-            assert_eq!(super::names(text.as_bytes()), None, "{text}");
+            assert_eq!(super::strings(text.as_bytes()), None, "{text}");
         }
     }
 

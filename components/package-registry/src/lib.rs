@@ -25,7 +25,7 @@
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `GET projects/:id/packages`, `groups/:id/packages` | versions of packages that the caller may read, in pages | `api/list.rs` |
 //! | `GET <prefix>/-/package/:name/visibility` | whether anyone may read the package | `api/visibility.rs` |
-//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/forward.rs` |
+//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
 //! | `PUT` of a package at group or instance level | 405 with the project's address | `api/misdirected.rs` |
 //!
 //! A read of a name that is not here goes to the registry in `registry_forward_url` (`api/forward.rs`).
@@ -84,6 +84,7 @@
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
 //! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
 //! | list | get `project`, up to 20,000 packages, and their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
+//! | audit that may be forwarded | for each scope the top-level group; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
 //! | a step of gc | 200 packages and their indexes; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |

@@ -3,11 +3,13 @@
 
 mod action;
 mod denial;
+mod held;
 mod holders;
 mod lookup;
 mod policy;
 
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
+pub use held::has_any;
 pub use holders::projects_below;
 pub use policy::check_scope;
 

@@ -1,17 +1,18 @@
 //! Advisories about the packages in a request's body. This registry knows none; another one may, to which
 //! the operator forwards.
 
+use super::access;
 use super::forward;
 use super::request::RegistryRequest;
 use crate::json;
+use crate::name::PackageName;
 use crate::route::Audit;
 use flate2::read::GzDecoder;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, LOCATION};
-use kit::store::StoreError;
-use kit::{Env, Error, Response};
+use kit::{Error, Response};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::Read;
 
 /// The most bytes of a body, as it is sent and decoded: a tree of some ten thousand packages.
@@ -42,15 +43,14 @@ fn nothing_known(audit: Audit) -> Value {
 /// Advisories about the packages in the body: none, or 307 to the other registry, which keeps the method
 /// and the body. The body tells the names of all packages that a program uses, so it does not leave if one
 /// of them may not, or if it cannot be read here.
-pub async fn report(request: RegistryRequest, audit: Audit) -> Result<Response, Error> {
-    let RegistryRequest { env, mut http, .. } = request;
-    let Some(registry) = forward::registry(&env).map(str::to_owned) else {
+pub async fn report(mut request: RegistryRequest, audit: Audit) -> Result<Response, Error> {
+    let Some(registry) = forward::registry(&request.env).map(str::to_owned) else {
         return Ok(Response::ok(&nothing_known(audit)));
     };
-    let body = std::mem::take(&mut http.body).collect(MAX_BODY).await?;
-    let names = decoded(body, http.header(CONTENT_ENCODING)).and_then(|body| json::names(&body));
-    Ok(match names {
-        Some(names) if may_leave(&env, &names)? => {
+    let body = std::mem::take(&mut request.http.body).collect(MAX_BODY).await?;
+    let strings = decoded(body, request.http.header(CONTENT_ENCODING)).and_then(|body| json::strings(&body));
+    Ok(match strings {
+        Some(strings) if may_leave(&request, &strings)? => {
             let location = format!("{registry}/{}", audit.path());
             Response::new(StatusCode::TEMPORARY_REDIRECT).with_text(LOCATION, &location)
         }
@@ -70,9 +70,11 @@ fn decoded(body: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether all of these names may be told to another registry. Reads: for each scope the top-level group of that
-/// path, up to 2.
-fn may_leave(env: &Env, names: &BTreeSet<String>) -> Result<bool, StoreError> {
+/// Whether all names of packages in these strings may be told to another registry. Reads: for each scope the top-level
+/// group of that path, up to 2; and what [`access::has_any`] does.
+fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bool, Error> {
+    let env = &request.env;
+    let names: BTreeSet<&str> = strings.iter().flat_map(|text| package_names(text)).collect();
     let scopes: BTreeSet<&str> = names.iter().filter_map(|name| forward::scope(name)).collect();
     if scopes.len() > MAX_SCOPES || names.iter().any(|name| forward::is_denied(env, name)) {
         return Ok(false);
@@ -82,5 +84,41 @@ fn may_leave(env: &Env, names: &BTreeSet<String>) -> Result<bool, StoreError> {
             return Ok(false);
         }
     }
-    Ok(true)
+    let names: HashSet<PackageName> = names.into_iter().filter_map(PackageName::parse).collect();
+    Ok(!access::has_any(request, &names)?)
+}
+
+/// What may be the name of a package in a string: the string itself, and what is before the version in `lib@1.0.0`,
+/// `npm:lib@^1` and `other@npm:lib@1.0.0`.
+fn package_names(text: &str) -> impl Iterator<Item = &str> {
+    [text].into_iter().chain(text.split(':').map(str::trim).map(without_version))
+}
+
+/// `lib@1.0.0` or `@scope/lib@1.0.0` without the version.
+fn without_version(spec: &str) -> &str {
+    let end = spec.char_indices().skip(1).find(|(_, character)| *character == '@');
+    end.and_then(|(end, _)| spec.get(..end)).unwrap_or(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::package_names;
+
+    #[test]
+    fn names_are_found_with_versions_and_behind_aliases() {
+        for (text, expected) in [
+            ("lib", "lib"),
+            ("@a/lib", "@a/lib"),
+            ("lib@1.0.0", "lib"),
+            ("@a/lib@^1", "@a/lib"),
+            ("npm:lib", "lib"),
+            ("NPM:@a/lib@^1", "@a/lib"),
+            ("other@npm:@a/lib@1.0.0", "@a/lib"),
+            ("other@npm: @a/lib@1.0.0", "@a/lib"),
+            ("other@npm:lib@1.0.0", "other"),
+        ] {
+            assert!(package_names(text).any(|name| name == expected), "{text}");
+        }
+        assert!(package_names("").all(str::is_empty) && package_names("@").all(|name| name == "@"));
+    }
 }

@@ -81,8 +81,8 @@ fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
         let limit = RateLimit { variable: SEARCHES, seconds: 60, keys: store::SEARCH_RATES };
         return rate_limit::check_leased(env, &limit, DEFAULT_SEARCHES, SEARCHES_LEASE, address);
     }
-    let names_a_package = !matches!(route.endpoint, Endpoint::Ping | Endpoint::WhoAmI | Endpoint::Audit(_));
-    if names_a_package && !matches!(route.level, Level::Project(_)) {
+    let is_lookup = !matches!(route.endpoint, Endpoint::Ping | Endpoint::WhoAmI);
+    if is_lookup && !matches!(route.level, Level::Project(_)) {
         let limit = RateLimit { variable: LOOKUPS, seconds: 15, keys: store::LOOKUP_RATES };
         return rate_limit::check_leased(env, &limit, DEFAULT_LOOKUPS, LOOKUPS_LEASE, address);
     }

@@ -188,6 +188,108 @@ fn an_audit_with_a_name_that_may_not_leave_stays() {
     }
 }
 
+/// Names are not only in lists: also of the program itself, and of what is installed under another name.
+#[test]
+fn an_audit_stays_wherever_its_body_has_such_a_name() {
+    let mut forge = forge();
+    forge.variables.push(("registry_forward_deny", "secret-*"));
+    let audit = |body: Value| {
+        let path = "/packages/npm/-/npm/v1/security/audits/quick";
+        forge.send(request(Method::POST, path).body(body.to_string())).status
+    };
+    for name in ["@acme/app", "@ACME/app", "secret-plan"] {
+        for body in [
+            json!({"name": name, "requires": {}, "dependencies": {}}),
+            json!({"name": "x", "requires": {"lib": format!("npm:{name}@^1")}}),
+            json!({"name": "x", "requires": {"lib": format!("npm:{name}")}}),
+            json!({"name": "x", "dependencies": {"lib": {"version": format!("npm:{name}@1.0.0")}}}),
+            json!({"name": "x", "install": ["lib@1.0.0", format!("{name}@1.0.0")]}),
+            json!({"name": "x", "remove": [name]}),
+            json!({"name": "x", "install": [format!("lib@npm:{name}@1.0.0")]}),
+        ] {
+            assert_eq!(audit(body.clone()), 200, "{body}");
+        }
+    }
+    let body =
+        json!({"name": "app", "version": "1.0.0", "install": ["lib@1.0.0"], "requires": {"a": "npm:@far/lib@1"}});
+    assert_eq!(audit(body), 307);
+}
+
+/// Everything else of these names stays.
+#[test]
+fn an_audit_stays_if_a_name_is_held_at_its_level() {
+    let forge = forge();
+    forge.publish(PUBLIC, "local", "1.0.0");
+    forge.publish(PRIVATE, "@far/core", "1.0.0");
+    let audit = |prefix: &str, user: &str, name: &str| {
+        let path = format!("{prefix}/packages/npm/-/npm/v1/security/advisories/bulk");
+        forge.send(request(Method::POST, &path).by(user).body(json!({"lib": ["1.0.0"], name: ["1.0.0"]}).to_string()))
+    };
+    for (prefix, user, name, status) in [
+        ("/projects/7", "developer", "local", 200),
+        ("/projects/acme%2Fweb", "", "local", 200),
+        ("/groups/acme/-", "developer", "local", 200),
+        ("/groups/acme/-", "", "local", 200),
+        ("/groups/acme%2Fsub/-", "developer", "local", 307),
+        ("/projects/8", "developer", "local", 307),
+        ("/projects/404", "developer", "local", 307),
+        ("/groups/other/-", "developer", "local", 307),
+        ("", "developer", "local", 307),
+        ("/projects/9", "developer", "@far/core", 200),
+        ("/projects/9", "outsider", "@far/core", 200),
+        ("/groups/acme/-", "developer", "@far/core", 200),
+        ("/groups/acme%2Fsub/-", "developer", "@far/core", 200),
+        ("/projects/7", "developer", "@far/core", 307),
+        ("/projects/7", "developer", "locals", 307),
+    ] {
+        let metadata = forge.send(request(Method::GET, &format!("{prefix}/packages/npm/{name}")).by(user));
+        assert_eq!(metadata.status == 302, status == 307, "{prefix} {user} {name}: {}", metadata.status);
+        assert_eq!(audit(prefix, user, name).status, status, "{prefix} {user} {name}");
+    }
+    assert_eq!(audit("/groups/acme%2Fsub/-", "outsider", "lib").status, 404);
+}
+
+/// With fewer names than projects, the names are looked up.
+#[test]
+fn an_audit_of_one_name_in_a_group_of_several_projects() {
+    let forge = forge();
+    for (project, name) in [(PUBLIC, "one"), (INTERNAL, "two"), (PRIVATE, "three"), (17, "elsewhere")] {
+        forge.publish(project, name, "1.0.0");
+    }
+    for (name, status) in [("one", 200), ("two", 200), ("three", 200), ("elsewhere", 307), ("four", 307)] {
+        let path = "/groups/acme/-/packages/npm/-/npm/v1/security/advisories/bulk";
+        let answer = forge.send(request(Method::POST, path).body(json!({name: []}).to_string()));
+        assert_eq!(answer.status, status, "{name}");
+    }
+}
+
+/// At the instance's level, a name is looked up in the top-level namespace of its scope, which may be a user's.
+#[test]
+fn an_audit_stays_if_a_user_has_the_name() {
+    let forge = forge();
+    let maker = NewUser {
+        id: 50,
+        username: "maker".into(),
+        name: "maker".into(),
+        commit_email: None,
+        state: UserState::Active,
+        is_admin: false,
+        external: false,
+        bot: false,
+        namespace_id: Some(400),
+        details: Details::default(),
+    };
+    forge.import(|changes| changes.user(50, Some(400)), || user::save(&forge.env(), maker).unwrap());
+    forge.token("maker", Subject::User(50), &["api"]);
+    forge.project(77, "things", 400, Visibility::Public, FeatureAccess::Enabled);
+    assert_eq!(forge.send(publication("@maker/lib", "1.0.0").to(77).by("maker")).status, 200);
+    for (name, status) in [("@maker/lib", 200), ("@maker/other", 307)] {
+        let path = "/packages/npm/-/npm/v1/security/advisories/bulk";
+        let answer = forge.send(request(Method::POST, path).body(json!({name: ["1.0.0"]}).to_string()));
+        assert_eq!(answer.status, status, "{name}");
+    }
+}
+
 fn gzip(text: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
