@@ -51,10 +51,12 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
     }
     // With rules that cannot be parsed, every publish would fail.
     if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null()) {
-        match protection::parse_rules(Some(rules)) {
-            Ok(rules) if rules.iter().all(Rule::is_effective) => {}
-            Ok(_) => checks.reject(format!("{} is invalid: a rule requires no access level", protection::SETTING)),
-            Err(why) => checks.reject(format!("{} is invalid: {why}", protection::SETTING)),
+        let problem = match protection::parse_rules(Some(rules)) {
+            Ok(rules) => rules.iter().find_map(Rule::problem),
+            Err(why) => Some(why.to_string()),
+        };
+        if let Some(why) = problem {
+            checks.reject(format!("{} is invalid: {why}", protection::SETTING));
         }
     }
     checks.finish()?;
@@ -168,6 +170,14 @@ mod tests {
             (
                 json!([{"package_name_pattern": "*", "minimum_access_level_for_push": null}]),
                 "a rule requires no access level",
+            ),
+            (
+                json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "owner", "typo": 1}]),
+                "a rule has the unknown field `typo`",
+            ),
+            (
+                json!([{"package_name_pattern": "", "minimum_access_level_for_push": "owner"}]),
+                "a rule has an empty package_name_pattern",
             ),
             (
                 json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "everybody"}]),

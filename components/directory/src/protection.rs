@@ -4,7 +4,9 @@
 use crate::glob;
 use crate::model::role::Role;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The setting with the list of rules, for example `[{"project_id": 7, "package_name_pattern":
 /// "@acme/*", "minimum_access_level_for_push": "maintainer"}]`.
@@ -24,12 +26,26 @@ pub struct Rule {
     minimum_access_level_for_push: Option<RequiredAccess>,
     /// For removals, in addition.
     minimum_access_level_for_delete: Option<RequiredAccess>,
+    /// Fields that have no meaning here.
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
 }
 
 impl Rule {
-    /// Whether it protects something. Earlier builds stored rules that do not.
-    pub fn is_effective(&self) -> bool {
-        self.minimum_access_level_for_push.is_some() || self.minimum_access_level_for_delete.is_some()
+    /// Why a rule does not protect what its writer meant. Earlier builds stored such rules.
+    pub fn problem(&self) -> Option<String> {
+        // The reference service numbers its rules.
+        if let Some(name) = self.others.keys().find(|name| *name != "id") {
+            return Some(format!("a rule has the unknown field `{name}`"));
+        }
+        if self.package_name_pattern.trim().is_empty() {
+            return Some("a rule has an empty package_name_pattern".into());
+        }
+        if let Some(kind) = self.package_type.as_deref().filter(|kind| *kind != TYPE) {
+            return Some(format!("a rule is for packages of the type `{kind}`, and all are of the type `{TYPE}`"));
+        }
+        let has_level = self.minimum_access_level_for_push.is_some() || self.minimum_access_level_for_delete.is_some();
+        (!has_level).then(|| "a rule requires no access level".into())
     }
 }
 
@@ -144,7 +160,34 @@ mod tests {
         assert_eq!((required("a", false), required("a", true)), (None, Some(RequiredAccess::Owner)));
         assert_eq!(required("ab", false), Some(RequiredAccess::Maintainer));
         assert_eq!((required("ab", true), required("b", true)), (Some(RequiredAccess::Owner), None));
-        assert_eq!(rules.iter().map(Rule::is_effective).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn rules_that_protect_nothing_have_a_problem() {
+        for (rule, expected) in [
+            (json!({"package_name_pattern": "a*", "minimum_access_level_for_delete": "owner"}), None),
+            (json!({"package_name_pattern": "*", "minimum_access_level_for_push": "admin", "project_id": 7}), None),
+            (
+                json!({"id": 1, "package_name_pattern": "*", "package_type": "npm", "minimum_access_level_for_push": "owner"}),
+                None,
+            ),
+            (json!({"package_name_pattern": "*"}), Some("a rule requires no access level")),
+            (
+                json!({"package_name_pattern": "*", "minimum_access_level_for_push": "owner", "typo": 1}),
+                Some("a rule has the unknown field `typo`"),
+            ),
+            (
+                json!({"package_name_pattern": " ", "minimum_access_level_for_push": "owner"}),
+                Some("a rule has an empty package_name_pattern"),
+            ),
+            (
+                json!({"package_name_pattern": "*", "package_type": "maven", "minimum_access_level_for_push": "owner"}),
+                Some("a rule is for packages of the type `maven`, and all are of the type `npm`"),
+            ),
+        ] {
+            let rules = parse_rules(Some(&json!([rule]))).unwrap();
+            assert_eq!(rules[0].problem().as_deref(), expected, "{rule}");
+        }
     }
 
     #[test]
