@@ -66,7 +66,7 @@ fn only_its_own_prefix_is_written() {
             "admin" => "directory/".to_owned(),
             area => format!("{area}/"),
         };
-        // Every area records when a token was used last.
+        // Every area records when a token was used last, and counts those that are refused.
         let written = strings(&grants, "write");
         assert!(written.iter().all(|prefix| *prefix == own || prefix == "token-use/"), "{area}");
         assert!(strings(&grants, "read").iter().all(|prefix| prefix == "directory/"), "{area}");

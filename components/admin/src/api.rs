@@ -7,7 +7,7 @@ use crate::features::{self, Target};
 use crate::route::{self, Route};
 use crate::{import, parameters, setting_types, settings};
 use directory::DirectoryRoots;
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::Actor;
 use directory::project::ProjectLookup;
 use directory::token::LAST_USE_MINUTES;
@@ -20,7 +20,7 @@ use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, seal::KEY];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, seal::KEY];
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {

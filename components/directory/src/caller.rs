@@ -10,8 +10,13 @@
 //!
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
 //! no record and can therefore fill an empty store. If it is empty, there is no such administrator.
+//!
+//! Invalid credentials count against the client's address ([`INVALID_TOKENS`]).
 
-pub use crate::credential::AcceptedTokens;
+mod invalid_tokens;
+
+pub use crate::credential::{AcceptedTokens, without_credentials};
+pub use invalid_tokens::INVALID_TOKENS;
 
 use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
@@ -64,8 +69,13 @@ pub struct Job {
 /// The caller of a request.
 ///
 /// Reads: none for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy
-/// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more.
+/// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more. 429 after too many invalid credentials
+/// from the client's address.
 pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
+    invalid_tokens::limited(env, request, accepted, || look_up(env, request, accepted))
+}
+
+fn look_up(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let caller = match credential::first(request, accepted)? {
         None => Caller::Anonymous,
         Some(credential) => identify(env, &credential, accepted)?,
@@ -74,11 +84,6 @@ pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> R
         Some(target) => caller.sudo(env, &target),
         None => Ok(caller),
     }
-}
-
-/// Whether the request has a credential, valid or not. Reads nothing.
-pub fn has_credential(request: &Request, accepted: AcceptedTokens) -> bool {
-    !matches!(credential::first(request, accepted), Ok(None))
 }
 
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {

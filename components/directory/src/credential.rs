@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderName;
 use http::header::AUTHORIZATION;
+use http::{HeaderName, Method};
 use kit::{Error, Request};
 
 static PRIVATE_TOKEN: HeaderName = HeaderName::from_static("private-token");
@@ -85,6 +85,16 @@ pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Optio
         return Ok(machine);
     }
     basic(request, CredentialKind::Password)
+}
+
+/// A request of the same client without credentials, to which one can be added that the client sent otherwise.
+pub fn without_credentials(request: &Request, method: Method) -> Request {
+    let mut other = Request::new(method, "/");
+    other.headers = request.headers.clone();
+    for name in [&AUTHORIZATION, &PRIVATE_TOKEN, &JOB_TOKEN, &DEPLOY_TOKEN, &SUDO] {
+        other.headers.remove(name);
+    }
+    other
 }
 
 /// The password of HTTP Basic; 401 if the header cannot be read.

@@ -2,7 +2,7 @@
 //!
 //! Every area asks here who the caller is ([`caller`]) and what they may do ([`access`]), and looks
 //! up what a path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes, except when a token
-//! was used last, which every area records.
+//! was used last and how many invalid ones an address has sent, which every area records.
 //!
 //! | key, below `directory/v1/` | record |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `tokens/<user id>` | the user's personal tokens: number, fingerprint, description, creation |
 //! | `tokens/migration` | how far tokens that are older than `tokens/…` are listed there |
 //! | `token-use/v1/<fingerprint>`, beside `directory/` | when the token was used last; every area writes it |
+//! | `token-use/v1/refused/<slot>` | counts of invalid credentials by address, which every area writes ([`kit::rate_limit`]) |
 //! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
 //! | `project/<id>` | project; names its namespace by id |
 //! | `path/<namespace id, 0 at the top>/<segment in lower case>` | the present or former owner of the path |

@@ -6,7 +6,7 @@ use crate::route::{self, Route};
 use crate::store::{self, SaveError};
 use bytes::Bytes;
 use directory::access::Role;
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Features};
 use directory::member::Source;
 use directory::token::LAST_USE_MINUTES;
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use std::rc::Rc;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES];
 
 /// The largest import, in bytes: a few times what can be stored.
 const MAX_IMPORT: u64 = 8 << 20;

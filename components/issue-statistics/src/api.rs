@@ -10,7 +10,7 @@ use crate::parameters;
 use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
 use crate::work::{DEFAULT_MAX_WORK, MAX_WORK, WorkBudget};
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::redirect::Redirect;
 use directory::setting;
 use directory::token::LAST_USE_MINUTES;
@@ -23,7 +23,8 @@ use serde_json::json;
 use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, SEARCH_RATE_LIMIT, MAX_WORK];
+pub const VARIABLES: &[&str] =
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, SEARCH_RATE_LIMIT, MAX_WORK];
 
 /// How often a count is tried if segments that it reads are deleted.
 const ATTEMPTS: usize = 4;

@@ -12,7 +12,7 @@ use crate::route::{self, Route};
 use crate::text::TextIndex;
 use crate::{alternative, member};
 use directory::access::Role;
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::catalog::{self, Catalog, Namespace};
 use directory::feature::{self, Actor, Features};
@@ -32,7 +32,8 @@ use serde_json::json;
 use std::rc::Rc;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, EXISTS_RATE_LIMIT];
+pub const VARIABLES: &[&str] =
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, EXISTS_RATE_LIMIT];
 
 /// The variable with the number of `exists` requests that a user may send per minute; empty: no limit.
 const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";

@@ -29,7 +29,7 @@ mod user;
 mod visibility;
 
 use crate::route::{self, Endpoint, Route};
-use directory::caller::{AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, INVALID_TOKENS};
 use directory::record_cache;
 use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
@@ -41,6 +41,7 @@ use serde_json::json;
 pub const VARIABLES: &[&str] = &[
     BOOTSTRAP_ADMIN_TOKEN,
     EXTERNAL_URL,
+    INVALID_TOKENS,
     LAST_USE_MINUTES,
     forward::FORWARD_DENY,
     forward::FORWARD_URL,
@@ -49,7 +50,6 @@ pub const VARIABLES: &[&str] = &[
     publish::MANIFEST_MISMATCH,
     rate_limit::AUTHENTICATED,
     rate_limit::UNAUTHENTICATED,
-    rate_limit::INVALID_TOKENS,
     rate_limit::LOOKUPS,
     rate_limit::SEARCHES,
 ];
@@ -74,7 +74,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
     if let Endpoint::Login { name } = &route.endpoint {
         return account::log_in(&env, http, &route, name).await;
     }
-    let caller = rate_limit::authenticate(&env, &http, AcceptedTokens::Registry)?;
+    let caller = caller::authenticate(&env, &http, AcceptedTokens::Registry)?;
     rate_limit::check(&env, &http, &caller, &route)?;
     access::check_scope(&caller, &route.endpoint, &http.method)?;
     let url = env.external_url(&http) + &route.prefix;

@@ -58,7 +58,7 @@
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] |
 //! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate_limit`]) |
-//! | `rate/lookup/<slot>`, `rate/search/<slot>`, `rate/invalid-token/<slot>` | root | the same for limits that are on by default |
+//! | `rate/lookup/<slot>`, `rate/search/<slot>` | root | the same for limits that are on by default |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! # Cost

@@ -12,7 +12,7 @@ mod staging;
 mod upload;
 
 pub use chunk::{CHUNK, chunk, chunk_uncached};
-pub use key::{ADDRESS_RATES, CALLER_RATES, INVALID_TOKEN_RATES, LOOKUP_RATES, SEARCH_RATES};
+pub use key::{ADDRESS_RATES, CALLER_RATES, LOOKUP_RATES, SEARCH_RATES};
 pub use listing::{
     Holders, VersionHolders, add_project_with_name, add_project_with_version, claim_version, holders, is_listed, names,
     projects, projects_with_version, record_publication, time_version_write,

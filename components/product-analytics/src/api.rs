@@ -8,7 +8,7 @@ use crate::query::Query;
 use crate::response::{self, ResponseError, Verdict};
 use crate::route::{self, Endpoint, Target};
 use crate::token;
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Actor};
 use directory::project::{Project, ProjectLookup};
 use directory::record_cache;
@@ -40,6 +40,7 @@ const MAX_RESPONSE: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
 pub const VARIABLES: &[&str] = &[
     BOOTSTRAP_ADMIN_TOKEN,
     EXTERNAL_URL,
+    INVALID_TOKENS,
     LAST_USE_MINUTES,
     seal::KEY,
     seal::PREVIOUS_KEY,

@@ -30,7 +30,7 @@ mod users;
 use crate::route::{self, MergeRequestEndpoint, Route};
 use crate::store::reachability::Repositories;
 use context::RequestContext;
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, INVALID_TOKENS};
 use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
@@ -38,7 +38,7 @@ use kit::{Env, Error, Request, Response};
 use notes::MergeRequestName;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES];
 
 /// Answers a request.
 pub async fn handle(env: Env, request: Request) -> Response {

@@ -68,8 +68,9 @@ fn entry(token: &PersonalToken) -> Value {
 /// Makes a token. The password is a personal token of the user, as for a login, and the new token ends with it
 /// at the latest. The answer is the only one that has the new token's text.
 async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Error> {
+    let presented = caller::without_credentials(&request, Method::POST);
     let NpmToken { password, mut new } = npm_token::parse(&parameters::read(request).await?, env.now)?;
-    let password_end = end_of_password(env, user, &password)?;
+    let password_end = end_of_password(env, user, presented, &password)?;
     if let Some(end) = password_end {
         if new.expires_at.is_some_and(|asked| asked > end) {
             let text = format!("expires is after the end of the token that is the password, {}", end.to_iso());
@@ -88,18 +89,17 @@ async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Er
     Ok(response.with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// When the token ends that is given as a password; 401 unless it is a valid token of the user for everything
+/// When the token ends that is given as a password, which `presented` gets; 401 unless it is a valid token of the user for everything
 /// that a new one can allow.
-fn end_of_password(env: &Env, user: &User, password: &str) -> Result<Option<Timestamp>, Error> {
+fn end_of_password(env: &Env, user: &User, mut presented: Request, password: &str) -> Result<Option<Timestamp>, Error> {
     let refused = || {
         let text = format!("the password has to be a personal access token of {} with the scope api", user.username);
         Error::pair(StatusCode::UNAUTHORIZED, "401 Unauthorized", text)
     };
-    let mut presented = Request::new(Method::POST, "/");
     presented.headers.insert("private-token", HeaderValue::from_str(password).map_err(|_| refused())?);
     let caller = match caller::authenticate(env, &presented, AcceptedTokens::Api) {
-        Err(error) if error.status.is_server_error() => return Err(error),
-        Err(_) => return Err(refused()),
+        Err(error) if matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => return Err(refused()),
+        Err(error) => return Err(error),
         Ok(caller) => caller,
     };
     let is_users = matches!(&caller, Caller::User(session) if session.user.id == user.id);

@@ -1,5 +1,6 @@
 mod import;
 mod import_tree;
+mod invalid_tokens;
 mod tokens;
 
 use super::*;

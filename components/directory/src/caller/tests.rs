@@ -245,3 +245,64 @@ fn an_error_contains_neither_a_token_nor_its_fingerprint() {
     assert!(cause.starts_with("`directory/v1/token/(hidden)` cannot be read"), "{cause}");
     assert_eq!(error.to_json(), serde_json::json!({"message": "500 Internal Server Error"}));
 }
+
+/// The status of an answer to a client at this address.
+fn status(env: &Env, accepted: AcceptedTokens, address: &str, headers: &[(&str, &str)]) -> u16 {
+    let mut request = request(headers, "");
+    request.headers.insert("spin-client-addr", address.parse().unwrap());
+    authenticate(env, &request, accepted).map_or_else(|error| error.status.as_u16(), |_| 200)
+}
+
+#[test]
+fn invalid_credentials_count_against_the_address_whatever_their_form() {
+    // The last ones are base64 of `any:no`, and no base64.
+    for (accepted, guess) in [
+        (AcceptedTokens::Api, ("private-token", "no")),
+        (AcceptedTokens::Api, ("authorization", "Bearer dep")),
+        (AcceptedTokens::Registry, ("job-token", "no")),
+        (AcceptedTokens::Registry, ("authorization", "Basic YW55Om5v")),
+        (AcceptedTokens::Repository, ("authorization", "Basic YW55Om5v")),
+        (AcceptedTokens::Repository, ("authorization", "Basic !")),
+    ] {
+        let env = forge_with_tokens();
+        let ask = |env: &Env, address, headers: &[_]| status(env, accepted, address, headers);
+        for n in 0..100 {
+            assert_eq!(ask(&env, "192.0.2.1:1", &[guess]), 401, "{n} of {guess:?}");
+            assert_eq!(ask(&env, "192.0.2.1:1", &[]), 200, "a request without a credential");
+        }
+        assert_eq!(ask(&env, "192.0.2.1:2", &[guess]), 429, "{guess:?}");
+        assert_eq!(ask(&env, "192.0.2.1:1", &[("private-token", "pat")]), 429, "a right guess looks like a wrong one");
+        assert_eq!(ask(&env, "192.0.2.1:1", &[]), 200);
+        assert_eq!(ask(&env, "192.0.2.2:1", &[("private-token", "pat")]), 200, "another address");
+        let other = Env { instance_cache: Rc::default(), ..env.clone() };
+        assert_eq!(ask(&other, "192.0.2.1:1", &[guess]), 429, "another instance");
+        let later = Env { now: kit::Timestamp::from_millis(env.now.millis() + 60_000), ..env };
+        assert_eq!(ask(&later, "192.0.2.1:1", &[("private-token", "pat")]), 200);
+    }
+}
+
+#[test]
+fn without_a_credential_nothing_counts() {
+    let env = forge_with_tokens();
+    for _ in 0..200 {
+        assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("sudo", "alice")]), 401);
+        assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "")]), 200);
+    }
+    let unlimited = kit::testing::env(MemoryStore::default(), &[(INVALID_TOKENS, "0")]);
+    for _ in 0..200 {
+        assert_eq!(status(&unlimited, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "no")]), 401);
+    }
+}
+
+#[test]
+fn a_valid_token_of_a_known_address_costs_what_it_costs_without_one() {
+    let store = MemoryStore::default();
+    let env = kit::testing::env(store.clone(), &[]);
+    fill(&env);
+    issue(&env, "pat", new_token(Subject::User(2), &["api"]));
+    assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "no")]), 401);
+    for (operations, expected) in [(1, 500), (2, 200)] {
+        let failing = Env { store: Rc::new(FailingStore::after(operations, store.clone())), ..env.clone() };
+        assert_eq!(status(&failing, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "pat")]), expected);
+    }
+}

@@ -19,11 +19,7 @@ const MAX_BODY: u64 = 64 << 10;
 /// that a client still has may be the reason for the login.
 pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Result<Response, Error> {
     rate_limit::check(env, &http, &Caller::Anonymous, route)?;
-    let mut presented = Request::new(Method::PUT, "/");
-    presented.headers = http.headers.clone();
-    for credential in ["authorization", "private-token", "job-token", "deploy-token", "sudo"] {
-        presented.headers.remove(credential);
-    }
+    let mut presented = caller::without_credentials(&http, Method::PUT);
     let params = Input::read(http, MAX_BODY).await?.into_params();
     let password = params.text("password").ok_or_else(|| Error::validation("password is missing"))?;
     let refused = || {
@@ -32,7 +28,7 @@ pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Resu
     };
     let value = HeaderValue::from_str(password).map_err(|_| refused())?;
     presented.headers.insert("private-token", value);
-    let caller = match rate_limit::authenticate(env, &presented, AcceptedTokens::Api) {
+    let caller = match caller::authenticate(env, &presented, AcceptedTokens::Api) {
         Err(error) if error == Error::unauthorized() => return Err(refused()),
         caller => caller?,
     };

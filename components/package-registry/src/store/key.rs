@@ -12,7 +12,6 @@ pub const CALLER_RATES: &str = "package-registry/v1/rate/caller/";
 pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
 pub const LOOKUP_RATES: &str = "package-registry/v1/rate/lookup/";
 pub const SEARCH_RATES: &str = "package-registry/v1/rate/search/";
-pub const INVALID_TOKEN_RATES: &str = "package-registry/v1/rate/invalid-token/";
 
 /// Bytes of most keys. Those with long names are longer.
 const MOST: usize = 128;
