@@ -1,26 +1,21 @@
-//! The catalog and the entries of paths, which are derived from the records: whether they agree with them,
-//! and deriving them anew.
+//! The catalog and the entries of paths, which are derived from the records: whether they agree with them
+//! ([`Comparison`]), and deriving them anew ([`repair`]).
+
+pub mod repair;
 
 use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::{self, IntentLog};
+use crate::catalog::intent_log;
 use crate::catalog::manifest::{Manifest, Part, Root, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::model::incarnation::Incarnation;
 use crate::namespace::{self, MAX_DEPTH};
 use crate::path::{self, PathOwner};
-use crate::save_error::SaveError;
 use crate::store::{self, Incarnated as _, Key, NamespaceRecord, ProjectRecord};
 use kit::Env;
-use kit::fsck::CheckReport;
-use kit::reachability::StepError;
-use kit::root::{self, Decision};
-use kit::store::{StoreError, list_all};
+use kit::store::StoreError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// How many records a step of a repair derives anew.
-const RECORDS: usize = 1000;
 
 const PREFIX: &str = "directory/v1/";
 
@@ -46,6 +41,17 @@ impl Subject {
             "user" => Some(Subject::User(id)),
             _ => None,
         }
+    }
+
+    /// The key of the record.
+    pub fn key(self) -> String {
+        let key = match self {
+            Subject::Namespace(id) => Key::Namespace(id),
+            Subject::Project(id) => Key::Project(id),
+            Subject::Memberships(id) => Key::Memberships(id),
+            Subject::User(id) => Key::User(id),
+        };
+        key.text()
     }
 
     /// Whether a writer has announced that it changes the record, and the catalog may not have followed.
@@ -196,57 +202,4 @@ fn rows<R: Row>(env: &Env, parts: &[Part]) -> Result<Vec<R>, StoreError> {
 
 fn row<R: Row>(rows: &[R], id: u64) -> Option<&R> {
     rows.binary_search_by_key(&(id, 0), Row::key).ok().and_then(|at| rows.get(at))
-}
-
-/// A step of a repair: derives the catalog's rows and the entries of paths of some records anew. A catalog
-/// that cannot be read is emptied first. The cursor is the last key that was looked at.
-pub fn repair(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
-    let env = &env.later();
-    if cursor.is_none() {
-        empty_if_damaged(env)?;
-    }
-    let mut report = CheckReport::default();
-    let prefixes = ["access/", "namespace/", "project/", "user/"].map(|kind| format!("{PREFIX}{kind}"));
-    let prefixes: Vec<&str> = prefixes.iter().map(String::as_str).collect();
-    let keys = list_all(&*env.store, &prefixes, cursor.unwrap_or_default(), RECORDS)?;
-    let tables = Comparison::default().tables(env)?;
-    let mut changes = Changes::default();
-    let mut subjects = Vec::new();
-    for key in &keys {
-        let Some(subject) = Subject::of_key(key) else { continue };
-        match subject.add_to(env, &mut changes, &tables) {
-            Ok(()) => subjects.push((key, subject)),
-            Err(StoreError::Corrupt { key, why }) => report.found(&key, why),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let intent_log = IntentLog::begin(env, changes)?;
-    for (key, subject) in subjects {
-        if let Some(PresentPath { parent_id, segment, owner, incarnation }) = subject.path(env)? {
-            let claimed = path::claim(env, parent_id, &segment, owner, None);
-            match claimed.and_then(|()| path::confirm(env, parent_id, &segment, owner, &incarnation)) {
-                Ok(()) => {}
-                Err(SaveError::Invalid(why)) => report.found(key, why.to_string()),
-                Err(SaveError::Store(error)) => return Err(error.into()),
-            }
-        }
-        report.roots += 1;
-    }
-    intent_log.commit(env)?;
-    report.cursor = keys.last().filter(|_| keys.len() >= RECORDS).cloned();
-    Ok(report)
-}
-
-fn empty_if_damaged(env: &Env) -> Result<(), StoreError> {
-    match Comparison::default().tables(env) {
-        Err(StoreError::Corrupt { .. }) => root::update(env, &Key::Catalog.to_string(), |root: Option<Root>| {
-            let is_empty = root.is_none_or(|root| root.revision.is_empty());
-            Ok(if is_empty {
-                Decision::Done(())
-            } else {
-                Decision::Write(Root { revision: String::new(), batch: env.id() }, ())
-            })
-        }),
-        outcome => outcome.map(drop),
-    }
 }

@@ -13,9 +13,12 @@ use crate::model::incarnation::Incarnation;
 use crate::save_error::SaveError;
 use kit::Env;
 use kit::root::{self, Decision};
-use kit::store::StoreError;
+use kit::store::{StoreError, SwapOutcome};
 use serde::{Serialize, de::DeserializeOwned};
 use std::rc::Rc;
+
+/// How often [`replace_unreadable`] tries. Some hosts report a swap as lost that took place.
+const REPLACEMENTS: u32 = 5;
 
 /// A record; `None` if it is absent or deleted.
 ///
@@ -48,6 +51,27 @@ where
         Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
     })
     .map_err(|error| key.redact(error))
+}
+
+/// Replaces a record that cannot be read. False if it can be read, or is absent.
+pub(crate) fn replace_unreadable<R>(env: &Env, key: &Key, new: Option<&R>) -> Result<bool, StoreError>
+where
+    R: Serialize + DeserializeOwned,
+{
+    let (text, mut has_swapped) = (key.text(), false);
+    for _ in 0..REPLACEMENTS {
+        let record = env.store.compare(&text)?;
+        let is_readable = record.current()?.is_none_or(|bytes| serde_json::from_slice::<Option<R>>(&bytes).is_ok());
+        if is_readable {
+            return Ok(has_swapped);
+        }
+        let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(&text, why))?;
+        has_swapped = true;
+        if matches!(record.swap(&new)?, SwapOutcome::Yes) {
+            return Ok(true);
+        }
+    }
+    Err(StoreError::Contended(text))
 }
 
 /// A record of which others with the same id may have been deleted.

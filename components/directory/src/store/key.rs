@@ -32,6 +32,14 @@ impl Key<'_> {
         Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
     }
 
+    /// The namespace id and the segment in the key of a path's entry.
+    pub fn parse_path(key: &str) -> Option<(Option<u64>, &str)> {
+        let (parent_id, segment) = key.strip_prefix("directory/v1/path/")?.split_once('/')?;
+        let parent_id = parent_id.parse().ok()?;
+        // The key of the counter beside a root has one more part.
+        (!segment.contains('/')).then_some(((parent_id != 0).then_some(parent_id), segment))
+    }
+
     /// The key as text. `to_string` would begin with an empty one and let it grow.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(MOST);

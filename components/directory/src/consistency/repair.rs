@@ -1,0 +1,126 @@
+//! Deriving the catalog and the entries of paths anew. What cannot be read, and is derived, is overwritten; a record
+//! that cannot be read is reported, and what is derived from it stays.
+
+use super::{Comparison, PREFIX, PresentPath, Subject};
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::IntentLog;
+use crate::catalog::manifest::{Intent, Root};
+use crate::path;
+use crate::save_error::SaveError;
+use crate::store::{self, Key, PathRecord};
+use kit::Env;
+use kit::fsck::CheckReport;
+use kit::reachability::StepError;
+use kit::root::{self, Decision};
+use kit::store::{StoreError, list_all};
+
+/// How many records, or entries of paths, a step looks at.
+const RECORDS: usize = 1000;
+
+/// Below which the entries of paths are.
+const PATHS: &str = "directory/v1/path/";
+
+/// One step. The records come first, and then the entries of paths, of which those that no record has made anew may
+/// be left over. The cursor is the last key that was looked at.
+pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+    let env = &env.later();
+    match cursor {
+        Some(after) if after.starts_with(PATHS) => remove_unreadable_paths(env, after),
+        _ => derive(env, cursor),
+    }
+}
+
+/// Derives the catalog's rows and the entries of paths of some records.
+fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+    if cursor.is_none() {
+        empty_if_damaged(env)?;
+    }
+    let mut report = CheckReport::default();
+    let prefixes = ["access/", "namespace/", "project/", "user/"].map(|kind| format!("{PREFIX}{kind}"));
+    let prefixes: Vec<&str> = prefixes.iter().map(String::as_str).collect();
+    let keys = list_all(&*env.store, &prefixes, cursor.unwrap_or_default(), RECORDS)?;
+    let tables = Comparison::default().tables(env)?;
+    let mut changes = Changes::default();
+    let mut subjects = Vec::new();
+    for key in &keys {
+        let Some(subject) = Subject::of_key(key) else { continue };
+        let added = subject.add_to(env, &mut changes, &tables);
+        if note(&mut report, added)?.is_some() {
+            subjects.push(subject);
+        }
+    }
+    let intent_log = IntentLog::begin(env, changes)?;
+    for subject in subjects {
+        let derived = derive_path(env, subject, &mut report);
+        if note(&mut report, derived)?.is_some() {
+            report.roots += 1;
+        }
+    }
+    intent_log.commit(env)?;
+    report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(PATHS, String::as_str).to_owned());
+    Ok(report)
+}
+
+/// Damage as a problem; other errors as they are.
+fn note<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(StoreError::Corrupt { key, why }) => {
+            report.found(&key, why);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the entry of the path that a record has.
+fn derive_path(env: &Env, subject: Subject, report: &mut CheckReport) -> Result<(), StoreError> {
+    let Some(PresentPath { parent_id, segment, owner, incarnation }) = subject.path(env)? else { return Ok(()) };
+    let derive = || {
+        path::claim(env, parent_id, &segment, owner, None)?;
+        path::confirm(env, parent_id, &segment, owner, &incarnation)
+    };
+    let derived = match derive() {
+        Err(SaveError::Store(StoreError::Corrupt { .. })) if is_replaced(env, parent_id, &segment)? => derive(),
+        derived => derived,
+    };
+    match derived {
+        Err(SaveError::Invalid(why)) => report.found(&subject.key(), why.to_string()),
+        Err(SaveError::Store(error)) => return Err(error),
+        Ok(()) => {}
+    }
+    Ok(())
+}
+
+/// Removes an entry that cannot be read; false if it can be read.
+fn is_replaced(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool, StoreError> {
+    store::replace_unreadable::<PathRecord>(env, &Key::path(parent_id, segment), None)
+}
+
+/// Removes those of some entries that cannot be read.
+fn remove_unreadable_paths(env: &Env, after: &str) -> Result<CheckReport, StepError> {
+    let mut report = CheckReport::default();
+    let keys = env.store.list(PATHS, after, RECORDS)?;
+    for key in &keys {
+        let Some((parent_id, segment)) = Key::parse_path(key) else { continue };
+        if is_replaced(env, parent_id, segment)? {
+            report.found(key, "the path entry could not be read, and is removed: no record has this path".to_owned());
+        }
+    }
+    report.cursor = keys.last().filter(|_| keys.len() >= RECORDS).cloned();
+    Ok(report)
+}
+
+/// Empties a catalog that cannot be read, and intents, of which nothing is left to do after a repair.
+fn empty_if_damaged(env: &Env) -> Result<(), StoreError> {
+    let empty = || Root { revision: String::new(), batch: env.id() };
+    store::replace_unreadable(env, &Key::Catalog, Some(&empty()))?;
+    store::replace_unreadable::<Vec<Intent>>(env, &Key::CatalogChanges, Some(&Vec::new()))?;
+    match Comparison::default().tables(env) {
+        Err(StoreError::Corrupt { .. }) => root::update(env, &Key::Catalog.to_string(), |root: Option<Root>| {
+            let is_empty = root.is_none_or(|root| root.revision.is_empty());
+            Ok(if is_empty { Decision::Done(()) } else { Decision::Write(empty(), ()) })
+        }),
+        outcome => outcome.map(drop),
+    }
+}

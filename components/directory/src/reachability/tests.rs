@@ -1,0 +1,263 @@
+use super::*;
+use crate::access::Role;
+use crate::catalog;
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::IntentLog;
+use crate::dependents;
+use crate::member::Source;
+use crate::namespace;
+use crate::path;
+use crate::testing::{fill, issue, join, new_group, new_token};
+use crate::token::Subject;
+use kit::Timestamp;
+use kit::gc::{self, GRACE, GcRequest};
+use kit::store::Store as _;
+use kit::testing::{FailingStore, MemoryStore, env};
+use std::rc::Rc;
+
+/// The same store, so many milliseconds later.
+fn later(env: &Env, after: i64) -> Env {
+    let now = Timestamp::from_millis(env.now.millis() + after);
+    Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
+}
+
+fn rename(env: &Env, id: u64, path: &str) -> Result<(), crate::SaveError> {
+    let mut changes = Changes::default();
+    changes.group(id);
+    let intent_log = IntentLog::begin(env, changes)?;
+    dependents::save_group(env, new_group(id, path, None))?;
+    Ok(intent_log.commit(env)?)
+}
+
+fn forge() -> (MemoryStore, Env) {
+    let store = MemoryStore::default();
+    let env = env(store.clone(), &[]);
+    fill(&env);
+    let mut changes = Changes::default();
+    (1..=4).for_each(|id| changes.user(id, None));
+    (10..=12).for_each(|id| changes.group(id));
+    (100..=103).for_each(|id| changes.project(id));
+    changes.member(Source::Group(10), 2);
+    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    join(&env, 2, Source::Group(10), Role::Developer);
+    intent_log.commit(&env).unwrap();
+    issue(&env, "t", new_token(Subject::User(1), &["api"]));
+    for number in 0..10 {
+        rename(&env, 10, &format!("acme{number}")).unwrap();
+    }
+    (store, env)
+}
+
+fn sweep(env: &Env) -> Result<u64, StepError> {
+    let (mut request, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
+    loop {
+        let step = gc::step(env, &DirectoryRoots::new(env), &request)?;
+        removed += step.removed;
+        request.cursor = step.cursor;
+        if request.cursor.is_none() {
+            return Ok(removed);
+        }
+    }
+}
+
+fn problems(env: &Env) -> Vec<String> {
+    let (mut cursor, mut found) = (None, Vec::new());
+    loop {
+        let checked = DirectoryRoots::new(env).check(env, cursor.as_deref()).unwrap();
+        found.extend(checked.problems.into_iter().map(|problem| problem.key));
+        cursor = checked.cursor;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+fn blobs(store: &MemoryStore) -> usize {
+    store.keys().iter().filter(|key| key.contains("/catalog/blob/")).count()
+}
+
+#[test]
+fn blobs_of_former_revisions_are_removed() {
+    let (store, env) = forge();
+    for operations in 5..15 {
+        let failing = FailingStore::after(operations, store.clone());
+        assert!(rename(&Env { store: Rc::new(failing), ..env.clone() }, 10, "other").is_err());
+    }
+    assert_eq!(sweep(&env), Ok(0), "everything is young");
+    let late = later(&env, GRACE + 1000);
+    let before = blobs(&store);
+    let removed = sweep(&late).unwrap();
+    assert!(removed >= 18, "two for each change but the last: {removed}");
+    assert_eq!(blobs(&store) as u64, before as u64 - removed);
+    assert_eq!(problems(&late), [""; 0]);
+    rename(&late, 10, "late").unwrap();
+    let group = namespace::find_group(&late, "late").unwrap().unwrap();
+    assert_eq!(group.id, 10);
+    assert!(catalog::read(&late).is_ok());
+    assert_eq!(sweep(&late), Ok(2), "those that the last revision replaced");
+}
+
+#[test]
+fn the_blob_of_an_abandoned_intent_is_kept() {
+    let (store, env) = forge();
+    let mut changes = Changes::default();
+    changes.group(11);
+    drop(IntentLog::begin(&env, changes).unwrap());
+    sweep(&later(&env, GRACE + 1000)).unwrap();
+    let before = blobs(&store);
+    rename(&later(&env, GRACE + 1000), 10, "next").unwrap();
+    assert!(blobs(&store) >= before, "the intent's blob was there to be committed");
+    assert_eq!(problems(&env), [""; 0]);
+}
+
+#[test]
+fn every_damaged_record_and_blob_is_reported() {
+    let (store, env) = forge();
+    let env = later(&env, GRACE + 1000);
+    sweep(&env).unwrap();
+    for key in store.keys().iter().filter(|key| !key.ends_with("/init")) {
+        let good = store.get(key).unwrap().unwrap();
+        store.set(key, &good[..good.len() / 2]).unwrap();
+        let expected = if key.contains("/token/") { "directory/v1/token/(hidden)" } else { key };
+        assert_eq!(problems(&env), [expected]);
+        store.set(key, &good).unwrap();
+    }
+    store.set("directory/v1/catalog", b"x").unwrap();
+    assert!(matches!(sweep(&env), Err(StepError::Store(StoreError::Corrupt { .. }))));
+}
+
+fn repair(env: &Env) -> u64 {
+    repaired(env).len() as u64
+}
+
+/// Keys and problems.
+fn repaired(env: &Env) -> Vec<(String, String)> {
+    let (mut cursor, mut found) = (None, Vec::new());
+    loop {
+        let step = DirectoryRoots::new(env).repair(env, cursor.as_deref()).unwrap();
+        found.extend(step.problems.into_iter().map(|problem| (problem.key, problem.problem)));
+        cursor = step.cursor;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn a_catalog_and_paths_that_do_not_agree_with_the_records_are_reported_and_repaired() {
+    let (store, env) = forge();
+    assert_eq!(problems(&env), [""; 0]);
+    // Changes that no intent announced.
+    dependents::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
+    crate::project::delete(&env, 102).unwrap();
+    join(&env, 2, Source::Group(12), Role::Guest);
+    store.set("directory/v1/path/10/site", br#"{"namespace":12}"#).unwrap();
+    store.set("directory/v1/path/0/guild", br#"{"namespace":12,"challenge":"x"}"#).unwrap();
+    // A challenge that its writer left behind is no damage.
+    let expected = ["access/2", "namespace/11", "project/100", "project/102"];
+    assert_eq!(problems(&env), expected.map(|name| format!("{PREFIX}{name}")));
+    assert_eq!(repair(&env), 0);
+    assert_eq!(problems(&env), [""; 0]);
+    assert!(matches!(path::owner(&env, Some(10), "site"), Ok(Some((path::PathOwner::Project(100), _)))));
+    assert_eq!(store.get("directory/v1/path/0/guild").unwrap().unwrap(), br#"{"namespace":12}"#);
+    let catalog = catalog::read(&env).unwrap();
+    assert_eq!(catalog.namespace(11).unwrap().path(), "renamed");
+    assert!(catalog.project(102).is_none());
+
+    // Two records at one path cannot be mended.
+    let record = store.get("directory/v1/project/100").unwrap().unwrap();
+    store.set("directory/v1/project/104", &record).unwrap();
+    assert_eq!(repair(&env), 1);
+    assert_eq!(problems(&env), [format!("{PREFIX}project/104")]);
+}
+
+#[test]
+fn what_is_in_no_place_of_the_tree_is_reported() {
+    let (store, env) = forge();
+    let record = |id: u64, parent_id: u64| {
+        format!(r#"{{"name":"x","path":"g{id}","parent_id":{parent_id},"visibility":"public"}}"#)
+    };
+    let set = |id: u64, parent_id: u64| {
+        store.set(&format!("{PREFIX}namespace/{id}"), record(id, parent_id).as_bytes()).unwrap();
+        repair(&env);
+    };
+    set(11, 99);
+    assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+    set(11, 11);
+    assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+    (20..39).for_each(|id| set(id, if id == 20 { 10 } else { id - 1 }));
+    set(11, 37);
+    assert_eq!(problems(&env), [""; 0], "20 levels");
+    set(11, 38);
+    assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+}
+
+#[test]
+fn a_catalog_that_cannot_be_read_is_derived_anew() {
+    let (store, env) = forge();
+    for key in store.keys().iter().filter(|key| key.contains("/catalog/blob/")) {
+        store.set(key, b"x").unwrap();
+    }
+    let fresh = Env { instance_cache: Rc::default(), ..env.clone() };
+    assert!(catalog::read(&fresh).is_err() && !problems(&fresh).is_empty());
+    assert_eq!(repair(&fresh), 0);
+    assert_eq!(problems(&fresh), [""; 0]);
+    assert_eq!(catalog::read(&fresh).unwrap().projects().count(), 4);
+}
+
+#[test]
+fn a_record_whose_change_is_announced_is_no_problem() {
+    let (_, env) = forge();
+    let mut changes = Changes::default();
+    changes.group(10);
+    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    dependents::save_group(&env, new_group(10, "soon", None)).unwrap();
+    assert_eq!(problems(&env), [""; 0]);
+    intent_log.commit(&env).unwrap();
+    assert_eq!(problems(&env), [""; 0]);
+}
+
+#[test]
+fn a_batch_that_took_too_long_makes_no_revision() {
+    let (_, env) = forge();
+    let slow = Env { clock: later(&env, GRACE).clock, ..env };
+    assert!(matches!(rename(&slow, 10, "slow"), Err(crate::SaveError::Store(StoreError::TooLate))));
+}
+
+#[test]
+fn what_is_derived_and_cannot_be_read_is_overwritten() {
+    for name in ["path/0/acme9", "path/10/site", "catalog", "catalog/changes"] {
+        let (store, env) = forge();
+        let key = format!("{PREFIX}{name}");
+        store.set(&key, b"garbage").unwrap();
+        let fresh = Env { instance_cache: Rc::default(), ..env };
+        assert_eq!(problems(&fresh), [&*key]);
+        assert_eq!(repaired(&fresh), [], "{name}");
+        assert_eq!(problems(&fresh), [""; 0], "{name}");
+        let catalog = catalog::read(&fresh).unwrap();
+        assert_eq!((catalog.namespace(10).unwrap().path(), catalog.projects().count()), ("acme9", 4), "{name}");
+        assert!(rename(&fresh, 10, "usable").is_ok(), "{name}");
+    }
+    // A former path is in its entry alone.
+    let (store, env) = forge();
+    let key = format!("{PREFIX}path/0/acme3");
+    store.set(&key, b"garbage").unwrap();
+    let text = "the path entry could not be read, and is removed: no record has this path";
+    assert_eq!(repaired(&env), [(key, text.to_owned())]);
+    assert_eq!((problems(&env), repair(&env)), (vec![], 0));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_does_not_end_a_repair() {
+    for name in ["project/100", "namespace/10", "access/2"] {
+        let (store, env) = forge();
+        let key = format!("{PREFIX}{name}");
+        let good = store.get(&key).unwrap().unwrap();
+        store.set(&key, b"garbage").unwrap();
+        store.set("directory/v1/path/10/core", b"garbage").unwrap();
+        assert_eq!(repaired(&env).into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [&*key]);
+        assert_eq!(problems(&env), [&*key], "the path is mended");
+        store.set(&key, &good).unwrap();
+        assert_eq!(problems(&env), [""; 0], "what is derived from the record was kept");
+    }
+}
