@@ -1,6 +1,8 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them
-//! ([`Comparison`]), and deriving them anew ([`repair`]).
+//! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew
+//! ([`repair`]).
 
+pub mod missing;
 pub mod repair;
 
 use crate::catalog::changes::Changes;
@@ -139,6 +141,7 @@ impl Comparison {
                 problems.push(format!("its path `{segment}` does not lead to it; `hexad fsck --repair` can mend that"));
             }
         }
+        problems.extend(missing::owner_of(env, subject)?);
         if !self.is_in_catalog(env, subject)? {
             let was_pending = subject.is_pending(env)?;
             self.0.take();

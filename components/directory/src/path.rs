@@ -12,6 +12,7 @@ use crate::model::incarnation::Incarnation;
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::store::{self, Key, NamespaceRecord, PathRecord, ProjectRecord};
 use kit::Env;
+use kit::root::{self, Decision};
 use kit::store::StoreError;
 
 /// How often a writer challenges the owner of a path; more than once only if others do so too.
@@ -86,6 +87,39 @@ fn withdraw(env: &Env, key: &Key, challenge: &str) -> Result<(), StoreError> {
     store::change(env, key, |entry: &mut PathRecord| {
         entry.challenge.take_if(|own| own == challenge);
     })
+}
+
+/// Removes the entry of `segment` below `parent_id` while `is_ownerless` says that its owner has no record; whether
+/// it did. A writer may just be about to write that record: as in [`claim`], the challenge tells whether it has
+/// claimed or confirmed the path since.
+pub(crate) fn remove_ownerless(
+    env: &Env,
+    parent_id: Option<u64>,
+    segment: &str,
+    is_ownerless: impl Fn(PathOwner) -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let (key, challenge) = (Key::path(parent_id, segment), env.id());
+    let Some(owner) = owner(env, parent_id, segment)?.map(|(owner, _)| owner) else { return Ok(false) };
+    if !is_ownerless(owner)? {
+        return Ok(false);
+    }
+    store::change(env, &key, |entry: &mut PathRecord| {
+        if entry.owner() == owner {
+            entry.challenge = Some(challenge.clone());
+        }
+    })?;
+    let is_removed = root::update(env, &key.to_string(), |entry: Option<Option<PathRecord>>| {
+        let Some(entry) = entry.flatten() else { return Ok(Decision::Done(true)) };
+        let is_own = entry.challenge.as_ref() == Some(&challenge);
+        Ok::<_, StoreError>(match is_own && is_ownerless(owner)? {
+            true => Decision::Write(None, true),
+            false => Decision::Done(false),
+        })
+    })?;
+    if !is_removed {
+        withdraw(env, &key, &challenge)?;
+    }
+    Ok(is_removed)
 }
 
 /// Ends what [`claim`] began, once the owner's record is written: of `incarnation`. Refused if another writer

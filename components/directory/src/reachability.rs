@@ -2,7 +2,7 @@
 
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{Comparison, Subject, repair};
+use crate::consistency::{Comparison, Subject, missing, repair};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::fsck::CheckReport;
@@ -80,6 +80,14 @@ impl DirectoryRoots<'_> {
             self.check_table::<NamespaceRow>(&manifest.namespaces, tracer)?;
             self.check_table::<ProjectRow>(&manifest.projects, tracer)?;
             self.check_table::<MemberRow>(&manifest.members, tracer)?;
+            // Damage of a table is reported above.
+            match self.1.missing(self.0) {
+                Ok(missing) => missing.iter().for_each(|subject| {
+                    tracer.found(subject.key(), "the record is missing, and the catalog has it; import it again, or remove what is left of it by `hexad fsck --repair`")
+                }),
+                Err(StoreError::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -122,11 +130,14 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
-    /// Compares the catalog and the path of a record with it. Damage of what it is compared with is
+    /// Compares the catalog and the path of a record with it, or an entry of a path with its owner. Damage of what it is compared with is
     /// reported where that is visited.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let Some(subject) = Subject::of_key(key) else { return Ok(()) };
-        match self.1.problems(self.0, subject) {
+        let problems = match Subject::of_key(key) {
+            Some(subject) => self.1.problems(self.0, subject),
+            None => missing::path_problem(self.0, key).map(Vec::from_iter),
+        };
+        match problems {
             Ok(problems) => problems.iter().for_each(|problem| tracer.found(key, problem)),
             Err(StoreError::Corrupt { .. }) => {}
             Err(error) => return Err(error),

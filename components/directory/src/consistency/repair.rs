@@ -1,7 +1,7 @@
 //! Deriving the catalog and the entries of paths anew. What cannot be read, and is derived, is overwritten; a record
 //! that cannot be read is reported, and what is derived from it stays.
 
-use super::{Comparison, PREFIX, PresentPath, Subject};
+use super::{Comparison, PREFIX, PresentPath, Subject, missing};
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::IntentLog;
 use crate::catalog::manifest::{Intent, Root};
@@ -25,7 +25,7 @@ const PATHS: &str = "directory/v1/path/";
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.later();
     match cursor {
-        Some(after) if after.starts_with(PATHS) => remove_unreadable_paths(env, after),
+        Some(after) if after.starts_with(PATHS) => remove_ownerless_paths(env, after),
         _ => derive(env, cursor),
     }
 }
@@ -41,6 +41,12 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let keys = list_all(&*env.store, &prefixes, cursor.unwrap_or_default(), RECORDS)?;
     let tables = Comparison::default().tables(env)?;
     let mut changes = Changes::default();
+    if cursor.is_none() {
+        for subject in missing::in_tables(env, &tables)? {
+            subject.add_to(env, &mut changes, &tables)?;
+            report.found(&subject.key(), "the record is missing, and is removed from the catalog".to_owned());
+        }
+    }
     let mut subjects = Vec::new();
     for key in &keys {
         let Some(subject) = Subject::of_key(key) else { continue };
@@ -97,14 +103,21 @@ fn is_replaced(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool,
     store::replace_unreadable::<PathRecord>(env, &Key::path(parent_id, segment), None)
 }
 
-/// Removes those of some entries that cannot be read.
-fn remove_unreadable_paths(env: &Env, after: &str) -> Result<CheckReport, StepError> {
+/// Removes those of some entries that cannot be read, or whose owner is missing.
+fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
     let keys = env.store.list(PATHS, after, RECORDS)?;
     for key in &keys {
         let Some((parent_id, segment)) = Key::parse_path(key) else { continue };
         if is_replaced(env, parent_id, segment)? {
             report.found(key, "the path entry could not be read, and is removed: no record has this path".to_owned());
+            continue;
+        }
+        let Some((owner, _)) = path::owner(env, parent_id, segment)? else { continue };
+        let is_missing = |owner| missing::is_owner_missing(env, owner);
+        if path::remove_ownerless(env, parent_id, segment, is_missing)? {
+            let owner = missing::describe(owner);
+            report.found(key, format!("the path entry had {owner}, whose record is missing, and is removed"));
         }
     }
     report.cursor = keys.last().filter(|_| keys.len() >= RECORDS).cloned();

@@ -61,10 +61,15 @@ fn sweep(env: &Env) -> Result<u64, StepError> {
 }
 
 fn problems(env: &Env) -> Vec<String> {
+    texts(env).into_iter().map(|(key, _)| key).collect()
+}
+
+/// Keys and problems.
+fn texts(env: &Env) -> Vec<(String, String)> {
     let (mut cursor, mut found) = (None, Vec::new());
     loop {
         let checked = DirectoryRoots::new(env).check(env, cursor.as_deref()).unwrap();
-        found.extend(checked.problems.into_iter().map(|problem| problem.key));
+        found.extend(checked.problems.into_iter().map(|problem| (problem.key, problem.problem)));
         cursor = checked.cursor;
         if cursor.is_none() {
             return found;
@@ -260,4 +265,73 @@ fn a_record_that_cannot_be_read_does_not_end_a_repair() {
         store.set(&key, &good).unwrap();
         assert_eq!(problems(&env), [""; 0], "what is derived from the record was kept");
     }
+}
+
+fn lose(store: &MemoryStore, name: &str) {
+    for key in [format!("{PREFIX}{name}"), format!("{PREFIX}{name}/init")] {
+        store.delete(&key).unwrap();
+    }
+}
+
+#[test]
+fn a_lost_record_is_reported_and_what_is_left_of_it_removed() {
+    for (name, entry, owner) in
+        [("project/100", "path/10/site", "project 100"), ("namespace/12", "path/0/guild", "namespace 12")]
+    {
+        let (store, env) = forge();
+        lose(&store, name);
+        let catalog = "the record is missing, and the catalog has it; import it again, or remove what is left of it by \
+                       `hexad fsck --repair`";
+        let path = format!(
+            "the path entry has {owner}, whose record is missing; import it again, or remove the entry by `hexad fsck --repair`"
+        );
+        let key = |name: &str| format!("{PREFIX}{name}");
+        assert_eq!(texts(&env), [(key(name), catalog.to_owned()), (key(entry), path)]);
+        let catalog = "the record is missing, and is removed from the catalog".to_owned();
+        let path = format!("the path entry had {owner}, whose record is missing, and is removed");
+        assert_eq!(repaired(&env), [(key(name), catalog), (key(entry), path)]);
+        assert_eq!((problems(&env), repair(&env)), (vec![], 0), "{name}");
+        assert!(store.get(&key(entry)).unwrap().is_some_and(|entry| entry == b"null"), "{entry}");
+    }
+}
+
+#[test]
+fn a_path_of_a_lost_record_that_another_has_leads_to_that() {
+    let (store, env) = forge();
+    let record = store.get("directory/v1/project/100").unwrap().unwrap();
+    lose(&store, "project/100");
+    store.set("directory/v1/project/104", &record).unwrap();
+    repair(&env);
+    assert_eq!(problems(&env), [""; 0]);
+    assert!(matches!(path::owner(&env, Some(10), "site"), Ok(Some((path::PathOwner::Project(104), _)))));
+}
+
+#[test]
+fn a_lost_user_and_lost_memberships_are_reported() {
+    let (store, env) = forge();
+    lose(&store, "access/2");
+    assert_eq!(problems(&env), [format!("{PREFIX}access/2")]);
+    repair(&env);
+    assert_eq!(problems(&env), [""; 0]);
+    lose(&store, "user/2");
+    repair(&env);
+    let text = "it belongs to user 2, whose record is missing; import the user again".to_owned();
+    let namespace = crate::user::default_namespace(2);
+    assert_eq!(texts(&env), [(format!("{PREFIX}namespace/{namespace}"), text)]);
+}
+
+#[test]
+fn deleted_records_and_those_that_a_writer_is_about_to_write_are_not_missing() {
+    let (store, env) = forge();
+    let mut changes = Changes::default();
+    changes.delete_project(100);
+    changes.project(105);
+    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    dependents::delete_project(&env, 100).unwrap();
+    store.set("directory/v1/path/10/soon", br#"{"project":105}"#).unwrap();
+    assert_eq!(problems(&env), [""; 0]);
+    assert_eq!(repair(&env), 0);
+    assert!(store.get("directory/v1/path/10/soon").unwrap().is_some_and(|entry| entry != b"null"));
+    assert_eq!(store.get("directory/v1/path/10/site").unwrap().unwrap(), br#"{"project":100}"#);
+    drop(intent_log);
 }

@@ -1,0 +1,104 @@
+//! Records that are missing although something that is derived from them, or another record, has them. A deleted
+//! record is not missing: it is kept as `null`.
+
+use super::{Comparison, PREFIX, Subject, Tables};
+use crate::path::{self, PathOwner};
+use crate::store::{self, Key, NamespaceRecord};
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::BTreeSet;
+
+/// How many keys are listed at once.
+const KEYS: usize = 10_000;
+
+impl Comparison {
+    /// The records that the catalog has and that are missing, unless a writer is about to change them.
+    pub fn missing(&self, env: &Env) -> Result<Vec<Subject>, StoreError> {
+        in_tables(env, &*self.tables(env)?)
+    }
+}
+
+/// The same of these tables. Lists the keys of all records of which the catalog has rows, and reads nothing else
+/// if none is missing.
+pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<Subject>, StoreError> {
+    let namespaces = tables.namespaces.iter().map(|row| row.id);
+    let projects = tables.projects.iter().map(|row| row.id);
+    let unlisted = [
+        unlisted(env, "access", Subject::Memberships, tables.members.keys().copied())?,
+        unlisted(env, "namespace", Subject::Namespace, namespaces)?,
+        unlisted(env, "project", Subject::Project, projects)?,
+    ];
+    let mut missing = Vec::new();
+    for subject in unlisted.into_iter().flatten() {
+        if is_missing(env, subject)? {
+            missing.push(subject);
+        }
+    }
+    Ok(missing)
+}
+
+fn unlisted(
+    env: &Env,
+    kind: &str,
+    subject: fn(u64) -> Subject,
+    ids: impl Iterator<Item = u64>,
+) -> Result<Vec<Subject>, StoreError> {
+    let mut ids: BTreeSet<u64> = ids.collect();
+    let (prefix, mut after) = (format!("{PREFIX}{kind}/"), String::new());
+    while !ids.is_empty() {
+        let keys = env.store.list(&prefix, &after, KEYS)?;
+        for key in &keys {
+            key.strip_prefix(&prefix).and_then(|id| id.parse().ok()).map(|id: u64| ids.remove(&id));
+        }
+        match keys.last() {
+            Some(last) if keys.len() >= KEYS => after.clone_from(last),
+            _ => break,
+        }
+    }
+    Ok(ids.into_iter().map(subject).collect())
+}
+
+/// Whether there is no record, neither a deleted one, and no writer is about to write it.
+pub(super) fn is_missing(env: &Env, subject: Subject) -> Result<bool, StoreError> {
+    let is_absent = || Ok::<_, StoreError>(env.store.get(&subject.key())?.is_none());
+    // A writer may have written it, and updated the catalog, before its intent was looked for.
+    Ok(is_absent()? && !subject.is_pending(env)? && is_absent()?)
+}
+
+/// Whether the record is missing whose path this is.
+pub(super) fn is_owner_missing(env: &Env, owner: PathOwner) -> Result<bool, StoreError> {
+    is_missing(env, subject(owner))
+}
+
+fn subject(owner: PathOwner) -> Subject {
+    match owner {
+        PathOwner::Namespace(id) => Subject::Namespace(id),
+        PathOwner::Project(id) => Subject::Project(id),
+    }
+}
+
+/// What is wrong with the entry of a path under this key, if its owner is missing.
+pub fn path_problem(env: &Env, key: &str) -> Result<Option<String>, StoreError> {
+    let Some((parent_id, segment)) = Key::parse_path(key) else { return Ok(None) };
+    let Some((owner, _)) = path::owner(env, parent_id, segment)? else { return Ok(None) };
+    Ok(is_owner_missing(env, owner)?.then(|| {
+        let owner = describe(owner);
+        format!("the path entry has {owner}, whose record is missing; import it again, or remove the entry by `hexad fsck --repair`")
+    }))
+}
+
+/// What is wrong with a personal namespace, if its user is missing.
+pub(super) fn owner_of(env: &Env, namespace: Subject) -> Result<Option<String>, StoreError> {
+    let Subject::Namespace(id) = namespace else { return Ok(None) };
+    let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
+    let Some(user_id) = record.and_then(|record| record.owner_id) else { return Ok(None) };
+    let is_missing = is_missing(env, Subject::User(user_id))? && !namespace.is_pending(env)?;
+    Ok(is_missing.then(|| format!("it belongs to user {user_id}, whose record is missing; import the user again")))
+}
+
+pub(super) fn describe(owner: PathOwner) -> String {
+    match owner {
+        PathOwner::Namespace(id) => format!("namespace {id}"),
+        PathOwner::Project(id) => format!("project {id}"),
+    }
+}
