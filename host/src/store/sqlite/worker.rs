@@ -117,9 +117,10 @@ impl Worker {
         let filled = self.fill(first, &mut batch);
         match filled.and_then(|()| self.commit(&batch).map_err(|error| classify_commit(&error))) {
             Ok(()) => {
-                mem::take(&mut batch.entries).into_iter().for_each(LedgerEntry::commit);
-                self.health.record_commit(batch.bytes);
+                // Before the requests are told, as everything that a next write looks at.
                 self.log_length.record_commit();
+                self.health.record_commit(batch.bytes);
+                mem::take(&mut batch.entries).into_iter().for_each(LedgerEntry::commit);
                 self.checkpointer.record_commit(batch.log_bytes, &self.connection);
             }
             Err(error) => self.fail(&mut batch, &error),
