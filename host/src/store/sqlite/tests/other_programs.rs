@@ -59,8 +59,7 @@ async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_b
     assert_eq!(f.problem(), None);
 
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // The first write's commit, which may be recorded only now, is too small to end it.
-    f.engine.health().begin_outage(StoreProblem::Busy, "locked", 1 << 20);
+    f.engine.health().begin_outage(StoreProblem::Busy, "locked", 0);
     for _ in 0..3 {
         let refused = put(&f, 10).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Busy), "{refused}");
