@@ -156,7 +156,7 @@ fn a_component_is_swapped_and_rolled_back() {
         ("PUT", "/components/incoming?percent=0", wasm.clone(), 400, "percent=0"),
         ("POST", "/components/incoming/promote", Vec::new(), 409, "has no canary"),
         ("POST", "/components/probe/rollback", Vec::new(), 409, "nothing to go back to"),
-        ("DELETE", "/components/probe", Vec::new(), 405, "GET, PUT"),
+        ("DELETE", "/components/probe", Vec::new(), 405, "GET, HEAD, PUT"),
     ] {
         let (actual, text) = operator.send(method, path, body);
         assert!(actual == status && text.contains(words), "{method} {path}: {actual} {text}");
