@@ -127,7 +127,8 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
     // Leaked code alone would take some 200 MiB.
     assert!(after.0 < before.0 + 8 * 1024, "{before:?} {after:?}");
     assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
-    assert!(after.2 <= before.2 + 64, "{before:?} {after:?}");
+    // One that each swap leaks would be a thousand. The allocator's own come and go by some dozens.
+    assert!(after.2 <= before.2 + 250, "{before:?} {after:?}");
     assert!(after.3 <= before.3 + 1, "{before:?} {after:?}");
 }
 
