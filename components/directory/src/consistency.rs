@@ -66,6 +66,22 @@ impl Subject {
         })
     }
 
+    /// Whether there is no record, neither a deleted one, and no writer is about to write it.
+    fn is_missing(self, env: &Env) -> Result<bool, StoreError> {
+        let is_absent = || Ok::<_, StoreError>(env.store.get(&self.key())?.is_none());
+        // A writer may have written it, and updated the catalog, before its intent was looked for.
+        Ok(is_absent()? && !self.is_pending(env)? && is_absent()?)
+    }
+
+    /// What is wrong with a personal namespace, if its user is missing.
+    fn missing_user(self, env: &Env) -> Result<Option<String>, StoreError> {
+        let Subject::Namespace(id) = self else { return Ok(None) };
+        let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
+        let Some(user_id) = record.and_then(|record| record.owner_id) else { return Ok(None) };
+        let is_missing = Subject::User(user_id).is_missing(env)? && !self.is_pending(env)?;
+        Ok(is_missing.then(|| format!("it belongs to user {user_id}, whose record is missing; import the user again")))
+    }
+
     /// Adds all rows of the record, also those that only the catalog has.
     fn add_to(self, env: &Env, changes: &mut Changes, tables: &Tables) -> Result<(), StoreError> {
         match self {
@@ -141,7 +157,7 @@ impl Comparison {
                 problems.push(format!("its path `{segment}` does not lead to it; `hexad fsck --repair` can mend that"));
             }
         }
-        problems.extend(missing::owner_of(env, subject)?);
+        problems.extend(subject.missing_user(env)?);
         if !self.is_in_catalog(env, subject)? {
             let was_pending = subject.is_pending(env)?;
             self.0.take();

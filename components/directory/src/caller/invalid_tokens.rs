@@ -1,7 +1,6 @@
 //! The limit of invalid credentials of an address, so that tokens cannot be guessed. All areas count together.
 
-use super::{AcceptedTokens, Caller};
-use crate::credential;
+use crate::credential::{self, AcceptedTokens};
 use http::StatusCode;
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request};
@@ -18,12 +17,12 @@ const LIMIT: RateLimit = RateLimit { variable: INVALID_TOKENS, seconds: 60, keys
 /// After too many of them, no credential from there is looked up until the window ends: 429, for a valid one too,
 /// or a right guess could be told from a wrong one. Each instance learns that from the first invalid credential
 /// that it gets itself. A valid credential costs no access to the store.
-pub(super) fn limited(
+pub(super) fn limited<T>(
     env: &Env,
     request: &Request,
     accepted: AcceptedTokens,
-    authenticate: impl FnOnce() -> Result<Caller, Error>,
-) -> Result<Caller, Error> {
+    authenticate: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
     let Some(address) = request.client_address() else { return authenticate() };
     if rate_limit::is_refused(env, &LIMIT, address) && has_credential(request, accepted) {
         return Err(Error::too_many_requests());

@@ -3,7 +3,7 @@
 
 use super::{Comparison, PREFIX, Subject, Tables};
 use crate::path::{self, PathOwner};
-use crate::store::{self, Key, NamespaceRecord};
+use crate::store::Key;
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<Subject>, Stor
     ];
     let mut missing = Vec::new();
     for subject in unlisted.into_iter().flatten() {
-        if is_missing(env, subject)? {
+        if subject.is_missing(env)? {
             missing.push(subject);
         }
     }
@@ -58,16 +58,9 @@ fn unlisted(
     Ok(ids.into_iter().map(subject).collect())
 }
 
-/// Whether there is no record, neither a deleted one, and no writer is about to write it.
-pub(super) fn is_missing(env: &Env, subject: Subject) -> Result<bool, StoreError> {
-    let is_absent = || Ok::<_, StoreError>(env.store.get(&subject.key())?.is_none());
-    // A writer may have written it, and updated the catalog, before its intent was looked for.
-    Ok(is_absent()? && !subject.is_pending(env)? && is_absent()?)
-}
-
 /// Whether the record is missing whose path this is.
 pub(super) fn is_owner_missing(env: &Env, owner: PathOwner) -> Result<bool, StoreError> {
-    is_missing(env, subject(owner))
+    subject(owner).is_missing(env)
 }
 
 fn subject(owner: PathOwner) -> Subject {
@@ -85,15 +78,6 @@ pub fn path_problem(env: &Env, key: &str) -> Result<Option<String>, StoreError> 
         let owner = describe(owner);
         format!("the path entry has {owner}, whose record is missing; import it again, or remove the entry by `hexad fsck --repair`")
     }))
-}
-
-/// What is wrong with a personal namespace, if its user is missing.
-pub(super) fn owner_of(env: &Env, namespace: Subject) -> Result<Option<String>, StoreError> {
-    let Subject::Namespace(id) = namespace else { return Ok(None) };
-    let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
-    let Some(user_id) = record.and_then(|record| record.owner_id) else { return Ok(None) };
-    let is_missing = is_missing(env, Subject::User(user_id))? && !namespace.is_pending(env)?;
-    Ok(is_missing.then(|| format!("it belongs to user {user_id}, whose record is missing; import the user again")))
 }
 
 pub(super) fn describe(owner: PathOwner) -> String {

@@ -20,7 +20,6 @@ use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, WriteOperation};
 use super::reader;
 use super::write_probe::{self, WriteProbe, record_failure};
-use super::writer::EndNotice;
 use crate::log_throttle::LogThrottle;
 use crate::store::{ChangeClock, Key, LedgerEntry, Slot, StoreError, StoreHealth, Swap};
 
@@ -58,6 +57,15 @@ pub struct Worker {
     pub log_throttle: LogThrottle,
     #[cfg(test)]
     pub faults: Arc<Faults>,
+}
+
+/// Records the end of the writer, also if it panics.
+pub struct EndNotice(pub Arc<StoreHealth>);
+
+impl Drop for EndNotice {
+    fn drop(&mut self) {
+        self.0.set_writer_stopped();
+    }
 }
 
 /// The open transaction.

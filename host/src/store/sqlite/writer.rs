@@ -15,7 +15,7 @@ use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, WriteOperation};
 #[cfg(test)]
 use super::worker::Faults;
-use super::worker::Worker;
+use super::worker::{EndNotice, Worker};
 use super::write_probe::{WriteProbe, record_failure};
 use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
@@ -156,14 +156,5 @@ impl Drop for Writer {
         {
             tracing::error!("the store's writer panicked");
         }
-    }
-}
-
-/// Records the end of the writer, also if it panics.
-pub struct EndNotice(Arc<StoreHealth>);
-
-impl Drop for EndNotice {
-    fn drop(&mut self) {
-        self.0.set_writer_stopped();
     }
 }
