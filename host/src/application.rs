@@ -315,12 +315,9 @@ impl Steps<'_> {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             component.credentials.caller(&parts.headers, &parts.uri, address)
         };
-        let (client, is_nested) = ((client, Depth::of(&parts)), is_nested(&parts));
-        let lease = self.slot.lease(&self.deployment, self.shard, context.path(), client, caller, trial).await;
+        let (depth, is_nested) = (Depth::of(&parts), is_nested(&parts));
+        let lease = self.slot.lease(&self.deployment, self.shard, &context, depth, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
-        if let Some(trial) = trial {
-            trial.begin(&context);
-        }
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));

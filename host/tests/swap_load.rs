@@ -121,14 +121,14 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
         let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
         (process_status("VmRSS:"), descriptors, mappings, process_status("Threads:"))
     };
-    let before = swaps(50);
+    // The pool keeps a hundred slots of ended instances ready, and a slot in use has mappings of its own.
+    let before = swaps(150);
     let after = swaps(1000);
     println!("resident KiB, descriptors, mappings, threads: {before:?} before, {after:?} after");
     // Leaked code alone would take some 200 MiB.
     assert!(after.0 < before.0 + 8 * 1024, "{before:?} {after:?}");
     assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
-    // One that each swap leaks would be a thousand. The allocator's own come and go by some dozens.
-    assert!(after.2 <= before.2 + 250, "{before:?} {after:?}");
+    assert!(after.2 <= before.2 + 64, "{before:?} {after:?}");
     assert!(after.3 <= before.3 + 1, "{before:?} {after:?}");
 }
 

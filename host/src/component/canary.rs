@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::generation::Generation;
-use super::tally::{Counts, Tally};
+use super::tally::{ResponseCounts, Tally};
 
 /// The canary's responses before a verdict.
 const MIN_RESPONSES: u64 = 10;
@@ -116,7 +116,7 @@ impl Canary {
     }
 
     /// The canary's responses so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ResponseCounts {
         self.tally.counts(self.policy.max_latency)
     }
 
@@ -136,7 +136,7 @@ impl Canary {
 }
 
 impl CanaryPolicy {
-    fn verdict(&self, canary: &Counts, baseline: &Counts, elapsed: Duration) -> Verdict {
+    fn verdict(&self, canary: &ResponseCounts, baseline: &ResponseCounts, elapsed: Duration) -> Verdict {
         if canary.responses < MIN_RESPONSES {
             return Verdict::Undecided;
         }
@@ -171,11 +171,11 @@ impl CanaryPolicy {
 mod tests {
     use super::*;
 
-    fn tally(responses: u64, failed: u64, slow: u64) -> Counts {
-        Counts { responses, failed, slow }
+    fn tally(responses: u64, failed: u64, slow: u64) -> ResponseCounts {
+        ResponseCounts { responses, failed, slow }
     }
 
-    fn verdict(canary: Counts, baseline: Counts, elapsed: u64) -> Verdict {
+    fn verdict(canary: ResponseCounts, baseline: ResponseCounts, elapsed: u64) -> Verdict {
         CanaryPolicy::default().verdict(&canary, &baseline, Duration::from_secs(elapsed))
     }
 

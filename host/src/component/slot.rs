@@ -70,25 +70,23 @@ pub enum LeaseError {
 pub struct Trial {
     canary: Arc<Canary>,
     by_canary: bool,
-    /// The request, with its number, once it is under way.
-    request: Option<(u64, Arc<RequestContext>)>,
+    /// The request's number in the tally.
+    number: u64,
+    context: Arc<RequestContext>,
     is_counted: bool,
 }
 
 impl Trial {
-    fn new(canary: Arc<Canary>, caller: u64) -> Self {
+    /// From now on the request counts once its client has waited for too long.
+    fn begin(canary: Arc<Canary>, caller: u64, context: &Arc<RequestContext>) -> Self {
         let by_canary = canary.serves(caller);
-        Self { canary, by_canary, request: None, is_counted: false }
+        let number = canary.tally(by_canary).begin(context.clone());
+        Self { canary, by_canary, number, context: context.clone(), is_counted: false }
     }
 
     /// The generation on trial.
     pub fn digest(&self) -> Digest {
         self.canary.generation.digest
-    }
-
-    /// From now on the request counts once its client has waited for too long.
-    pub fn begin(&mut self, context: &Arc<RequestContext>) {
-        self.request = Some((self.tally().begin(context.clone()), context.clone()));
     }
 
     /// Counts a response that has ended. Returns the reason if this response decides against the canary,
@@ -112,7 +110,7 @@ impl Trial {
 
     /// What the client has waited for too long.
     fn overdue(&self) -> Option<Awaited> {
-        self.request.as_ref()?.1.awaited_for(self.canary.policy.max_latency)
+        self.context.awaited_for(self.canary.policy.max_latency)
     }
 
     fn tally(&self) -> &Tally {
@@ -126,9 +124,7 @@ impl Drop for Trial {
         if !self.is_counted && self.overdue().is_some() {
             self.count(false, true);
         }
-        if let Some((number, _)) = &self.request {
-            self.tally().end(*number);
-        }
+        self.tally().end(self.number);
     }
 }
 
@@ -289,22 +285,23 @@ impl Slot {
         &self,
         began: &Arc<Deployment>,
         shard: usize,
-        path: &str,
-        (client, depth): (ClientKeys, Depth),
+        context: &Arc<RequestContext>,
+        depth: Depth,
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
         let limit = began.settings.limits.at(depth);
+        let client = context.client();
         let permit = self.acquire_permit(limit, shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
         let deployment = self.deployment.load();
         // A request has the same settings from its beginning to its end.
         let deployment = if Arc::ptr_eq(&deployment.settings, &began.settings) { &deployment } else { began };
-        *trial = deployment.canary.as_ref().map(|canary| Trial::new(canary.clone(), caller()));
+        *trial = deployment.canary.as_ref().map(|canary| Trial::begin(canary.clone(), caller(), context));
         let generation = match &*trial {
             Some(Trial { canary, by_canary: true, .. }) => canary.generation.clone(),
             _ => deployment.current.clone(),
         };
-        generation.admit(path).map_err(LeaseError::Failing)?;
+        generation.admit(context.path()).map_err(LeaseError::Failing)?;
         let counters = self.metrics.shard(shard).cloned().unwrap_or_default();
         let permit = InstancePermit::new(permit, client, self.stalled.clone());
         let lease = Arc::new(Lease::new(permit, generation.clone(), counters));

@@ -8,13 +8,13 @@ use crate::request_context::{Awaited, RequestContext};
 
 /// How many responses there were, how many of them failed, and how many were slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ResponseCounts {
     pub responses: u64,
     pub failed: u64,
     pub slow: u64,
 }
 
-impl Counts {
+impl ResponseCounts {
     pub fn add(&mut self, failed: bool, slow: bool) {
         self.responses += 1;
         self.failed += u64::from(failed);
@@ -36,11 +36,11 @@ impl Counts {
 
 /// Counts the responses of one generation.
 #[derive(Default)]
-pub struct Tally(Mutex<State>);
+pub struct Tally(Mutex<Responses>);
 
 #[derive(Default)]
-struct State {
-    ended: Counts,
+struct Responses {
+    ended: ResponseCounts,
     /// By the order in which they began.
     under_way: BTreeMap<u64, Arc<RequestContext>>,
     begun: u64,
@@ -49,28 +49,28 @@ struct State {
 impl Tally {
     /// Begins a request. Returns its number.
     pub fn begin(&self, context: Arc<RequestContext>) -> u64 {
-        let mut state = self.state();
-        state.begun += 1;
-        let number = state.begun;
-        state.under_way.insert(number, context);
+        let mut responses = self.responses();
+        responses.begun += 1;
+        let number = responses.begun;
+        responses.under_way.insert(number, context);
         number
     }
 
     /// The request is not under way any more.
     pub fn end(&self, number: u64) {
-        self.state().under_way.remove(&number);
+        self.responses().under_way.remove(&number);
     }
 
     pub fn count(&self, failed: bool, slow: bool) {
-        self.state().ended.add(failed, slow);
+        self.responses().ended.add(failed, slow);
     }
 
     /// The responses that have ended, and those under way of which nothing has come for longer than `patience`: one
     /// without its head is slow, and one without the rest of its body has failed.
-    pub fn counts(&self, patience: Duration) -> Counts {
-        let state = self.state();
-        let mut counts = state.ended;
-        for context in state.under_way.values() {
+    pub fn counts(&self, patience: Duration) -> ResponseCounts {
+        let responses = self.responses();
+        let mut counts = responses.ended;
+        for context in responses.under_way.values() {
             if let Some(awaited) = context.awaited_for(patience) {
                 counts.add(awaited == Awaited::Body, awaited == Awaited::Head);
             }
@@ -78,7 +78,7 @@ impl Tally {
         counts
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn responses(&self) -> MutexGuard<'_, Responses> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
