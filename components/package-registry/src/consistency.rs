@@ -151,8 +151,7 @@ mod tests {
         for text in versions {
             let version = Version::parse(text).unwrap();
             let part = SegmentRef { id: format!("s{text}"), listed: 1, size: 1 };
-            package.set_tag("latest", text, &format!("u{text}"), NOW).unwrap();
-            package.publish(&version, &format!("u{text}"), 0, part, NOW);
+            package.publish(&version, "latest", &format!("u{text}"), 0, part, NOW).unwrap();
         }
         (package, versions.iter().map(|version| segment(version)).collect())
     }

@@ -205,8 +205,7 @@ mod tests {
         for version in versions {
             let segment = SegmentRef { id: "s".into(), listed: 1, size: 1 };
             let version = Version::parse(version).unwrap();
-            package.set_tag("latest", version.as_str(), "u", Timestamp::from_millis(0)).unwrap();
-            package.publish(&version, "u", 0, segment, Timestamp::from_millis(0));
+            package.publish(&version, "latest", "u", 0, segment, Timestamp::from_millis(0)).unwrap();
         }
         package.record_change("e", Timestamp::from_millis(1000));
         package

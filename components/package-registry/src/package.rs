@@ -174,7 +174,16 @@ impl Package {
 
     /// Adds a version: `segment` holds it, together with the versions of the newest `merged`
     /// segments, which it replaces.
-    pub fn publish(&mut self, version: &Version, upload: &str, merged: usize, segment: SegmentRef, now: Timestamp) {
+    pub fn publish(
+        &mut self,
+        version: &Version,
+        tag: &str,
+        upload: &str,
+        merged: usize,
+        segment: SegmentRef,
+        now: Timestamp,
+    ) -> Result<(), TagError> {
+        self.set_tag(tag, version.as_str(), upload, now)?;
         self.segments.truncate(self.segments.len().saturating_sub(merged));
         self.segments.push(segment);
         if self.highest.as_ref().is_none_or(|highest| highest < version) {
@@ -187,6 +196,7 @@ impl Package {
             self.latest_upload = Some(upload.to_owned());
         }
         self.published = self.published.max(now);
+        Ok(())
     }
 
     /// Points `tag` at a version of this package, whose file is in `upload`.
@@ -246,8 +256,7 @@ mod tests {
     fn publish(package: &mut Package, version: &str, tag: &str) {
         let upload = format!("u{version}");
         let version = Version::parse(version).unwrap();
-        package.set_tag(tag, version.as_str(), &upload, NOW).unwrap();
-        package.publish(&version, &upload, 0, segment(version.as_str(), 1), NOW);
+        package.publish(&version, tag, &upload, 0, segment(version.as_str(), 1), NOW).unwrap();
     }
 
     #[test]
@@ -301,7 +310,7 @@ mod tests {
             publish(&mut package, version, "latest");
         }
         let version = Version::parse("1.0.3").unwrap();
-        package.publish(&version, "u", 2, segment("merged", 3), NOW);
+        package.publish(&version, "latest", "u", 2, segment("merged", 3), NOW).unwrap();
         let ids: Vec<&str> = package.segments.iter().map(|segment| segment.id.as_str()).collect();
         assert_eq!((ids, package.listed()), (vec!["1.0.0", "merged"], 4));
     }

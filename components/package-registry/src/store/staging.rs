@@ -56,7 +56,8 @@ impl Staging {
         &mut self,
         integrity: Integrity,
         publisher: &Publisher,
-        mut tags: impl Iterator<Item = String>,
+        tag: &str,
+        further_tags: Vec<String>,
     ) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -68,8 +69,8 @@ impl Staging {
             publisher: publisher.clone(),
             created: self.env.now,
             checksums: self.checksums.clone(),
-            tag: tags.next(),
-            further_tags: tags.collect(),
+            tag: Some(tag.to_owned()),
+            further_tags,
         };
         let key = Key::Upload(&self.id);
         let record = serde_json::to_vec(&UploadRecord::from(&upload))

@@ -100,7 +100,6 @@ impl Publication<'_> {
         if package.has_applied(event) {
             return Ok(Decision::Done(answer));
         }
-        self.check_tagged_versions(package, release)?;
         let mut changed = package.clone();
         self.set_tags(&mut changed, release, &version.upload, |tag| !upload.was_published_with(tag))?;
         if changed.tags == package.tags {
@@ -119,7 +118,7 @@ impl Publication<'_> {
         upload: &str,
         is_new: impl Fn(&str) -> bool,
     ) -> Result<(), PublishError> {
-        for (tag, version) in release.tags.iter().filter(|(tag, _)| is_new(tag)) {
+        for (tag, version) in release.tags.iter(self.version).filter(|(tag, _)| is_new(tag)) {
             if package.tags.get(tag).is_some_and(|set| set.version == version) {
                 continue;
             }
@@ -132,19 +131,15 @@ impl Publication<'_> {
         Ok(())
     }
 
-    /// Checks that the package has, or had, every version that a repetition has a tag for: one for another version
-    /// would have been refused at first.
-    fn check_tagged_versions(&self, package: &Package, release: &Release) -> Result<(), PublishError> {
-        for (tag, version) in release.tags.iter().filter(|(_, version)| *version != self.version.as_str()) {
-            store::find(self.env, package, version)?.ok_or_else(|| missing_version(tag, version))?;
-        }
-        Ok(())
-    }
-
     /// The upload of another version that a tag is for.
     fn upload_of(&self, package: &Package, tag: &str, version: &str) -> Result<String, PublishError> {
         let found = store::find_listed(self.env, package, version)?;
-        found.map(|found| found.upload).ok_or_else(|| missing_version(tag, version))
+        let missing = || {
+            let text =
+                format!("Validation failed: Tag {tag} is for version {version}, which the package does not have");
+            PublishError::invalid(text)
+        };
+        found.map(|found| found.upload).ok_or_else(missing)
     }
 
     /// Writes everything but the package, and returns the package with the new version.
@@ -166,8 +161,8 @@ impl Publication<'_> {
             true => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
             false => store::record_publication(env, self.name, &self.grant.project.key())?,
         }
-        let tags = release.tags.iter().map(|(tag, _)| tag.to_owned());
-        staging.commit(self.computed.integrity, &self.grant.publisher, tags)?;
+        let further_tags = release.tags.further.iter().map(|(tag, _)| tag.clone()).collect();
+        staging.commit(self.computed.integrity, &self.grant.publisher, &release.tags.first, further_tags)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
         if let Some(document) = &release.attestations {
             store::save_attestations(env, staging.id(), document)?;
@@ -202,8 +197,7 @@ impl Publication<'_> {
             newest.iter().map(|segment| store::segment(env, &segment.id)).collect::<Result<_, _>>()?;
         latest::complete(env, package)?;
         let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
-        package.publish(version, upload, merged, segment, env.now);
-        Ok(())
+        Ok(package.publish(version, &release.tags.first, upload, merged, segment, env.now).map_err(tag::tag_error)?)
     }
 
     /// The body of a successful answer: the row that the reference service keeps for a version. No
@@ -224,10 +218,4 @@ impl Publication<'_> {
             "last_downloaded_at": null,
         })
     }
-}
-
-fn missing_version(tag: &str, version: &str) -> PublishError {
-    PublishError::invalid(format!(
-        "Validation failed: Tag {tag} is for version {version}, which the package does not have"
-    ))
 }

@@ -6,43 +6,45 @@ use crate::json::{self, Members};
 use crate::version::Version;
 use http::StatusCode;
 use kit::Error;
+use serde_json::value::RawValue;
 
-/// The tags that a document sets, each with the version that it is for. There is one at least.
+/// The tags that a document sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DocumentTags(Vec<(String, String)>);
+pub struct DocumentTags {
+    /// The one that the version is published with.
+    pub first: String,
+    /// Others, and the version that each is for.
+    pub further: Vec<(String, String)>,
+}
 
 impl DocumentTags {
-    /// `version` is the one that is published. If no tag is for it and the first one names no version, the first one is
-    /// for it, as in the reference service.
+    /// `version` is the one that is published. Its tag is the first one that is for it, or else the first one, whatever
+    /// that is for, as in the reference service.
     pub fn read(tags: Option<&Members>, version: &Version) -> Result<Self, Error> {
-        let tags = tags.into_iter().flat_map(Members::iter).map(|(tag, value)| (tag, json::string(value)));
-        let tags: Vec<(&str, Option<String>)> = tags.collect();
+        let tags: Vec<_> = tags.into_iter().flat_map(Members::iter).collect();
+        let of_version = |value: &str| version.matches_file(value);
         let is_blank = |tag: &str| tag.trim().is_empty();
-        if tags.iter().all(|(tag, _)| is_blank(tag)) {
-            return Err(invalid("dist-tags is missing"));
-        }
-        let is_published = |value: &str| version.matches_file(value);
-        let has_own = tags.iter().any(|(_, value)| value.as_deref().is_some_and(is_published));
-        let mut read = Vec::with_capacity(tags.len());
-        for (number, (tag, value)) in tags.into_iter().enumerate() {
-            if is_blank(tag) {
-                return Err(invalid("dist-tags is invalid"));
-            }
+        let is_of_version = |value: &RawValue| json::string(value).is_some_and(|value| of_version(&value));
+        let first = tags.iter().position(|(tag, value)| !is_blank(tag) && is_of_version(value));
+        let first = first.unwrap_or_default();
+        let name = tags.get(first).map(|(tag, _)| *tag).filter(|tag| !is_blank(tag));
+        let name = name.ok_or_else(|| invalid("dist-tags is missing"))?;
+        tag::check(name)?;
+        let mut further = Vec::new();
+        for (_, (tag, value)) in tags.iter().enumerate().filter(|(number, _)| *number != first) {
+            let value = json::string(value).filter(|_| !is_blank(tag));
+            let value = value.ok_or_else(|| invalid("dist-tags is invalid"))?;
             tag::check(tag)?;
-            let names_version = value.as_deref().is_some_and(|value| Version::parse(value).is_some());
-            let value = match value {
-                Some(value) if is_published(&value) => version.as_str().to_owned(),
-                _ if number == 0 && !has_own && !names_version => version.as_str().to_owned(),
-                value => value.ok_or_else(|| invalid("dist-tags is invalid"))?,
-            };
-            read.push((tag.to_owned(), value));
+            let value = if of_version(&value) { version.as_str().to_owned() } else { value };
+            further.push(((*tag).to_owned(), value));
         }
-        Ok(DocumentTags(read))
+        Ok(DocumentTags { first: name.to_owned(), further })
     }
 
     /// Each tag and its version.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(tag, version)| (tag.as_str(), version.as_str()))
+    pub fn iter<'a>(&'a self, version: &'a Version) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let further = self.further.iter().map(|(tag, version)| (tag.as_str(), version.as_str()));
+        [(self.first.as_str(), version.as_str())].into_iter().chain(further)
     }
 }
 

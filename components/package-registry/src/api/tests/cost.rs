@@ -29,8 +29,7 @@ pub(super) fn forge(count: u64) -> Forge {
         let newest: Vec<SegmentRef> = package.segments.iter().rev().take(merged).rev().cloned().collect();
         let older = newest.iter().map(|part| store::segment(&env, &part.id).unwrap());
         let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
-        package.set_tag("latest", version.as_str(), &upload, env.now).unwrap();
-        package.publish(&version, &upload, merged, part, env.now);
+        package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
     };
     store::update_package(&env, &project, &name, |package| -> Result<_, StoreError> {
         let mut package = package.unwrap();
