@@ -17,15 +17,12 @@ use kit::store::{StoreError, list_all};
 /// How many records, or entries of paths, a step looks at.
 const RECORDS: usize = 1000;
 
-/// Below which the entries of paths are.
-const PATHS: &str = "directory/v1/path/";
-
 /// One step. The records come first, and then the entries of paths, of which those that no record has made anew may
 /// be left over. The cursor is the last key that was looked at.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.later();
     match cursor {
-        Some(after) if after.starts_with(PATHS) => remove_ownerless_paths(env, after),
+        Some(after) if after.starts_with(Key::PATHS) => remove_ownerless_paths(env, after),
         _ => derive(env, cursor),
     }
 }
@@ -63,7 +60,7 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         }
     }
     intent_log.commit(env)?;
-    report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(PATHS, String::as_str).to_owned());
+    report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(Key::PATHS, String::as_str).to_owned());
     Ok(report)
 }
 
@@ -106,7 +103,7 @@ fn is_replaced(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool,
 /// Removes those of some entries that cannot be read, or whose owner is missing.
 fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
-    let keys = env.store.list(PATHS, after, RECORDS)?;
+    let keys = env.store.list(Key::PATHS, after, RECORDS)?;
     for key in &keys {
         let Some((parent_id, segment)) = Key::parse_path(key) else { continue };
         if is_replaced(env, parent_id, segment)? {

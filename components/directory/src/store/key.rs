@@ -28,13 +28,16 @@ pub(crate) enum Key<'a> {
 }
 
 impl Key<'_> {
+    /// How the keys of all entries of paths begin.
+    pub const PATHS: &'static str = "directory/v1/path/";
+
     pub fn path(parent_id: Option<u64>, segment: &str) -> Self {
         Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
     }
 
     /// The namespace id and the segment in the key of a path's entry.
     pub fn parse_path(key: &str) -> Option<(Option<u64>, &str)> {
-        let (parent_id, segment) = key.strip_prefix("directory/v1/path/")?.split_once('/')?;
+        let (parent_id, segment) = key.strip_prefix(Self::PATHS)?.split_once('/')?;
         let parent_id = parent_id.parse().ok()?;
         // The key of the counter beside a root has one more part.
         (!segment.contains('/')).then_some(((parent_id != 0).then_some(parent_id), segment))
