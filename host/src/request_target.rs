@@ -17,6 +17,9 @@ pub fn absolute_uri(
     version: Version,
     origin: Option<&RequestOrigin>,
 ) -> Result<Uri, &'static str> {
+    if *method == Method::CONNECT {
+        return Err("the server opens no tunnels");
+    }
     let mut parts = uri.clone().into_parts();
     let mut hosts = headers.get_all(HOST).iter();
     let authority = match (hosts.next(), hosts.next()) {
@@ -84,11 +87,16 @@ mod tests {
 
     #[track_caller]
     fn check(target: &str, hosts: &[&str], expected: Result<&str, &str>) {
+        check_method(Method::GET, target, hosts, expected);
+    }
+
+    #[track_caller]
+    fn check_method(method: Method, target: &str, hosts: &[&str], expected: Result<&str, &str>) {
         let mut headers = HeaderMap::new();
         for host in hosts {
             headers.append(HOST, host.parse().unwrap());
         }
-        let found = absolute_uri(&Method::GET, &target.parse().unwrap(), &headers, Version::HTTP_11, None);
+        let found = absolute_uri(&method, &target.parse().unwrap(), &headers, Version::HTTP_11, None);
         assert_eq!(found.map(|uri| uri.to_string()), expected.map(str::to_owned));
     }
 
@@ -111,6 +119,15 @@ mod tests {
         check("http://other.test?q", &["app.test"], Ok("http://other.test/?q"));
         check("*", &["app.test"], Err("the request target is not a path"));
         check("http://user:word@other.test/a", &["app.test"], Err("the request target does not name a host and port"));
+    }
+
+    /// A tunnel is to a host and port (RFC 9110, section 9.3.6); a path would pass for any other request.
+    #[test]
+    fn a_tunnel_is_refused_whatever_it_is_to() {
+        for target in ["app.test:443", "/a", "http://app.test/a"] {
+            check_method(Method::CONNECT, target, &["app.test"], Err("the server opens no tunnels"));
+        }
+        check_http2("CONNECT", (Some("a"), "/b"), None, Err("the server opens no tunnels"));
     }
 
     /// The pseudo-headers and the `Host` of a request over HTTP/2.

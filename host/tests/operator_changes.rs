@@ -60,8 +60,8 @@ fn what_is_refused_is_shown_with_its_reason() {
     visitor.get("/operator/components/x").expect(404, "no such component");
     visitor.get("/operator/x").expect(404, "no such page");
     let page = visitor.send("PUT", "/operator/components/probe", &[], b"");
-    page.expect(405, "GET, POST");
-    assert_eq!(page.headers["allow"], "GET, POST");
+    page.expect(405, "GET, HEAD, POST");
+    assert_eq!(page.headers["allow"], "GET, HEAD, POST");
     visitor.get("/operator").expect(200, "not a usable component");
 }
 

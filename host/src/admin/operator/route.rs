@@ -75,12 +75,13 @@ impl OperatorRoute {
             _ => return Some(Err(RouteError::NotFound)),
         };
         let allowed = match (&shown, &submitted) {
-            (Some(_), Some(_)) => "GET, POST",
+            (Some(_), Some(_)) => "GET, HEAD, POST",
             (None, _) => "POST",
-            (_, None) => "GET",
+            (_, None) => "GET, HEAD",
         };
         let route = match *method {
-            Method::GET => shown,
+            // hyper sends no body in response to HEAD.
+            Method::GET | Method::HEAD => shown,
             Method::POST => submitted,
             _ => None,
         };
@@ -115,6 +116,8 @@ mod tests {
         for path in [OVERVIEW, "/operator/"] {
             assert_eq!(of("GET", path), Some(Ok(OperatorRoute::Overview)));
         }
+        assert_eq!(of("HEAD", OVERVIEW), Some(Ok(OperatorRoute::Overview)));
+        assert_eq!(of("HEAD", SIGN_OUT), Some(Err(RouteError::MethodNotAllowed("POST"))));
         let id = || "a".to_owned();
         assert_eq!(of("GET", &component("a")), Some(Ok(OperatorRoute::Component(id()))));
         assert_eq!(of("POST", &component("a")), Some(Ok(OperatorRoute::Swap(id()))));
@@ -124,8 +127,8 @@ mod tests {
         }
         assert_eq!(of("GET", "/operator/sign-in?code=x%2F"), Some(Ok(OperatorRoute::SignInForm(Some("x/".into())))));
         assert_eq!(of("GET", SIGN_OUT), Some(Err(RouteError::MethodNotAllowed("POST"))));
-        assert_eq!(of("PUT", &component("a")), Some(Err(RouteError::MethodNotAllowed("GET, POST"))));
-        assert_eq!(of("POST", OVERVIEW), Some(Err(RouteError::MethodNotAllowed("GET"))));
+        assert_eq!(of("PUT", &component("a")), Some(Err(RouteError::MethodNotAllowed("GET, HEAD, POST"))));
+        assert_eq!(of("POST", OVERVIEW), Some(Err(RouteError::MethodNotAllowed("GET, HEAD"))));
         assert_eq!(of("GET", "/operator/x"), Some(Err(RouteError::NotFound)));
         assert_eq!((of("GET", "/operators"), of("GET", "/status")), (None, None));
     }
