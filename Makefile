@@ -1,7 +1,7 @@
 # hexad: make run, make test. `make help` lists everything.
 
 AREAS := admin console experiments issue-statistics namespaces package-registry product-analytics suggestions
-FIXTURES := foreign hello incoming probe
+FIXTURES := by_value foreign hello incoming probe
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080

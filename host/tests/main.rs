@@ -5,6 +5,7 @@
 
 mod admin;
 mod bodies;
+mod by_value;
 mod canary;
 mod collector;
 mod fairness;

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::env::Env;
 use crate::id::Entropy;
 use crate::instance_cache::InstanceCache;
-use crate::outbound::{Client, NoNetwork};
+use crate::outbound::Client;
 use crate::request::Request;
 use crate::response::Response;
 use crate::store::{NoStore, Store};
@@ -30,15 +30,17 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+pub use crate::outbound::NoNetwork;
 pub use http::HandlerResult;
 pub use outbound::Network;
 
-pub use bindings::export_area;
+pub use bindings::export_platform;
+pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
-pub use spin_sdk::wasip3::http::types::Request as Incoming;
+pub use spin_sdk::wasip3::http::types::{ErrorCode, Request as Incoming};
 
 /// The size of the blob cache, in bytes. The largest blobs that are read repeatedly are documents with
 /// some thousand records of 2 to 3 KiB each, which must fit in half of it ([`BlobCache::put`]).
@@ -62,51 +64,41 @@ struct Instance {
     entropy: Rc<dyn Entropy>,
 }
 
-/// Handles one request. `variables` are the names of the variables that the component reads; they are
-/// read once per instance.
-pub async fn serve<F>(request: Incoming, variables: &[&str], handle: F) -> HandlerResult
-where
-    F: AsyncFnOnce(Env, Request) -> Response,
-{
-    serve_with(Rc::new(NoNetwork), request, variables, handle).await
-}
-
-/// Like [`serve_with`], for a component without a key-value store, which does not even import one.
-pub async fn serve_without_store<F>(
-    outbound: Rc<dyn Client>,
-    request: Incoming,
-    variables: &[&str],
-    handle: F,
-) -> HandlerResult
-where
-    F: AsyncFnOnce(Env, Request) -> Response,
-{
-    let env = Env { outbound, ..env(variables, || (Rc::new(NoStore), true)).await };
-    respond(env, request, handle).await
-}
-
-/// Like [`serve`], for a component with outbound HTTP. Only a component that names [`Network`] imports
-/// `wasi:http/client`.
-pub async fn serve_with<F>(outbound: Rc<dyn Client>, request: Incoming, variables: &[&str], handle: F) -> HandlerResult
-where
-    F: AsyncFnOnce(Env, Request) -> Response,
-{
-    let env = Env { outbound, ..env(variables, open_store).await };
-    respond(env, request, handle).await
-}
-
-async fn respond<F>(env: Env, request: Incoming, handle: F) -> HandlerResult
+/// Handles one request.
+pub async fn handle<F>(env: Env, request: Incoming, handle: F) -> HandlerResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
     let request = http::incoming(request)?;
+    let is_head = request.method == Method::HEAD;
+    http::outgoing(respond(env, request, handle).await, is_head)
+}
+
+/// The same of a request that came as a value.
+pub async fn handle_by_value<F>(
+    env: Env,
+    request: by_value_handler::Request,
+    handle: F,
+) -> Result<by_value_handler::Response, ErrorCode>
+where
+    F: AsyncFnOnce(Env, Request) -> Response,
+{
+    let request = http::incoming_by_value(request)?;
+    let is_head = request.method == Method::HEAD;
+    http::outgoing_by_value(respond(env, request, handle).await, is_head)
+}
+
+async fn respond<F>(env: Env, request: Request, handle: F) -> Response
+where
+    F: AsyncFnOnce(Env, Request) -> Response,
+{
     let (method, path) = (request.method.clone(), request.path.clone());
     let response = handle(env, request).await;
     if let Some(cause) = &response.cause {
         let path = if response.has_secret_path { "(hidden)" } else { &path };
         eprintln!("{} {method} {path}: {cause}", response.status.as_u16());
     }
-    http::outgoing(response, method == Method::HEAD)
+    response
 }
 
 /// Storage that an area owns: it alone writes keys below `prefix`, in this format, and it reads
@@ -134,7 +126,7 @@ pub fn reads(prefix: &str, format: u32) -> Storage {
 /// Whether this component may read every prefix that it declares. The host asks before it serves
 /// the component.
 pub async fn check(storage: &[Storage]) -> Result<(), String> {
-    let env = env(&[], open_store).await;
+    let env = env(Rc::new(NoNetwork), &[]).await;
     storage.iter().try_for_each(|storage| {
         env.store.exists(&format!("{}check", storage.prefix)).map(drop).map_err(|error| error.to_string())
     })
@@ -160,7 +152,7 @@ macro_rules! area {
         variables: $variables:expr,
         storage: [$($storage:expr),+ $(,)?],
     ) => {
-        $crate::area!(@exports [$($storage),+], |request| $crate::wasi::serve(request, $variables, $handle));
+        $crate::area!(@stored [$($storage),+], $crate::wasi::NoNetwork, $variables, $handle);
     };
     (
         handle: $handle:path,
@@ -168,9 +160,7 @@ macro_rules! area {
         storage: [$($storage:expr),+ $(,)?],
         network: yes,
     ) => {
-        $crate::area!(@exports [$($storage),+], |request| {
-            $crate::wasi::serve_with(::std::rc::Rc::new($crate::wasi::Network), request, $variables, $handle)
-        });
+        $crate::area!(@stored [$($storage),+], $crate::wasi::Network, $variables, $handle);
     };
     (
         handle: $handle:path,
@@ -178,16 +168,15 @@ macro_rules! area {
         storage: [],
         network: yes,
     ) => {
-        $crate::area!(@exports ::std::vec::Vec::new(), async { Ok(()) }, |request| {
-            $crate::wasi::serve_without_store(
-                ::std::rc::Rc::new($crate::wasi::Network),
-                request,
-                $variables,
-                $handle,
-            )
-        });
+        $crate::area!(
+            @exports
+            ::std::vec::Vec::new(),
+            async { Ok(()) },
+            $crate::wasi::env_without_store(::std::rc::Rc::new($crate::wasi::Network), $variables),
+            $handle
+        );
     };
-    (@exports [$($storage:expr),+], |$request:ident| $serve:expr) => {
+    (@stored [$($storage:expr),+], $network:expr, $variables:expr, $handle:path) => {
         $crate::area!(
             @exports
             {
@@ -195,17 +184,26 @@ macro_rules! area {
                 vec![$($storage),+]
             },
             $crate::wasi::check(&<Component as $crate::wasi::Area>::describe().storage),
-            |$request| $serve
+            $crate::wasi::env(::std::rc::Rc::new($network), $variables),
+            $handle
         );
     };
-    (@exports $storage:expr, $check:expr, |$request:ident| $serve:expr) => {
+    (@exports $storage:expr, $check:expr, $env:expr, $handle:path) => {
         struct Component;
         $crate::wasi::export_http!(Component with_types_in $crate::wasi::wasip3);
-        $crate::wasi::export_area!(Component with_types_in $crate::wasi::bindings);
+        $crate::wasi::export_platform!(Component with_types_in $crate::wasi::bindings);
 
         impl $crate::wasi::Handler for Component {
-            async fn handle($request: $crate::wasi::Incoming) -> $crate::wasi::HandlerResult {
-                $serve.await
+            async fn handle(request: $crate::wasi::Incoming) -> $crate::wasi::HandlerResult {
+                $crate::wasi::handle($env.await, request, $handle).await
+            }
+        }
+
+        impl $crate::wasi::ByValueHandler for Component {
+            async fn handle(
+                request: $crate::wasi::by_value_handler::Request,
+            ) -> Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode> {
+                $crate::wasi::handle_by_value($env.await, request, $handle).await
             }
         }
 
@@ -226,6 +224,17 @@ macro_rules! area {
     };
 }
 
+/// The environment of a request. `variables` are the names of the variables that the component reads; they are
+/// read once per instance. Only a component that names [`Network`] imports `wasi:http/client`.
+pub async fn env(outbound: Rc<dyn Client>, variables: &[&str]) -> Env {
+    environment(outbound, variables, open_store).await
+}
+
+/// The same for a component without a key-value store, which does not even import one.
+pub async fn env_without_store(outbound: Rc<dyn Client>, variables: &[&str]) -> Env {
+    environment(outbound, variables, || (Rc::new(NoStore), true)).await
+}
+
 /// The granted store, and whether it could be opened.
 fn open_store() -> (Rc<dyn Store>, bool) {
     let store = KeyValue::open();
@@ -234,7 +243,7 @@ fn open_store() -> (Rc<dyn Store>, bool) {
 }
 
 /// `open` is generic, so that a component that never opens a store does not import one.
-async fn env(names: &[&str], open: impl FnOnce() -> (Rc<dyn Store>, bool)) -> Env {
+async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce() -> (Rc<dyn Store>, bool)) -> Env {
     let instance = match INSTANCE.with_borrow(Clone::clone) {
         Some(instance) => instance,
         None => {
@@ -261,7 +270,7 @@ async fn env(names: &[&str], open: impl FnOnce() -> (Rc<dyn Store>, bool)) -> En
         snapshot: None,
         variables: instance.variables,
         entropy: instance.entropy,
-        outbound: Rc::new(NoNetwork),
+        outbound,
         clock: Rc::new(SystemClock),
         now: SystemClock.now(),
     }

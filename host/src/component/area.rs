@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wasmtime::Store;
 use wasmtime::component::InstancePre;
 
+use super::by_value::{self, ByValueExport};
 use self::exports::hexad::platform::area::{self, Storage};
 use crate::guest::Guest;
 use crate::store::{Backend, StoreError};
@@ -42,8 +43,8 @@ const EXPORT: &str = "hexad:platform/area@0.1.0";
 /// Why a component cannot be the area of its slot.
 #[derive(Debug, thiserror::Error)]
 pub enum AreaError {
-    #[error("its export `{EXPORT}` is not as the platform words it: {0:#}")]
-    Mistyped(wasmtime::Error),
+    #[error("its export `{export}` is not as the platform words it: {source:#}")]
+    Mistyped { export: &'static str, source: wasmtime::Error },
     #[error("no instance of it can be made: {0:#}")]
     NotInstantiated(wasmtime::Error),
     #[error("its export `{EXPORT}` failed: {0:#}")]
@@ -64,22 +65,29 @@ pub enum AreaError {
 }
 
 /// Makes an instance of the component, and asks it for its description and for its check. `None` if it is no area.
+/// What it exports of the platform is as the platform words it from then on.
 ///
 /// `store` must be fresh and must not let the component write.
 pub async fn identify(
     id: &str,
     pre: &InstancePre<Guest>,
+    by_value: Option<ByValueExport>,
     mut store: Store<Guest>,
     backend: &dyn Backend,
     labels: impl IntoIterator<Item = &str>,
 ) -> Result<Option<Description>, AreaError> {
+    let instance = pre.instantiate_async(&mut store).await.map_err(AreaError::NotInstantiated)?;
+    if let Some(by_value) = by_value {
+        let found = by_value.of_instance(&mut store, &instance);
+        found.map_err(|source| AreaError::Mistyped { export: by_value::EXPORT, source })?;
+    }
     let component = pre.component();
     if component.component_type().get_export(component.engine(), EXPORT).is_none() {
-        return pre.instantiate_async(&mut store).await.map(|_| None).map_err(AreaError::NotInstantiated);
+        return Ok(None);
     }
-    let pre = IdentifiedPre::new(pre.clone()).map_err(AreaError::Mistyped)?;
-    let instance = pre.instantiate_async(&mut store).await.map_err(AreaError::NotInstantiated)?;
-    let area = instance.hexad_platform_area();
+    let identified = IdentifiedIndices::new(pre).and_then(|indices| indices.load(&mut store, &instance));
+    let identified = identified.map_err(|source| AreaError::Mistyped { export: EXPORT, source })?;
+    let area = identified.hexad_platform_area();
     let description = area.call_describe(&mut store).await.map_err(AreaError::Failed)?;
     if description.area != id {
         return Err(AreaError::AnotherArea(description.area));

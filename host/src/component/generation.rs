@@ -12,6 +12,7 @@ use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
 use super::breaker::{Breakers, Health};
+use super::by_value::ByValueExport;
 use super::capabilities;
 use super::pool::{InstanceTemplate, Pool};
 use crate::digest::Digest;
@@ -48,6 +49,7 @@ struct LinkedCode {
     pre: InstancePre<Guest>,
     /// The same by its export that takes requests.
     proxy: Arc<ProxyPre<Guest>>,
+    by_value: Option<ByValueExport>,
 }
 
 /// What the generations of a slot are made with, beside their code.
@@ -126,7 +128,8 @@ impl LinkedCode {
                 Err(source) => return Err(LoadError::NoHandler { id: id(), source }),
             },
         };
-        Ok(Self { digest, pre, proxy: Arc::new(proxy) })
+        let by_value = ByValueExport::of(&code);
+        Ok(Self { digest, pre, proxy: Arc::new(proxy), by_value })
     }
 }
 
@@ -165,7 +168,9 @@ impl Generation {
                     GuestBounds { limits: &component.limits, memory },
                     Arc::default(),
                 );
-                let identified = area::identify(&component.id, &code.pre, store, &**backend, component.grants.labels());
+                let labels = component.grants.labels();
+                let identified =
+                    area::identify(&component.id, &code.pre, code.by_value, store, &**backend, labels);
                 tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
@@ -188,6 +193,7 @@ impl Generation {
             let pool = Arc::new(Pool::new(InstanceTemplate {
                 runtime: runtime.clone(),
                 pre: code.proxy.clone(),
+                by_value: code.by_value,
                 component: component.clone(),
                 guest_log: guest_log.clone(),
                 backend: backend.clone(),

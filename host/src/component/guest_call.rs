@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use futures::channel::oneshot;
 use http::{Request, Response};
+use http_body::Body;
 use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
 use wasmtime::AsContextMut;
@@ -237,12 +238,19 @@ async fn serve(
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) -> wasmtime::Result<bool> {
     let handler = instance.handler();
-    let Instance { store, proxy, cpu_timer, .. } = instance;
+    let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
     let run = pin!(store.run_concurrent(async |accessor| {
-        let prepared =
-            accessor.with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
-        // `Timed` checks the clock: nothing in here runs while the guest computes.
-        prepared.run(accessor, std::future::pending()).await?;
+        match by_value {
+            Some(by_value) if request.body().is_end_stream() => {
+                let _ = head.send(by_value.call(accessor, request.into_parts().0).await);
+            }
+            _ => {
+                let prepared = accessor
+                    .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
+                // `Timed` checks the clock: nothing in here runs while the guest computes.
+                prepared.run(accessor, std::future::pending()).await?;
+            }
+        }
         // The guest may write the body until the response has ended.
         poll_fn(|cx| {
             ready!(accessor.poll_no_interesting_tasks(cx));

@@ -7,6 +7,7 @@
 
 mod area;
 mod breaker;
+mod by_value;
 mod canary;
 mod capabilities;
 mod generation;

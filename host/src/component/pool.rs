@@ -10,8 +10,10 @@ use std::time::Instant;
 use wasmtime::component::Func;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
+use wasmtime_wasi_http::p3::bindings::Service;
 
 use super::breaker::Breakers;
+use super::by_value::{ByValueExport, ByValueHandler};
 use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
@@ -36,6 +38,8 @@ const FAILURES_PER_SECOND: u32 = 5;
 pub struct Instance {
     pub store: Store<Guest>,
     pub proxy: Proxy,
+    /// `None` if the component takes requests by the interface of WASI alone.
+    pub by_value: Option<ByValueHandler>,
     pub cpu_timer: Arc<CpuTimer>,
     /// Requests that it has served, with the current one.
     served: usize,
@@ -55,6 +59,7 @@ impl Instance {
 pub struct InstanceTemplate {
     pub runtime: Arc<Runtime>,
     pub pre: Arc<ProxyPre<Guest>>,
+    pub by_value: Option<ByValueExport>,
     pub component: Arc<Component>,
     pub guest_log: Arc<GuestLog>,
     pub backend: Arc<dyn Backend>,
@@ -157,7 +162,7 @@ impl Pool {
 
     async fn try_instantiate(&self) -> wasmtime::Result<Instance> {
         let InstanceTemplate { runtime, pre, component, guest_log, backend, outbound_hooks, .. } = &self.template;
-        let InstanceTemplate { memory, breakers, counters, .. } = &self.template;
+        let InstanceTemplate { by_value, memory, breakers, counters, .. } = &self.template;
         let limits = &component.limits;
         let cpu_timer = Arc::new(CpuTimer::new(counters.clone()));
         let mut store = Guest::store(
@@ -170,9 +175,9 @@ impl Pool {
             cpu_timer.clone(),
         );
         // A component may run code before its first request, and may not end.
-        let instantiated = pre.instantiate_async(&mut store);
+        let instantiated = instantiate(pre, *by_value, &mut store);
         let made = tokio::time::timeout(limits.request.request_timeout, instantiated).await;
-        let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
+        let (proxy, by_value) = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             counters.failed_instantiations.add(1);
             // A full pool of wasmtime is not a failure of the component.
             if error.is::<Trap>() && breakers.record_failure(None) {
@@ -180,7 +185,7 @@ impl Pool {
             }
         })?;
         counters.instantiations.add(1);
-        Ok(Instance { store, proxy, cpu_timer, served: 0 })
+        Ok(Instance { store, proxy, by_value, cpu_timer, served: 0 })
     }
 
     /// Starts the task that ends instances that were idle for too long, until none is left. It does not
@@ -214,6 +219,19 @@ impl Pool {
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn instantiate(
+    pre: &ProxyPre<Guest>,
+    by_value: Option<ByValueExport>,
+    store: &mut Store<Guest>,
+) -> wasmtime::Result<(Proxy, Option<ByValueHandler>)> {
+    let (ProxyPre::P3(pre), Some(by_value)) = (pre, by_value) else {
+        return Ok((pre.instantiate_async(store).await?, None));
+    };
+    let instance = pre.instance_pre().instantiate_async(&mut *store).await?;
+    let proxy = Service::new(&mut *store, &instance)?;
+    Ok((Proxy::P3(proxy), Some(by_value.of_instance(store, &instance)?)))
 }
 
 impl IdleInstances for Pool {

@@ -24,7 +24,11 @@ spin_sdk::wit_bindgen::generate!({
     world: "hexad:platform/kit@0.1.0",
     runtime_path: "::spin_sdk::wit_bindgen::rt",
     pub_export_macro: true,
-    export_macro_name: "export_area",
+    export_macro_name: "export_platform",
     default_bindings_module: "kit::wasi::bindings",
+    with: {
+        "wasi:clocks/types@0.3.0": ::spin_sdk::wasip3::clocks::types,
+        "wasi:http/types@0.3.0": ::spin_sdk::wasip3::http::types,
+    },
     generate_all,
 });

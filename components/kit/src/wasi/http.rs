@@ -1,8 +1,8 @@
-//! Requests and responses between WASI HTTP 0.3 and plain values.
+//! Requests and responses between WASI HTTP 0.3, or the by-value handler, and plain values.
 
+use super::bindings::exports::hexad::platform::by_value_handler;
 use super::body_writer::BodyWriter;
 use crate::body::{Body, BodyError, Chunk};
-use crate::path;
 use crate::request::{LazyOrigin, Origin, Request};
 use crate::response::Response;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, StatusCode};
 use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Request as Incoming, Scheme};
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
-use std::cell::{LazyCell, OnceCell, RefCell};
+use std::cell::{LazyCell, RefCell};
 use std::rc::Rc;
 
 /// The result of a handler, as the host expects it.
@@ -29,29 +29,33 @@ const PIECE: usize = 128 << 10;
 /// Converts a request. Its body is consumed lazily.
 pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     let target = request.get_path_with_query().unwrap_or_else(|| "/".into());
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let fields = request.get_headers().copy_all();
-    let mut headers = HeaderMap::with_capacity(fields.len());
-    for (name, value) in fields {
-        // The host has validated headers; one that `http` rejects all the same is left out.
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            headers.append(name, value);
-        }
-    }
+    let headers = header_map(request.get_headers().copy_all());
     let method: Method = request.get_method().try_into().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let request = Rc::new(RefCell::new(Some(request)));
     let origin = origin(request.clone(), headers.get(HOST).cloned());
     let unstarted = RequestBody::Unstarted { request, origin: origin.clone() };
-    Ok(Request {
-        method,
-        origin,
-        path: path::normalize(path).into_owned(),
-        query: query.to_owned(),
-        headers,
-        body: Body::Stream(chunks(unstarted, length).boxed_local()),
-        client_address: OnceCell::new(),
-    })
+    let body = Body::Stream(chunks(unstarted, length).boxed_local());
+    Ok(Request { origin, headers, body, ..Request::new(method, &target) })
+}
+
+/// Converts a request without a body.
+pub fn incoming_by_value(request: by_value_handler::Request) -> Result<Request, ErrorCode> {
+    let by_value_handler::Request { method, scheme, authority, path_with_query, headers } = request;
+    let method = method.parse().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
+    let origin = Rc::new(LazyCell::new(Box::new(|| Origin { scheme, authority }) as Box<_>));
+    Ok(Request { origin, headers: header_map(headers), ..Request::new(method, &path_with_query) })
+}
+
+/// The host has validated the fields; one that `http` rejects all the same is left out.
+fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    headers
 }
 
 /// The origin of `request`, read as long as that is there.
@@ -123,28 +127,18 @@ fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item
 
 /// Converts a response. A task of its own writes the body.
 pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
-    response.headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
-    response.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let length = match &response.body {
-        Body::Full(bytes) => Some(bytes.len()),
-        Body::Empty if may_have_body(response.status) && !head_only => Some(0),
-        _ => None,
-    };
-    if let Some(length) = length {
-        response.headers.insert(CONTENT_LENGTH, length.into());
-    }
-    let entries: Vec<(String, Vec<u8>)> =
-        response.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
-    let headers = Fields::from_list(&entries).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
-
-    let body = if head_only { Body::Empty } else { response.body };
-    let (answer, _sent) = if let Body::Empty = body {
-        let (_, trailers) = wit_future::new(|| Ok(None));
-        types::Response::new(headers, None, trailers)
-    } else {
-        let (writer, contents, trailers) = BodyWriter::new();
-        spawn(send(body, writer));
-        types::Response::new(headers, Some(contents), trailers)
+    let fields = response_fields(&mut response, head_only);
+    let headers = Fields::from_list(&fields).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
+    let (answer, _sent) = match response.body {
+        body @ (Body::Full(_) | Body::Stream(_)) if !head_only => {
+            let (writer, contents, trailers) = BodyWriter::new();
+            spawn(send(body, writer));
+            types::Response::new(headers, Some(contents), trailers)
+        }
+        _ => {
+            let (_, trailers) = wit_future::new(|| Ok(None));
+            types::Response::new(headers, None, trailers)
+        }
     };
     // A response has 200 from its beginning.
     if response.status != StatusCode::OK {
@@ -152,6 +146,40 @@ pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
         answer.set_status_code(response.status.as_u16()).map_err(refused)?;
     }
     Ok(answer)
+}
+
+/// Converts a response. One whose body is not there yet, or takes more than one piece, is streamed.
+pub fn outgoing_by_value(mut response: Response, head_only: bool) -> Result<by_value_handler::Response, ErrorCode> {
+    let is_whole = match &response.body {
+        Body::Empty => true,
+        Body::Full(bytes) => head_only || bytes.len() <= PIECE,
+        Body::Stream(_) => head_only,
+    };
+    if !is_whole {
+        return outgoing(response, head_only).map(by_value_handler::Response::Streaming);
+    }
+    let (status, headers) = (response.status.as_u16(), response_fields(&mut response, head_only));
+    let body = match response.body {
+        Body::Full(bytes) if !head_only => bytes.into(),
+        _ => Vec::new(),
+    };
+    Ok(by_value_handler::Response::Whole(by_value_handler::WholeResponse { status, headers, body }))
+}
+
+/// The fields that the client gets.
+fn response_fields(response: &mut Response, head_only: bool) -> Vec<(String, Vec<u8>)> {
+    let headers = &mut response.headers;
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let length = match &response.body {
+        Body::Full(bytes) => Some(bytes.len()),
+        Body::Empty if may_have_body(response.status) && !head_only => Some(0),
+        _ => None,
+    };
+    if let Some(length) = length {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
+    headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
 fn may_have_body(status: StatusCode) -> bool {

@@ -1,0 +1,148 @@
+//! Requests that a guest takes by value: the same responses as by the interface of WASI, and the same bounds.
+
+use bytes::Bytes;
+use hexad::Host;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+
+use crate::fixture::{self, guest, store};
+
+fn manifest(tool: &str) -> String {
+    let source = guest("by_value");
+    format!(
+        r#"
+        spin_manifest_version = 2
+        application = {{ name = "test" }}
+        [[trigger.http]]
+        route = "/by-value/..."
+        component = "guest"
+        [component.guest]
+        source = {source:?}
+        [component.guest.tool.hexad]
+        {tool}
+        "#
+    )
+}
+
+fn start(tool: &str) -> (tempfile::TempDir, Host) {
+    let folder = tempfile::tempdir().unwrap();
+    let host = fixture::start(&folder, &manifest(tool), &[], store()).unwrap();
+    (folder, host)
+}
+
+/// Status, fields and body, without the ids of requests. With a `body`, a request is not sent by value.
+async fn send(host: &Host, method: &str, path: &str, body: &'static str) -> String {
+    let request = Request::builder().method(method).uri(format!("https://forge.test/by-value/{path}"));
+    let request = request.header("host", "forge.test").header("a", "1").header("a", "\u{e9}").header("connection", "a");
+    let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+    let (head, body) = host.handle(request).await.into_parts();
+    let mut fields: Vec<_> = head.headers.iter().filter(|(name, _)| *name != "x-request-id").collect();
+    fields.sort_by_key(|(name, _)| name.as_str());
+    let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value:?}\n")).collect();
+    let body = match body.collect().await {
+        Ok(body) => {
+            let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+            body.split('\n').filter(|line| !line.starts_with("x-request-id: ")).collect::<Vec<_>>().join("\n")
+        }
+        Err(error) => format!("broken off: {error}"),
+    };
+    format!("{}\n{fields}\n{body}", head.status.as_u16())
+}
+
+#[tokio::test]
+async fn a_request_reaches_the_guest_as_by_the_interface_of_wasi() {
+    let (_folder, host) = start("");
+    let by_value = send(&host, "GET", "request?b=%20", "").await;
+    let fields = "a: 1\na: \u{e9}\n";
+    assert!(by_value.ends_with(&format!("\nGET https forge.test /by-value/request?b=%20\n{fields}by: value")), "{by_value}");
+    let by_streams = send(&host, "GET", "request?b=%20", "x").await;
+    assert_eq!(by_streams, by_value.replace("by: value", "by: streams"));
+    for method in ["DELETE", "POST", "PURGE"] {
+        let response = send(&host, method, "request", "").await;
+        assert!(response.contains(&format!("{method} https forge.test /by-value/request\n")), "{response}");
+        assert!(response.ends_with("by: value"), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
+    let (_folder, host) = start("cpu_time = \"100ms\"");
+    for (path, status) in [
+        ("plain", 200),
+        ("large", 200),
+        ("streaming", 200),
+        ("created", 201),
+        ("not-modified", 304),
+        ("length", 200),
+        ("no-status", 500),
+        ("hop-by-hop", 500),
+        ("no-field-name", 500),
+        ("no-field-value", 500),
+        ("long-field", 500),
+        ("error", 500),
+        ("trap", 500),
+        ("loop", 504),
+    ] {
+        let by_value = send(&host, "GET", path, "").await;
+        assert_eq!(by_value.split('\n').next(), Some(&*status.to_string()), "{path}: {by_value}");
+        assert_eq!(by_value, send(&host, "GET", path, "x").await, "{path}");
+    }
+    assert_eq!(send(&host, "HEAD", "plain", "").await, send(&host, "HEAD", "plain", "x").await);
+}
+
+/// The one is noticed before anything is sent, the other when the body ends.
+#[tokio::test]
+async fn a_body_of_another_length_than_declared_is_no_response() {
+    let (_folder, host) = start("");
+    for path in ["too-long", "too-short"] {
+        for body in ["", "x"] {
+            let response = send(&host, "GET", path, body).await;
+            let status = response.split('\n').next().unwrap();
+            assert!(status == "500" || status == "502", "{path}: {response}");
+        }
+    }
+}
+
+/// The host copies a response out of the guest in one piece, which is therefore bounded.
+#[tokio::test]
+async fn a_response_that_is_larger_than_any_call_ends_its_instance_and_nothing_else() {
+    let (_folder, host) = start("memory = \"128MiB\"");
+    let response = send(&host, "GET", "larger-than-a-call", "").await;
+    assert!(response.starts_with("500\n"), "{response}");
+    assert!(send(&host, "GET", "served", "").await.ends_with("\n1"));
+    assert!(send(&host, "GET", "served", "").await.ends_with("\n2"));
+}
+
+#[tokio::test]
+async fn an_instance_takes_requests_in_both_ways_one_after_the_other() {
+    let (_folder, host) = start("");
+    for served in ["1", "2", "3", "4", "5"] {
+        let body = if served == "2" || served == "5" { "x" } else { "" };
+        assert!(send(&host, "GET", "served", body).await.ends_with(&format!("\n{served}")));
+    }
+}
+
+/// A body that the guest streams holds the instance until it ends; the request's time bounds it.
+#[tokio::test]
+async fn a_streamed_body_ends_with_the_time_of_its_request() {
+    let (_folder, host) = start("request_timeout = \"300ms\"");
+    let response = send(&host, "GET", "never", "").await;
+    assert!(response.contains("broken off: "), "{response}");
+    assert!(send(&host, "GET", "served", "").await.ends_with("\n1"));
+}
+
+#[test]
+fn a_component_whose_export_is_worded_otherwise_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut wasm = std::fs::read(guest("by_value")).unwrap();
+    // The name of a case of the response, with its length.
+    let (name, other) = (b"\x05whole", b"\x05whale");
+    let found: Vec<_> = (0..wasm.len()).filter(|at| wasm[*at..].starts_with(name)).collect();
+    assert!(!found.is_empty());
+    found.iter().for_each(|at| wasm[*at..][..other.len()].copy_from_slice(other));
+    let path = folder.path().join("other.wasm");
+    std::fs::write(&path, wasm).unwrap();
+    let manifest = manifest("").replace(&format!("{:?}", guest("by_value")), &format!("{path:?}"));
+    let error = fixture::start(&folder, &manifest, &[], store()).err().unwrap().to_string();
+    assert!(error.contains("`guest`: its export `hexad:platform/by-value-handler@0.1.0` is not as"), "{error}");
+}
