@@ -54,7 +54,10 @@ async fn a_request_reaches_the_guest_as_by_the_interface_of_wasi() {
     let (_folder, host) = start("");
     let by_value = send(&host, "GET", "request?b=%20", "").await;
     let fields = "a: 1\na: \u{e9}\n";
-    assert!(by_value.ends_with(&format!("\nGET https forge.test /by-value/request?b=%20\n{fields}by: value")), "{by_value}");
+    assert!(
+        by_value.ends_with(&format!("\nGET https forge.test /by-value/request?b=%20\n{fields}by: value")),
+        "{by_value}"
+    );
     let by_streams = send(&host, "GET", "request?b=%20", "x").await;
     assert_eq!(by_streams, by_value.replace("by: value", "by: streams"));
     for method in ["DELETE", "POST", "PURGE"] {

@@ -2,6 +2,7 @@
 //! own manifest.
 
 mod admin;
+mod by_value;
 mod console;
 mod experiments;
 mod issue_statistics;

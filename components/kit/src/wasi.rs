@@ -35,8 +35,8 @@ pub use http::HandlerResult;
 pub use outbound::Network;
 
 pub use bindings::export_platform;
-pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
+pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use wasmtime::Store;
 use wasmtime::component::InstancePre;
 
-use super::by_value::{self, ByValueExport};
 use self::exports::hexad::platform::area::{self, Storage};
+use super::by_value::{self, ByValueExport};
 use crate::guest::Guest;
 use crate::store::{Backend, StoreError};
 

@@ -169,8 +169,7 @@ impl Generation {
                     Arc::default(),
                 );
                 let labels = component.grants.labels();
-                let identified =
-                    area::identify(&component.id, &code.pre, code.by_value, store, &**backend, labels);
+                let identified = area::identify(&component.id, &code.pre, code.by_value, store, &**backend, labels);
                 tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
