@@ -2,7 +2,7 @@
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER};
-use hexad_tests::server::BOOTSTRAP_TOKEN;
+use hexad_tests::server::{BOOTSTRAP_TOKEN, root};
 use serde_json::{Value, json};
 
 fn ids(answer: &super::Answer) -> Vec<u64> {
@@ -29,6 +29,29 @@ fn an_import_is_listed_at_once() {
         [4_000_000_001, 4_000_000_002]
     );
     assert_eq!(forge.get("/api/v4/namespaces/11", ADMIN).status, 404, "the subgroup is deleted, too");
+}
+
+/// Below these words, every address is a page of the console.
+#[test]
+fn a_group_that_is_called_like_a_page_tells_where_git_reads_its_repositories() {
+    let forge = Forge::seeded();
+    let manifest: toml::Table = std::fs::read_to_string(root().join("spin.toml")).unwrap().parse().unwrap();
+    let routes = manifest["trigger"]["http"].as_array().unwrap().iter();
+    let pages = routes.filter(|route| route["component"].as_str() == Some("console"));
+    let words = pages.filter_map(|route| route["route"].as_str()?.strip_prefix('/')?.strip_suffix("/..."));
+    let words: Vec<_> = words.filter(|word| *word != "-").collect();
+    assert!(words.contains(&"packages"), "{words:?}");
+    for (id, word) in (200..).zip(words) {
+        let records = format!(
+            r#"{{"kind":"group","id":{id},"name":"G","path":"{word}","visibility":"public"}}
+            {{"kind":"project","id":{id},"name":"P","path":"x","namespace_id":{id},"visibility":"public"}}"#
+        );
+        let records: String = records.lines().map(|line| format!("{}\n", line.trim())).collect();
+        let imported = forge.send("POST", "/api/v4/import/directory", ADMIN, records);
+        assert_eq!(imported.json()["failed"], 0, "{}", imported.text());
+        let url = forge.get(&format!("/api/v4/projects/{id}"), "").json()["http_url_to_repo"].clone();
+        assert_eq!(url, format!("https://forge.test/api/v4/projects/{id}/repository.git"), "{word}");
+    }
 }
 
 #[test]

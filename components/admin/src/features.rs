@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 /// The longest name of a feature, in bytes.
 const MAX_NAME: usize = 255;
 
+/// What a change can be restricted by.
+const TARGETS: [&str; 5] = ["user", "group", "namespace", "project", "feature_group"];
+
 /// A change of a feature that a request asks for.
 #[derive(Debug, PartialEq)]
 pub struct FeatureChange {
@@ -36,7 +39,8 @@ pub enum Target {
 
 /// Reads a change. `value` is `true`, `false` or a percentage; `key` says of what (time, if it is
 /// absent, or actors); `user`, `group`, `namespace`, `project` and `feature_group` restrict a
-/// `true` or `false` to these, each a list separated by commas.
+/// `true` or `false` to these, each a list separated by commas. One that is there and names nobody is refused, as is
+/// the reference service's `repository`: the change was not meant for all.
 pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureChange, Error> {
     let params = Params::from_json(fields);
     let checks = Validation::new(&params);
@@ -59,6 +63,12 @@ pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureCh
         .chain(list("project").map(Target::Project))
         .collect();
     let groups: Vec<String> = list("feature_group").collect();
+    for name in TARGETS.iter().filter(|name| fields.contains_key(**name) && list(name).next().is_none()) {
+        checks.reject(format!("{name} is empty"));
+    }
+    if fields.contains_key("repository") {
+        checks.reject("repository is not supported");
+    }
     let restricted = !(targets.is_empty() && groups.is_empty());
     if restricted && (key.is_some() || matches!(value, Some(GateValue::PercentageOfTime(_)))) {
         checks.reject("a percentage and feature_group, user, group, namespace, project are mutually exclusive");
@@ -162,6 +172,12 @@ mod tests {
         assert_eq!(change.groups, ["staff"]);
         assert!(read(json!({"value": 30, "user": "a"})).is_err());
         assert!(read(json!({"value": true, "key": "percentage_of_actors", "user": "a"})).is_err());
+        for nobody in [json!(""), json!(" , "), json!([]), Value::Null] {
+            let refused = Err(json!({"error": "user is empty"}));
+            assert_eq!(read(json!({"value": true, "user": nobody, "project": "p/q"})), refused);
+        }
+        let refused = Err(json!({"error": "repository is not supported"}));
+        assert_eq!(read(json!({"value": true, "repository": "p/q.git"})), refused);
     }
 
     #[test]

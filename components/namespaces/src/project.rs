@@ -178,6 +178,10 @@ impl ProjectReader {
     }
 }
 
+/// Words below which every address is a page for people. The repositories of a root namespace that is called like one
+/// are read by their projects' ids.
+const PAGES: [&str; 5] = ["admin", "analytics", "merge_requests", "namespaces", "packages"];
+
 /// A project. `record` is its own record, `base` the service's base URL.
 pub fn to_json(
     project: Project,
@@ -188,8 +192,11 @@ pub fn to_json(
 ) -> Value {
     let (namespace, full_path) = (project.namespace(), project.full_path());
     let web_url = web_url::page(base, &full_path);
-    let repository = format!("{web_url}.git");
     let api = format!("{base}{}", route::project(project.id()));
+    let repository = match full_path.split('/').next() {
+        Some(root) if PAGES.contains(&root) => format!("{api}/repository.git"),
+        _ => format!("{web_url}.git"),
+    };
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     add("id", project.id().into());
