@@ -1,14 +1,15 @@
 //! The call of a handler by value (`hexad:platform/by-value-handler` in `wit/platform.wit`): a request without a body
 //! and most responses cross the sandbox in one call each, where `wasi:http/handler` takes about twenty.
 
-use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody};
 use wasmtime::component::{
     Accessor, Component, ComponentExportIndex, ComponentType, Instance, Lift, Lower, Resource, TypedFunc,
 };
-use wasmtime::{AsContextMut, Store, bail};
+use wasmtime::{AsContextMut, Store};
 use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
-use wasmtime_wasi_http::{FieldMap, WasiBody, WasiHttpView, p3};
+use wasmtime_wasi_http::{Error as WasiError, FieldMap, WasiBody, WasiHttpView, p3};
 
 use crate::guest::Guest;
 
@@ -75,10 +76,11 @@ impl ByValueHandler {
         accessor: &Accessor<Guest>,
         request: http::request::Parts,
     ) -> wasmtime::Result<http::Response<WasiBody>> {
+        let is_head = request.method == Method::HEAD;
         let request = accessor.with(|mut store| lowered(request, store.get()));
         let (answer,) = self.0.call_concurrent(accessor, (request,)).await?;
         match answer? {
-            Response::Whole(response) => accessor.with(|mut store| lifted(response, store.get())),
+            Response::Whole(response) => accessor.with(|mut store| lifted(response, is_head, store.get())),
             Response::Streaming(response) => accessor.with(|mut store| {
                 let response = Guest::http(store.get()).table.delete(response)?;
                 let sent = async { Ok(()) };
@@ -106,20 +108,27 @@ fn lowered(request: http::request::Parts, guest: &mut Guest) -> Request {
     }
 }
 
-fn lifted(response: WholeResponse, guest: &mut Guest) -> wasmtime::Result<http::Response<WasiBody>> {
+/// `is_head` says that the response is to a `HEAD` request, and may declare the length of a body that it has not.
+fn lifted(response: WholeResponse, is_head: bool, guest: &mut Guest) -> wasmtime::Result<http::Response<WasiBody>> {
     let hooks = guest.http().hooks;
     let mut fields = FieldMap::new_mutable(MAX_FIELDS);
     for (name, value) in response.headers {
         fields.append(hooks, name, value)?;
     }
     let headers = HeaderMap::from(fields);
-    let length = headers.get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length: usize| length != response.body.len()) && !response.body.is_empty() {
-        bail!("the response has another length than its field `content-length` says");
-    }
-    let body = Full::new(response.body.into()).map_err(|never| match never {}).boxed_unsync();
+    let status = StatusCode::from_u16(response.status)?;
+    let declared: Option<u64> = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let is_bodiless = response.body.is_empty() && (is_head || status == StatusCode::NOT_MODIFIED);
+    let body = match declared {
+        // It breaks off, as one that is streamed does.
+        Some(length) if !is_bodiless && length != response.body.len() as u64 => {
+            let error = WasiError::HttpResponseBodySize(Some(response.body.len() as u64));
+            StreamBody::new(futures::stream::iter([Err(error)])).boxed_unsync()
+        }
+        _ => Full::new(response.body.into()).map_err(|never| match never {}).boxed_unsync(),
+    };
     let mut answer = http::Response::new(body);
-    *answer.status_mut() = StatusCode::from_u16(response.status)?;
+    *answer.status_mut() = status;
     *answer.headers_mut() = headers;
     Ok(answer)
 }
