@@ -10,9 +10,10 @@ use directory::DirectoryRoots;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::Actor;
 use directory::project::ProjectLookup;
+use directory::reauthorization::{self, AdminRequest};
 use directory::token::LAST_USE_MINUTES;
 use directory::{SaveError, feature, namespace, project, seal, setting, user};
-use http::StatusCode;
+use http::{Method, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
 use kit::ndjson;
@@ -34,24 +35,17 @@ pub async fn handle(env: Env, request: Request) -> Response {
     Response { has_secret_path, ..response.unwrap_or_else(Response::from) }
 }
 
-async fn answer(env: &Env, request: Request, route: Route) -> Result<Response, Error> {
-    let caller = match caller::authenticate(env, &request, AcceptedTokens::Api) {
-        Err(refusal) if matches!(route, Route::RotateToken(_)) => {
-            tokens::revoke_line(env, &request)?;
-            return Err(refusal);
+async fn answer(env: &Env, mut request: Request, route: Route) -> Result<Response, Error> {
+    let authenticate = |env: &Env, request: &Request| authenticate(env, request, &route);
+    let (env, caller) = match (&route, &request.method) {
+        // Its body may have any length.
+        (Route::Import, _) => (env.clone(), authenticate(env, &request)?),
+        (_, &Method::POST | &Method::PUT) => {
+            reauthorization::with_body(env, &mut request, parameters::MAX_BODY, authenticate).await?
         }
-        caller => caller?,
+        _ => (env.clone(), authenticate(env, &request)?),
     };
-    caller.user_or_401()?;
-    let scopes = caller::api_scopes(&request.method);
-    let scopes = match &route {
-        Route::ShowToken(name) | Route::RevokeToken(name) => tokens::scopes(name, false, scopes),
-        Route::RotateToken(name) => tokens::scopes(name, true, scopes),
-        _ => Some(scopes),
-    };
-    if let Some(scopes) = scopes {
-        caller.require_scope(scopes)?;
-    }
+    let env = &env;
     match route {
         Route::Import => import_directory(env, &caller, request).await,
         Route::ReadSettings => {
@@ -84,6 +78,28 @@ async fn answer(env: &Env, request: Request, route: Route) -> Result<Response, E
     }
 }
 
+/// The caller, if their token has a scope for the route.
+fn authenticate(env: &Env, request: &Request, route: &Route) -> Result<Caller, Error> {
+    let caller = match caller::authenticate(env, request, AcceptedTokens::Api) {
+        Err(refusal) if matches!(route, Route::RotateToken(_)) => {
+            tokens::revoke_line(env, request)?;
+            return Err(refusal);
+        }
+        caller => caller?,
+    };
+    caller.user_or_401()?;
+    let scopes = caller::api_scopes(&request.method);
+    let scopes = match route {
+        Route::ShowToken(name) | Route::RevokeToken(name) => tokens::scopes(name, false, scopes),
+        Route::RotateToken(name) => tokens::scopes(name, true, scopes),
+        _ => Some(scopes),
+    };
+    if let Some(scopes) = scopes {
+        caller.require_scope(scopes)?;
+    }
+    Ok(caller)
+}
+
 fn require_admin(caller: &Caller) -> Result<(), Error> {
     if caller.is_admin() { Ok(()) } else { Err(Error::forbidden()) }
 }
@@ -95,10 +111,11 @@ fn save_error(error: SaveError) -> Error {
     }
 }
 
-async fn import_directory(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+async fn import_directory(env: &Env, caller: &Caller, mut request: Request) -> Result<Response, Error> {
     ndjson::check_media_type(&request)?;
     require_admin(caller)?;
-    Ok(Response::ok(&import::run(env, request.body).await?))
+    let body = std::mem::take(&mut request.body);
+    Ok(Response::ok(&import::run(env, &AdminRequest::new(request), body).await?))
 }
 
 async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {

@@ -6,6 +6,7 @@ use crate::record::{PendingMemberships, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
 use directory::dependents;
+use directory::reauthorization::AdminRequest;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
 use kit::{Body, Env, Error};
@@ -20,8 +21,9 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// Applies every line of `body`. An invalid line is reported and changes nothing; the others are
 /// applied. If the body breaks off, the lines before stay applied; if storage fails, the client
-/// repeats the import.
-pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
+/// repeats the import. If `request` is an administrator's no more, the batches before stay applied, and the error
+/// says what they were.
+pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<ImportReport, Error> {
     let mut report = ImportReport::default();
     let mut lines = LineReader::new(body, MAX_LINE);
     let mut batch = Batch::default();
@@ -29,7 +31,7 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
         let line = match lines.next().await {
             Ok(line) => line,
             Err(error) => {
-                batch.apply(env, &mut report)?;
+                batch.apply(env, request, &mut report)?;
                 return Err(error.into());
             }
         };
@@ -41,14 +43,14 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
             && batch.has_tree_lines
             && (batch.has_group_of(record) || may_change_dependents(env, record)?)
         {
-            std::mem::take(&mut batch).apply(env, &mut report)?;
+            std::mem::take(&mut batch).apply(env, request, &mut report)?;
         }
         batch.add(line.number, bytes, record);
         if batch.is_full() {
-            std::mem::take(&mut batch).apply(env, &mut report)?;
+            std::mem::take(&mut batch).apply(env, request, &mut report)?;
         }
     }
-    batch.apply(env, &mut report)?;
+    batch.apply(env, request, &mut report)?;
     Ok(report)
 }
 
@@ -90,9 +92,13 @@ impl Batch {
         self.lines.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
     }
 
-    fn apply(self, env: &Env, report: &mut ImportReport) -> Result<(), Error> {
+    fn apply(self, env: &Env, request: &AdminRequest, report: &mut ImportReport) -> Result<(), Error> {
         // An import may take hours, and blobs are dated by the batch that writes them.
         let env = &env.later();
+        // The lines before may have ended the caller's authority, and no line is left that asks for it.
+        if !self.lines.is_empty() {
+            request.authorize(env).map_err(|error| report.ended_by(error))?;
+        }
         let mut changes = Changes::default();
         self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.add_to(&mut changes));
         let intent_log = IntentLog::begin(env, changes)?;

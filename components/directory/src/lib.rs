@@ -43,8 +43,8 @@
 //! Each layer uses only those before it: plain values (`model`, `glob`); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
 //! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
-//! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`]; and the
-//! [`dependents`] of what is deleted.
+//! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`];
+//! [`reauthorization`]; and the [`dependents`] of what is deleted.
 
 pub mod access;
 pub mod caller;
@@ -63,6 +63,7 @@ pub mod path;
 pub mod project;
 pub mod protection;
 mod reachability;
+pub mod reauthorization;
 pub mod record_cache;
 pub mod redirect;
 mod save_error;

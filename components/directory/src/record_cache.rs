@@ -45,8 +45,23 @@ pub fn attach(env: &Env) -> Result<Env, StoreError> {
         env.instance_cache.put(records.clone());
         records
     });
-    let store = CachedStore { inner: env.store.clone(), records: records.clone(), is_outdated: Cell::new(false) };
-    Ok(Env { store: Rc::new(store), snapshot: Some(records), ..env.clone() })
+    let present = env.store.clone();
+    let store = CachedStore { inner: present.clone(), records: records.clone(), is_outdated: Cell::new(false) };
+    let snapshot = Snapshot { records, present };
+    Ok(Env { store: Rc::new(store), snapshot: Some(Rc::new(snapshot)), ..env.clone() })
+}
+
+/// The environment of what comes next in a request that has waited, as for its body: with the present time, and
+/// with records as they are now. 1 read; after [`attach`] 2.
+pub fn renew(env: &Env) -> Result<Env, StoreError> {
+    let later = env.later();
+    // A host answers reads from memory, and if it shares its store, it asks when a request begins what other hosts have
+    // changed since. It asks again with each operation that memory has no answer to, as it has none to this one.
+    env.store.exists(&Key::Catalog.text())?;
+    match env.snapshot.as_ref().and_then(|snapshot| snapshot.downcast_ref::<Snapshot>()) {
+        Some(snapshot) => attach(&Env { store: snapshot.present.clone(), snapshot: None, ..later }),
+        None => Ok(later),
+    }
 }
 
 /// Values of one type that an instance has made of followed records and of nothing else, by a key. They are
@@ -56,7 +71,7 @@ pub struct Derived<K, V>(RefCell<LruCache<K, Rc<V>>>);
 impl<K: Hash + Eq + 'static, V: 'static> Derived<K, V> {
     /// Those of the records that the request reads; `None` without [`attach`] or without a catalog.
     pub fn of(env: &Env) -> Option<Rc<Self>> {
-        let records = env.snapshot.as_ref()?.downcast_ref::<Records>()?;
+        let Snapshot { records, .. } = env.snapshot.as_ref()?.downcast_ref()?;
         Some(records.derived.get().unwrap_or_else(|| {
             let empty = Rc::new(Derived(RefCell::new(LruCache::new(MAX_DERIVED))));
             records.derived.put(empty.clone());
@@ -94,6 +109,13 @@ pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Proj
         ProjectLookup::Moved(project) => ProjectLookup::Moved(Rc::new(project)),
         ProjectLookup::Missing => ProjectLookup::Missing,
     })
+}
+
+/// The state of the store that a request reads.
+struct Snapshot {
+    records: Rc<Records>,
+    /// The store without the records, which reads what is there now.
+    present: Rc<dyn Store>,
 }
 
 /// Records that were read while the root had this value.
@@ -300,6 +322,21 @@ mod tests {
         );
         let renamed = find(100);
         assert!(first.full_path() != renamed.full_path(), "{} {}", first.full_path(), renamed.full_path());
+    }
+
+    #[test]
+    fn a_request_that_waited_can_read_the_present_records() {
+        let (_, env) = forge();
+        let began = attach(&env).unwrap();
+        let state = |env: &Env| user::by_id(env, 3).unwrap().unwrap().state;
+        assert_eq!(state(&began), UserState::Active);
+        let block = || user::save(&env, NewUser { state: UserState::Blocked, ..new_user(3, "bob") }).unwrap();
+        import(&env, |changes| changes.user(3, None), block);
+        assert_eq!((state(&began), state(&renew(&began).unwrap())), (UserState::Active, UserState::Blocked));
+        let moment = Timestamp::from_millis(NOW.millis() + 5);
+        let late = Env { clock: Rc::new(moment), ..began };
+        assert_eq!(renew(&late).unwrap().now, moment);
+        assert!(renew(&env).unwrap().snapshot.is_none(), "what was not attached stays so");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Features};
 use directory::member::Source;
+use directory::reauthorization::AdminRequest;
 use directory::token::LAST_USE_MINUTES;
 use directory::{namespace, record_cache, setting};
 use http::StatusCode;
@@ -110,11 +111,13 @@ impl RenderedList {
     }
 }
 
-async fn import(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+async fn import(env: &Env, caller: &Caller, mut request: Request) -> Result<Response, Error> {
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
-    let (changes, report) = import::read(request.body.collect(MAX_IMPORT).await?).await?;
+    let body = std::mem::take(&mut request.body).collect(MAX_IMPORT).await?;
+    AdminRequest::new(request).authorize(env)?;
+    let (changes, report) = import::read(body).await?;
     match store::apply(env, &changes) {
         Ok(()) => Ok(Response::ok(&report)),
         Err(SaveError::Store(error)) => Err(error.into()),

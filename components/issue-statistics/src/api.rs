@@ -11,6 +11,7 @@ use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
 use crate::work::{DEFAULT_MAX_WORK, MAX_WORK, WorkBudget};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
+use directory::reauthorization::{self, AdminRequest};
 use directory::redirect::Redirect;
 use directory::setting;
 use directory::token::LAST_USE_MINUTES;
@@ -34,26 +35,32 @@ pub async fn handle(env: Env, request: Request) -> Response {
     answer(&env, request).await.unwrap_or_else(Response::from)
 }
 
-async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
-    let route = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
-    caller.user_or_401()?;
-    caller.require_scope(caller::api_scopes(&request.method))?;
-    match route {
-        Route::Import => import_issues(env, &caller, request).await,
+async fn answer(env: &Env, mut request: Request) -> Result<Response, Error> {
+    match route::parse(&request.method, &request.path)? {
+        Route::Import => import_issues(env, &authenticate(env, &request)?, request).await,
         Route::Maintain(task) => {
-            maintenance::answer(env, request, caller.is_admin(), task, &IndexStore::new(env)).await
+            let limit = maintenance::MAX_BODY;
+            let (env, caller) = reauthorization::with_body(env, &mut request, limit, authenticate).await?;
+            maintenance::answer(&env, request, caller.is_admin(), task, &IndexStore::new(&env)).await
         }
-        Route::Count(level) => count_issues(env, &caller, &level, &request),
+        Route::Count(level) => count_issues(env, &authenticate(env, &request)?, &level, &request),
     }
 }
 
-async fn import_issues(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
+    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
+    caller.user_or_401()?;
+    caller.require_scope(caller::api_scopes(&request.method))?;
+    Ok(caller)
+}
+
+async fn import_issues(env: &Env, caller: &Caller, mut request: Request) -> Result<Response, Error> {
     ndjson::check_media_type(&request)?;
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
-    let imported = import::run(env, request.body).await?;
+    let body = std::mem::take(&mut request.body);
+    let imported = import::run(env, &AdminRequest::new(request), body).await?;
     let cause = imported.compaction.map(|error| format!("the index was not compacted: {error}"));
     Ok(Response { cause, ..Response::ok(&imported.report) })
 }

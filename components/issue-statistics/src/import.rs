@@ -5,6 +5,7 @@ use crate::issue::{self, Change};
 use crate::segment::builder::SegmentBuilder;
 use crate::store::IndexStore;
 use directory::project;
+use directory::reauthorization::AdminRequest;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
 use kit::{Body, Env, Error};
@@ -14,11 +15,14 @@ use std::collections::HashMap;
 const MAX_LINE: usize = 4 << 20;
 
 /// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
-/// breaks off or storage fails, earlier batches stay applied, and the client repeats the import.
-pub async fn run(env: &Env, body: Body) -> Result<Imported, Error> {
+/// breaks off or storage fails, earlier batches stay applied, and the client repeats the import. They also do if
+/// `request` is an administrator's no more; then the error says what they were.
+pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Imported, Error> {
     let mut import = Import {
         env: env.clone(),
+        request,
         imported: Imported::default(),
+        committed: ImportReport::default(),
         batch: SegmentBuilder::default(),
         incarnations: HashMap::new(),
     };
@@ -42,15 +46,18 @@ pub struct Imported {
     pub compaction: Option<StoreError>,
 }
 
-struct Import {
+struct Import<'a> {
     env: Env,
+    request: &'a AdminRequest,
     imported: Imported,
+    /// The report when the last batch was applied.
+    committed: ImportReport,
     batch: SegmentBuilder,
     /// Of the projects of this batch.
     incarnations: HashMap<u64, Option<String>>,
 }
 
-impl Import {
+impl Import<'_> {
     fn add_line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
         let mut change = match issue::parse(line) {
             Ok(change) => change,
@@ -80,8 +87,10 @@ impl Import {
     fn commit(&mut self) -> Result<(), Error> {
         self.incarnations.clear();
         if !self.batch.is_empty() {
+            self.request.authorize(&self.env).map_err(|error| self.committed.ended_by(error))?;
             let store = IndexStore::new(&self.env.later());
             index_writer::commit(&store, std::mem::take(&mut self.batch))?;
+            self.committed = self.imported.report.clone();
             self.imported.compaction = index_writer::compact(&store).err();
         }
         Ok(())

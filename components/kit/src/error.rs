@@ -9,7 +9,7 @@ use crate::response::Response;
 use crate::store::StoreError;
 use http::StatusCode;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +47,16 @@ impl Error {
 
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
+        self
+    }
+
+    /// With those of these members that the body does not have.
+    pub fn with_members(mut self, members: Map<String, Value>) -> Self {
+        if let Value::Object(body) = &mut self.body {
+            for (name, value) in members {
+                body.entry(name).or_insert(value);
+            }
+        }
         self
     }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// The largest request body, in bytes: a cursor holds a key or two.
-const MAX_BODY: u64 = 64 << 10;
+pub const MAX_BODY: u64 = 64 << 10;
 
 /// A kind of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::request::Request;
 use bytes::{Buf, Bytes};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -134,7 +135,7 @@ impl LineReader {
 }
 
 /// The result of an import.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct ImportReport {
     /// Imported records by kind.
     imported: BTreeMap<&'static str, u64>,
@@ -146,13 +147,13 @@ pub struct ImportReport {
     warnings: Vec<DoubtfulLine>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct DoubtfulLine {
     line: u64,
     warning: String,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct FailedLine {
     line: u64,
     error: String,
@@ -177,6 +178,14 @@ impl ImportReport {
         if self.errors.len() < MAX_ERRORS {
             let error = why.to_string().chars().take(MAX_TEXT).collect();
             self.errors.push(FailedLine { line, error });
+        }
+    }
+
+    /// The answer to an import that `error` ended after this. It says what was applied, if something was.
+    pub fn ended_by(&self, error: Error) -> Error {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(report)) if *self != ImportReport::default() => error.with_members(report),
+            _ => error,
         }
     }
 }
@@ -227,6 +236,15 @@ mod tests {
         assert_eq!(json_error(&why), "expected value (column 4)");
         let why = serde_json::from_str::<Vec<u8>>("[300]").unwrap_err();
         assert_eq!(json_error(&why), "invalid value: integer `300`, expected u8 (column 4)");
+    }
+
+    #[test]
+    fn an_error_in_the_middle_says_what_was_applied_before() {
+        let mut report = ImportReport::default();
+        assert_eq!(report.ended_by(Error::forbidden()), Error::forbidden());
+        report.imported("user");
+        let told = json!({"message": "403 Forbidden", "imported": {"user": 1}, "failed": 0, "errors": []});
+        assert_eq!(report.ended_by(Error::forbidden()).to_json(), told);
     }
 
     #[test]

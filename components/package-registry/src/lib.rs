@@ -64,7 +64,7 @@
 //! # Cost
 //!
 //! In addition to reading the caller and the project: the token and the catalog's root, and what has
-//! changed since the instance read it (`directory::record_cache`). An instance caches blobs, which
+//! changed since the instance read it (`directory::record_cache`); both once more after the body of a write. An instance caches blobs, which
 //! saves most of their reads, and rendered metadata, plain and in gzip, so that a repeated request costs
 //! no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
 //! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
@@ -91,7 +91,7 @@
 //!
 //! # Life of a publication
 //!
-//! `api/access.rs` checks the caller's rights before the body is read. While the body arrives,
+//! `api/access.rs` checks the caller's rights before the body is read, and again when it has been read. While the body arrives,
 //! [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`]
 //! decode, hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and
 //! [`manifest`] check the rest, with the file's [`install_fields`], and render the records, [`segment`] merges them with older ones,

@@ -6,6 +6,7 @@ use crate::npm_token::{self, NpmToken};
 use crate::route::NpmRoute;
 use crate::{parameters, tokens};
 use directory::caller::{self, AcceptedTokens, Caller};
+use directory::reauthorization;
 use directory::token::{self, Fingerprint, PersonalToken};
 use directory::user::User;
 use http::header::{CACHE_CONTROL, HeaderValue};
@@ -13,8 +14,17 @@ use http::{Method, StatusCode};
 use kit::{Env, Error, Request, Response, Timestamp};
 use serde_json::{Value, json};
 
-pub async fn answer(env: &Env, request: Request, route: &NpmRoute) -> Result<Response, Error> {
-    let caller = caller::authenticate(env, &request, AcceptedTokens::Registry)?;
+pub async fn answer(env: &Env, mut request: Request, route: &NpmRoute) -> Result<Response, Error> {
+    let authenticate = |env: &Env, request: &Request| caller::authenticate(env, request, AcceptedTokens::Registry);
+    let (env, caller) = match route {
+        NpmRoute::CreateToken => {
+            reauthorization::with_body(env, &mut request, parameters::MAX_BODY, authenticate).await?
+        }
+        NpmRoute::ListTokens | NpmRoute::RevokeToken(_) | NpmRoute::Logout(_) => {
+            (env.clone(), authenticate(env, &request)?)
+        }
+    };
+    let env = &env;
     // A job and a deploy token have no tokens.
     let Caller::User(session) = &caller else { return Err(Error::unauthorized()) };
     let user = &session.user;

@@ -8,6 +8,7 @@ use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
+use kit::Body;
 use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::{Map, Value, json};
 
@@ -87,10 +88,10 @@ fn get(env: &Env, token: &str) -> (u16, Value, http::HeaderMap) {
     send(env, request)
 }
 
-fn import(env: &Env, token: &str, lines: &str) -> (u16, Value) {
+fn import(env: &Env, token: &str, lines: impl Into<Body>) -> (u16, Value) {
     let mut request = Request::new(Method::POST, "/api/v4/import/experiments");
     request.headers.insert("private-token", token.parse().unwrap());
-    request.body = lines.to_owned().into();
+    request.body = lines.into();
     let (status, body, _) = send(env, request);
     (status, body)
 }
@@ -266,4 +267,35 @@ fn what_an_instance_knows_is_never_out_of_date() {
     assert_eq!(get(&env, "t2").1[0]["current_status"]["state"], "on");
     token::revoke(&env, &Fingerprint::of(b"t2")).unwrap();
     assert_eq!(status(), 401, "a revoked token");
+}
+
+#[test]
+fn an_administrator_who_is_blocked_while_the_body_of_an_import_arrives_changes_nothing() {
+    let store = MemoryStore::default();
+    let env = forge(store.clone());
+    change(&env, |changes| changes.group(10), || ());
+    let line = r#"{"kind":"experiment","name":"held"}"#;
+    let other = Env { instance_cache: Default::default(), ..env.clone() };
+    let parts = line.split_inclusive(',').map(|part| Ok(part.to_owned().into())).enumerate();
+    let body = Body::pull(parts.map(move |(number, part)| {
+        if number == 1 {
+            let root = user::by_id(&other, 1).unwrap().unwrap();
+            let demoted = NewUser {
+                id: root.id,
+                username: root.username,
+                name: root.name,
+                state: UserState::Active,
+                is_admin: false,
+                external: false,
+                bot: false,
+                namespace_id: None,
+                commit_email: None,
+                details: Details::default(),
+            };
+            change(&other, |changes| changes.user(1, None), || user::save(&other, demoted).unwrap());
+        }
+        part
+    }));
+    assert_eq!(import(&env, "t1", body), (403, json!({"message": "403 Forbidden"})));
+    assert!(store::read(&env).unwrap().is_empty());
 }

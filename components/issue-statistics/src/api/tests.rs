@@ -1,6 +1,7 @@
 //! The answers of each route, over a store in memory.
 
 mod access;
+mod authority;
 mod filters;
 mod hostile;
 mod imports;

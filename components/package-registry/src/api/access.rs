@@ -1,5 +1,6 @@
-//! Decides once per request which package it means and whether the caller may act on it. The endpoints
-//! work with the resulting value: [`Authorized`], or [`PublishGrant`] for a publication.
+//! Decides once per request which package it means and whether the caller may act on it, after the request's body has
+//! been read ([`renew`]). The endpoints work with the resulting value: [`Authorized`], or [`PublishGrant`] for a
+//! publication.
 
 mod action;
 mod denial;
@@ -20,11 +21,22 @@ use crate::package::Package;
 use crate::publisher::Publisher;
 use crate::route::Level;
 use directory::access::Role;
+use directory::caller::{self, AcceptedTokens};
 use directory::namespace::Namespace;
 use directory::project::Project;
+use directory::record_cache;
 use kit::Error;
 use std::marker::PhantomData;
 use std::rc::Rc;
+
+/// The same request with the environment and the caller of this moment, for an endpoint that has read its body: that
+/// may have taken hours, and what the caller was allowed when it began counts no more.
+pub fn renew(request: RegistryRequest) -> Result<RegistryRequest, Error> {
+    let env = record_cache::renew(&request.env)?;
+    let caller = caller::authenticate(&env, &request.http, AcceptedTokens::Registry)?;
+    policy::check_scope_of(&caller, &request.http.method)?;
+    Ok(RegistryRequest { env, caller, ..request })
+}
 
 /// A package that lists a version, in a project where the caller may do the action `P` to it.
 pub struct Authorized<P> {
@@ -133,7 +145,8 @@ pub struct PublishGrant {
     pub username: Option<String>,
 }
 
-/// Checks that the caller may publish to the request's project.
+/// Checks that the caller may publish to the request's project. The grant counts if the request was renewed after its
+/// body; before, this refuses a body that is not worth reading.
 pub fn authorize_publish(request: &RegistryRequest) -> Result<ProjectGrant<'_>, Error> {
     let (project, role) = project(request, Action::Publish)?;
     Ok(ProjectGrant { request, project, role })

@@ -3,7 +3,8 @@
 mod check;
 
 use crate::store;
-use directory::caller::{self, AcceptedTokens};
+use directory::caller::{self, AcceptedTokens, Caller};
+use directory::reauthorization;
 use kit::fsck::CheckReport;
 use kit::maintenance::{self, Maintain, Task};
 use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
@@ -11,11 +12,16 @@ use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 
 /// Answers an administrator's request.
-pub async fn run(env: Env, request: Request, task: Task) -> Result<Response, Error> {
-    let caller = caller::authenticate(&env, &request, AcceptedTokens::Api)?;
+pub async fn run(env: Env, mut request: Request, task: Task) -> Result<Response, Error> {
+    let (env, caller) = reauthorization::with_body(&env, &mut request, maintenance::MAX_BODY, authenticate).await?;
+    maintenance::answer(&env, request, caller.is_admin(), task, &Registry(&env)).await
+}
+
+fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
+    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
-    maintenance::answer(&env, request, caller.is_admin(), task, &Registry(&env)).await
+    Ok(caller)
 }
 
 struct Registry<'a>(&'a Env);

@@ -1,8 +1,8 @@
 //! Publishing a version.
 //!
 //! The body streams through: the file is decoded, hashed and written in chunks while it arrives,
-//! and everything else is checked at the end. Nothing names the chunks until the package is written
-//! last, so a publication is visible as a whole or not at all.
+//! and everything else is checked at the end, also once more whether the caller may publish. Nothing names the chunks
+//! until the package is written last, so a publication is visible as a whole or not at all.
 
 mod claim;
 mod commit;
@@ -14,7 +14,7 @@ mod tags;
 pub use receive::{MAX_FILE, MAX_SKELETON, MAX_UNPACKED};
 pub use release::MANIFEST_MISMATCH;
 
-use super::access::{self, ProjectGrant};
+use super::access;
 use super::deprecate;
 use super::noop_update::NoopUpdate;
 use super::request::RegistryRequest;
@@ -24,7 +24,7 @@ use crate::submission::Submission;
 use crate::version::Version;
 use commit::{Committed, Publication};
 use error::PublishError;
-use kit::{Error, Response};
+use kit::{Env, Error, Response};
 use receive::FileReceiver;
 use release::ReceivedVersion;
 
@@ -39,11 +39,11 @@ pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, E
         return update.acknowledge(&request, name);
     }
     let mut body = std::mem::take(&mut request.http.body);
-    let grant = access::authorize_publish(&request)?;
+    access::authorize_publish(&request)?;
     let limits = receive::limits(&request)?;
     let mut receiver = FileReceiver::new(&request);
     let outcome = match receive::document(&mut body, limits, &mut receiver).await {
-        Ok(skeleton) => process(&request, name, grant, &skeleton, &mut receiver),
+        Ok(skeleton) => process(request, name, &skeleton, &mut receiver),
         Err(error) => Err(error),
     };
     match outcome {
@@ -68,12 +68,13 @@ enum Outcome {
 
 /// Checks the document and does what it asks for.
 fn process(
-    request: &RegistryRequest,
+    request: RegistryRequest,
     url_name: &str,
-    grant: ProjectGrant<'_>,
     skeleton: &Skeleton,
     receiver: &mut FileReceiver,
 ) -> Result<Outcome, PublishError> {
+    let request = &access::renew(request)?;
+    let grant = access::authorize_publish(request)?;
     let invalid = |text: &str| PublishError::invalid(text);
     let submission = Submission::read(skeleton).map_err(|error| PublishError::invalid(error.to_string()))?;
     let grant = match submission.has_attachments {
@@ -105,8 +106,9 @@ fn process(
         publisher: grant.username.as_deref(),
     };
     let release = received.check(contents);
-    let publication =
-        Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, release };
+    // Garbage collection goes by the age of the chunks, and the commit refuses to come too late for it.
+    let env = &Env { now: receiver.staging.began(), ..request.env.clone() };
+    let publication = Publication { env, grant, name: &name, version: &version, computed: &computed, release };
     Ok(match publication.commit(&mut receiver.staging)? {
         Committed::Added(row) => Outcome::Published(Response::ok(&row)),
         Committed::Repeated(row) => Outcome::FileUnused(Response::ok(&row)),

@@ -41,6 +41,7 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
     require_text(tag, "Tag")?;
     check(tag)?;
     let version = requested_version(&mut request.http).await?;
+    let request = access::renew(request)?;
     require_text(&version, "Version")?;
     let authorized = access::authorize::<Publish>(&request, name, package_not_found)?;
     update(&request.env, &authorized, |package| {

@@ -3,6 +3,7 @@
 mod access;
 mod account;
 mod attestation;
+mod authority;
 mod cost;
 mod deprecate;
 mod document_tags;
@@ -145,13 +146,18 @@ impl Forge {
     }
 
     fn save_project(&self, id: u64, path: &str, group: u64, visibility: Visibility, registry: FeatureAccess) {
-        let project = NewProject {
+        let project = NewProject { registry, ..self.new_project(id, path, group, visibility) };
+        project::save(&self.env(), project).unwrap();
+    }
+
+    fn new_project(&self, id: u64, path: &str, group: u64, visibility: Visibility) -> NewProject {
+        NewProject {
             id,
             name: path.into(),
             path: path.into(),
             namespace_id: group,
             visibility,
-            registry,
+            registry: FeatureAccess::Enabled,
             issues: FeatureAccess::Enabled,
             repository: FeatureAccess::Enabled,
             merge_requests: FeatureAccess::Enabled,
@@ -164,8 +170,7 @@ impl Forge {
             suggestion_commit_message: None,
             analytics: Default::default(),
             pages_unique_domain: None,
-        };
-        project::save(&self.env(), project).unwrap();
+        }
     }
 
     fn group(&self, id: u64, path: &str, shares: Vec<Share>) {
@@ -183,7 +188,11 @@ impl Forge {
     }
 
     fn save_user(&self, id: u64, username: &str, state: UserState) {
-        let user = NewUser {
+        user::save(&self.env(), self.new_user(id, username, state)).unwrap();
+    }
+
+    fn new_user(&self, id: u64, username: &str, state: UserState) -> NewUser {
+        NewUser {
             id,
             username: username.into(),
             name: username.into(),
@@ -194,8 +203,7 @@ impl Forge {
             bot: false,
             namespace_id: None,
             details: Details::default(),
-        };
-        user::save(&self.env(), user).unwrap();
+        }
     }
 
     /// Changes records as an import does: the catalog follows.
@@ -290,7 +298,13 @@ struct TestResponse {
 }
 
 impl TestResponse {
-    fn of(env: Env, sent: TestRequest) -> Self {
+    fn of(env: Env, mut sent: TestRequest) -> Self {
+        let body = Body::pull(std::mem::take(&mut sent.body).into_iter());
+        TestResponse::with_body(env, sent, body)
+    }
+
+    /// The response to a request with this body in place of its own.
+    fn with_body(env: Env, sent: TestRequest, body: Body) -> Self {
         let mut http = Request::new(sent.method, &sent.path);
         http.origin = Origin::known("http", "registry.example");
         if let Some(token) = &sent.token {
@@ -300,7 +314,7 @@ impl TestResponse {
         for (name, value) in &sent.headers {
             http.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        http.body = Body::pull(sent.body.into_iter());
+        http.body = body;
         // No future is pending, so a concurrent request can be answered inside another one.
         let response = handle(env, http).now_or_never().unwrap();
         let status = response.status.as_u16();

@@ -26,6 +26,7 @@ use std::collections::BTreeSet;
 pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
     let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;
+    let request = access::renew(request)?;
     if let Some(update) = NoopUpdate::read(&bytes) {
         return update.acknowledge(&request, name);
     }

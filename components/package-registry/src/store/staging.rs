@@ -6,8 +6,8 @@ use super::key::Key;
 use super::upload::{Upload, UploadRecord};
 use crate::integrity::Integrity;
 use crate::publisher::Publisher;
-use kit::Env;
 use kit::store::StoreError;
+use kit::{Env, Timestamp};
 
 /// Cuts a file into chunks and writes a full chunk when more bytes follow it, so a file of one chunk is
 /// not written before the publication is accepted. Nothing names the chunks until
@@ -23,6 +23,11 @@ pub struct Staging {
 impl Staging {
     pub fn new(env: &Env) -> Self {
         Staging { env: env.clone(), id: env.id(), pending: Vec::new(), size: 0, checksums: Vec::new() }
+    }
+
+    /// When the request began that receives the file.
+    pub fn began(&self) -> Timestamp {
+        self.env.now
     }
 
     /// The upload's id.

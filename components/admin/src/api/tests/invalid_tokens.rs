@@ -9,7 +9,7 @@ fn ask(env: &Env, method: Method, path: &str, headers: &[(&str, &str)], body: &s
     for (name, value) in headers.iter().chain(&[("spin-client-addr", "192.0.2.1:1")]) {
         request.headers.insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
     }
-    block_on(handle(env.clone(), request)).status.as_u16()
+    handle(env.clone(), request).now_or_never().unwrap().status.as_u16()
 }
 
 #[test]

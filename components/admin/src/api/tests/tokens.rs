@@ -92,7 +92,7 @@ fn tokens_are_filtered_ordered_and_in_pages() {
     );
     let mut request = Request::new(Method::GET, "/api/v4/personal_access_tokens?search=build&per_page=1&page=2");
     request.headers.insert("private-token", "ali".parse().unwrap());
-    let headers = block_on(handle(env.clone(), request)).headers;
+    let headers = handle(env.clone(), request).now_or_never().unwrap().headers;
     assert_eq!(["x-total", "x-total-pages", "x-page", "x-next-page"].map(|name| &headers[name]), ["2", "2", "2", ""]);
     let link = headers["link"].to_str().unwrap();
     assert!(link.starts_with("<http://localhost/api/v4/personal_access_tokens?page=1&per_page=1&search=build>;"));
@@ -171,10 +171,11 @@ fn npm_lists_revokes_and_logs_out() {
     let bearer = |token: &str, method: Method, path: &str| {
         let mut request = Request::new(method, &format!("/api/v4/projects/100/packages/npm/-/{path}"));
         request.headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
-        let response = block_on(handle(env.clone(), request));
+        let response = handle(env.clone(), request).now_or_never().unwrap();
         let secret = response.has_secret_path;
         let status = response.status.as_u16();
-        let body: Value = serde_json::from_slice(&block_on(response.body.collect(1 << 20)).unwrap()).unwrap();
+        let body: Value =
+            serde_json::from_slice(&response.body.collect(1 << 20).now_or_never().unwrap().unwrap()).unwrap();
         (status, body, secret)
     };
     let (status, list, _) = bearer(&login, Method::GET, "npm/v1/tokens");
@@ -213,9 +214,10 @@ fn npm_creates_tokens_for_the_password_of_their_user() {
         }
         request.headers.insert("content-type", "application/json".parse().unwrap());
         request.body = body.to_string().into();
-        let response = block_on(handle(env.clone(), request));
+        let response = handle(env.clone(), request).now_or_never().unwrap();
         let (status, stored) = (response.status.as_u16(), response.headers.get("cache-control").cloned());
-        let body: Value = serde_json::from_slice(&block_on(response.body.collect(1 << 20)).unwrap()).unwrap();
+        let body: Value =
+            serde_json::from_slice(&response.body.collect(1 << 20).now_or_never().unwrap().unwrap()).unwrap();
         (status, body, stored)
     };
     let (status, new, stored) = create(&login, json!({"password": login, "readonly": true, "cidr_whitelist": []}));

@@ -1,0 +1,132 @@
+//! Authorization of requests whose bodies take time to arrive: hours, if an import is large or a client slow.
+//!
+//! What a caller was allowed when the request began may be taken from them before its body has ended. Such a request is
+//! refused at its beginning if it can be, and authorized once more when it counts: right before what its body asks
+//! for is done. The answer is the one that it would get if it began at that moment.
+
+use crate::caller::{self, AcceptedTokens};
+use crate::record_cache;
+use kit::{Body, Env, Error, Request};
+
+/// Reads the body of a request into memory, and calls `authorize` before and after. The environment and the result
+/// are those that count. A body that has arrived with the request costs no second call. The error is 413 if the body
+/// has more than `limit` bytes.
+pub async fn with_body<T>(
+    env: &Env,
+    request: &mut Request,
+    limit: u64,
+    authorize: impl Fn(&Env, &Request) -> Result<T, Error>,
+) -> Result<(Env, T), Error> {
+    let early = authorize(env, request)?;
+    if !matches!(request.body, Body::Stream(_)) {
+        return Ok((env.clone(), early));
+    }
+    request.body = std::mem::take(&mut request.body).collect(limit).await?.into();
+    let env = record_cache::renew(env)?;
+    let authorized = authorize(&env, request)?;
+    Ok((env, authorized))
+}
+
+/// An administrator's request without its body, which is applied in parts as it arrives.
+pub struct AdminRequest(Request);
+
+impl AdminRequest {
+    /// The caller is not authorized yet. `request` has no body.
+    pub fn new(request: Request) -> Self {
+        AdminRequest(request)
+    }
+
+    /// Checks that the caller is an administrator now, for the next part of the body; the error is 401 or 403.
+    /// Reads as [`caller::authenticate`] does.
+    pub fn authorize(&self, env: &Env) -> Result<(), Error> {
+        let AdminRequest(request) = self;
+        let env = record_cache::renew(env)?;
+        let caller = caller::authenticate(&env, request, AcceptedTokens::Api)?;
+        caller.user_or_401()?;
+        caller.require_scope(caller::api_scopes(&request.method))?;
+        if caller.is_admin() { Ok(()) } else { Err(Error::forbidden()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fill, issue, new_token};
+    use crate::token::{self, Fingerprint, Subject};
+    use bytes::Bytes;
+    use http::Method;
+    use kit::testing::{MemoryStore, env};
+    use std::cell::Cell;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    /// The result of a future that waits for nothing.
+    fn ready<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    fn forge() -> Env {
+        let env = env(MemoryStore::default(), &[]);
+        fill(&env);
+        issue(&env, "t", new_token(Subject::User(1), &["api"]));
+        env
+    }
+
+    fn request(body: Body) -> Request {
+        let mut request = Request::new(Method::PUT, "/");
+        request.headers.insert("authorization", "Bearer t".parse().unwrap());
+        request.body = body;
+        request
+    }
+
+    fn stream(parts: &'static [&'static str]) -> Body {
+        Body::pull(parts.iter().map(|part| Ok(Bytes::from_static(part.as_bytes()))))
+    }
+
+    #[test]
+    fn a_body_that_arrives_later_is_authorized_before_and_after() {
+        for (body, calls) in [(Body::Empty, 1), (Body::from("ab"), 1), (stream(&["a", "b"]), 2)] {
+            let count = Cell::new(0);
+            let authorize = |_: &Env, _: &Request| {
+                count.set(count.get() + 1);
+                Ok(count.get())
+            };
+            let is_empty = matches!(body, Body::Empty);
+            let mut request = request(body);
+            let outcome = ready(with_body(&forge(), &mut request, 2, authorize));
+            assert_eq!((outcome.ok().unwrap().1, count.get()), (calls, calls));
+            let read = ready(request.body.collect(2)).unwrap();
+            assert_eq!(read, if is_empty { &b""[..] } else { b"ab" });
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_refused_at_its_beginning_is_not_read() {
+        let refuse = |_: &Env, _: &Request| Err::<(), _>(Error::forbidden());
+        let mut request = request(stream(&["a", "b"]));
+        let outcome = ready(with_body(&forge(), &mut request, 1, refuse));
+        assert_eq!(outcome.err(), Some(Error::forbidden()));
+        assert_eq!(ready(request.body.collect(2)).unwrap(), b"ab");
+    }
+
+    #[test]
+    fn an_administrator_is_one_as_long_as_the_records_say_so() {
+        let env = forge();
+        let sent = AdminRequest::new(request(Body::Empty));
+        assert_eq!(sent.authorize(&env), Ok(()));
+        token::revoke(&env, &Fingerprint::of(b"t")).unwrap();
+        assert_eq!(sent.authorize(&env).unwrap_err().status, 401);
+        for (subject, scopes, status) in [
+            (Subject::User(1), &["read_api"], 403),
+            (Subject::User(2), &["api"], 403),
+            (Subject::User(9), &["api"], 401),
+        ] {
+            issue(&env, "t", new_token(subject, scopes));
+            assert_eq!(sent.authorize(&env).unwrap_err().status, status);
+        }
+    }
+}
