@@ -2,7 +2,8 @@
 //!
 //! A client sends the whole document without the versions to unpublish. Its copy must be of the current
 //! revision: otherwise a version that was published in between would be removed as well. The number of
-//! an unpublished version is not used again.
+//! an unpublished version is not used again: clients and caches keep its file for a year, under an address
+//! that another file would have too, and lock files name its digest.
 
 use super::access::{self, Authorized, Unpublish};
 use super::error::{package_not_found, same_text};

@@ -87,10 +87,14 @@ impl Publication<'_> {
         version: &StoredVersion,
         event: &str,
     ) -> Result<Decision<Package, Committed>, PublishError> {
-        let exists = || same_text(StatusCode::FORBIDDEN, "Package already exists.");
         if !version.is_listed() {
-            return Err(exists().into());
+            let text = format!(
+                "{}@{} was unpublished, and its number is not used again: publish another version",
+                self.name, self.version
+            );
+            return Err(same_text(StatusCode::FORBIDDEN, text).into());
         }
+        let exists = || same_text(StatusCode::FORBIDDEN, "Package already exists.");
         let upload = store::upload(self.env, &version.upload)?;
         if upload.integrity != self.computed.integrity || !upload.publisher.is(&self.grant.publisher) {
             return Err(exists().into());

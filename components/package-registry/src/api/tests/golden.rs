@@ -52,7 +52,8 @@ fn records_of_earlier_builds_are_read() {
     assert_eq!(attestations["attestations"][0]["predicateType"], "https://slsa.dev/provenance/v1");
     let found = forge.get("/packages/npm/-/v1/search?text=lib").json();
     assert_eq!((&found["total"], &found["objects"][0]["package"]["name"]), (&json!(1), &json!("@acme/lib")));
-    forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, "Package already exists.");
+    let unpublished = "@acme/lib@1.0.1 was unpublished, and its number is not used again: publish another version";
+    forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, unpublished);
     forge.send(publication("@acme/lib", "1.0.0").to(PUBLIC)).is_refused(403, "Package already exists.");
     // The same bytes are recognised, and judged as they would be today.
     let repeated = publication_of("@acme/lib", "1.0.0", b"bytes of @acme/lib 1.0.0");

@@ -118,7 +118,7 @@ fn garbage_is_removed_and_responses_stay_the_same() {
     assert_eq!(problems(&mut forge), [""; 0]);
     forge.publish(PUBLIC, "lib", "2.0.0");
     let taken = forge.send(publication("big", "1.0.0").to(PUBLIC));
-    taken.is_refused(403, "Package already exists.");
+    taken.is_refused(403, "big@1.0.0 was unpublished, and its number is not used again: publish another version");
 }
 
 #[test]
