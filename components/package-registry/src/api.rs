@@ -63,10 +63,11 @@ pub async fn handle(env: Env, http: Request) -> Response {
         };
         return answer.unwrap_or_else(Response::from);
     }
-    match route::route(&http.method, &http.path) {
-        Ok(route) => answer(env, http, route).await.unwrap_or_else(|error| error.paired().into()),
-        Err(error) => error.into(),
-    }
+    let response = match route::route(&http.method, &http.path) {
+        Ok(route) => answer(env, http, route).await,
+        Err(error) => Err(error),
+    };
+    response.unwrap_or_else(|error| error.paired().into())
 }
 
 async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error> {

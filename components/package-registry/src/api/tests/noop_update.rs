@@ -78,5 +78,5 @@ fn a_user_is_found_by_name_with_credentials() {
     for missing in ["missing", "2", "%20"] {
         assert_eq!(forge.get(&path(missing)).status, 404, "{missing}");
     }
-    assert_eq!(forge.get("/projects/7/packages/npm/-/user/guest").json(), json!({"error": "404 Not Found"}));
+    forge.get("/projects/7/packages/npm/-/user/guest").is_refused(404, "404 Not Found");
 }

@@ -298,8 +298,21 @@ fn services() {
             }
         }
     }
-    let unserved = forge.get("/packages/npm/-/v1/login");
-    assert_eq!((unserved.status, unserved.json()), (404, json!({"error": "404 Not Found"})));
+    forge.get("/packages/npm/-/v1/login").is_refused(404, "404 Not Found");
+}
+
+/// Package managers print `error` only, others `message`.
+#[test]
+fn a_path_that_names_nothing_is_refused_under_both_keys() {
+    let forge = Forge::new();
+    for name in ["odd%00", "%ff", "%c0%af"] {
+        for prefix in ["/projects/7", "/groups/acme/-", ""] {
+            let answer = forge.get(&format!("{prefix}/packages/npm/{name}"));
+            answer.is_refused(400, "package_name should be a valid file path");
+        }
+    }
+    forge.send(request(Method::PATCH, "/projects/7/packages/npm/lib")).is_refused(405, "405 Not Allowed");
+    forge.send(request(Method::DELETE, "/projects/7/packages")).is_refused(405, "405 Not Allowed");
 }
 
 #[test]
