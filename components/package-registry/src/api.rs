@@ -17,6 +17,7 @@ mod maintenance;
 mod metadata;
 mod misdirected;
 mod noop_update;
+mod owners;
 mod publish;
 mod rate_limit;
 mod request;
@@ -102,6 +103,9 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Audit(audit) => audit::report(request, audit).await,
         Endpoint::PublishElsewhere { name } => Err(misdirected::publish(&request, &name)?),
         Endpoint::Visibility { name } => visibility::get(&request, &name),
+        Endpoint::AccessStatus { name } => visibility::access_status(&request, &name),
+        Endpoint::Owners { name } => owners::list(&request, &name),
+        Endpoint::ChangeOwners => Err(owners::refuse_change(&request)),
         Endpoint::List => list::packages(&request),
     }
 }

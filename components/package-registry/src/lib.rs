@@ -25,6 +25,8 @@
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `GET projects/:id/packages`, `groups/:id/packages` | versions of packages that the caller may read, in pages | `api/list.rs` |
 //! | `GET <prefix>/-/package/:name/visibility` | whether anyone may read the package | `api/visibility.rs` |
+//! | `GET <prefix>/-/package/:name/access`, `…/owners` | the same, and the maintainers, as pnpm asks for them | `api/visibility.rs`, `api/owners.rs` |
+//! | `PUT <prefix>/-/package/:name/owners`, `DELETE …/owners/:user` | refused with the reason | `api/owners.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
 //! | `PUT` of a package at group or instance level | 405 with the project's address | `api/misdirected.rs` |
 //!

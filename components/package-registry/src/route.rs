@@ -96,6 +96,14 @@ pub enum Endpoint {
     Visibility {
         name: String,
     },
+    /// The same in another form, with what publishing asks for.
+    AccessStatus {
+        name: String,
+    },
+    Owners {
+        name: String,
+    },
+    ChangeOwners,
     /// The list of all versions of packages, in the form of every registry of the forge.
     List,
 }
@@ -168,6 +176,12 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Profile, &Method::GET | &Method::HEAD) => Endpoint::Profile,
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
         (Target::Visibility { name }, &Method::GET | &Method::HEAD) => Endpoint::Visibility { name },
+        (Target::AccessStatus { name }, &Method::GET | &Method::HEAD) => Endpoint::AccessStatus { name },
+        (Target::Owners { name, user: None }, &Method::GET | &Method::HEAD) => Endpoint::Owners { name },
+        (Target::Owners { user: None, .. }, &Method::PUT) => Endpoint::ChangeOwners,
+        (Target::Owners { user: None, .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        (Target::Owners { user: Some(_), .. }, &Method::DELETE) => Endpoint::ChangeOwners,
+        (Target::Owners { user: Some(_), .. }, _) => return Err(Error::method_not_allowed("DELETE")),
         (Target::Audit(audit), &Method::POST) => Endpoint::Audit(audit),
         (Target::Audit(_), _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
@@ -252,6 +266,14 @@ enum Target {
     Visibility {
         name: String,
     },
+    AccessStatus {
+        name: String,
+    },
+    /// Those of a package, or one of them.
+    Owners {
+        name: String,
+        user: Option<String>,
+    },
     Audit(Audit),
 }
 
@@ -290,6 +312,9 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
         },
         [Segment("package"), rest @ ..] => match name(rest)? {
             (name, [Segment("visibility")]) => Ok(Target::Visibility { name }),
+            (name, [Segment("access")]) => Ok(Target::AccessStatus { name }),
+            (name, [Segment("owners")]) => Ok(Target::Owners { name, user: None }),
+            (name, [Segment("owners"), user]) => Ok(Target::Owners { name, user: Some(text(user)?) }),
             (name, [Segment("dist-tags")]) => Ok(Target::Tags { name }),
             (name, [Segment("dist-tags"), tag]) => Ok(Target::Tag { name, tag: text(tag)? }),
             _ => Err(Error::unrouted()),

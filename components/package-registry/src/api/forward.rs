@@ -33,6 +33,8 @@ pub enum Resource<'a> {
     /// Of a version.
     Attestations(&'a str),
     Visibility,
+    AccessStatus,
+    Owners,
 }
 
 impl Resource<'_> {
@@ -43,7 +45,9 @@ impl Resource<'_> {
             Resource::Version(text) | Resource::File(text) | Resource::Attestations(text) => {
                 !text.contains('%') && !text.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
             }
-            Resource::Metadata | Resource::Tags | Resource::Visibility => true,
+            Resource::Metadata | Resource::Tags | Resource::Visibility | Resource::AccessStatus | Resource::Owners => {
+                true
+            }
         }
     }
 
@@ -64,6 +68,8 @@ impl Resource<'_> {
             Resource::Tags => format!("-/package/{segment}/dist-tags"),
             Resource::Attestations(version) => format!("-/npm/v1/attestations/{segment}@{}", encoded(version)),
             Resource::Visibility => format!("-/package/{segment}/visibility"),
+            Resource::AccessStatus => format!("-/package/{segment}/access"),
+            Resource::Owners => format!("-/package/{segment}/owners"),
         }
     }
 }

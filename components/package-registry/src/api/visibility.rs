@@ -1,5 +1,5 @@
 //! Whether a package is public. npm asks before it publishes with provenance, which it does without
-//! further options only for public packages.
+//! further options only for public packages. pnpm asks for another form of the answer (`pnpm access get status`).
 
 use super::access::{self, Read};
 use super::caching;
@@ -13,11 +13,21 @@ use serde_json::json;
 /// `GET <prefix>/-/package/:package_name/visibility`. At project level it is that of the project, also
 /// before the first version is published. Reads: at the other levels the package.
 pub fn get(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
+    Ok(Response::ok(&json!({"public": is_public(request, name, Resource::Visibility)?})))
+}
+
+/// `GET <prefix>/-/package/:package_name/access`, likewise. There is no second factor that publishing could ask for.
+pub fn access_status(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
+    let access = if is_public(request, name, Resource::AccessStatus)? { "public" } else { "restricted" };
+    Ok(Response::ok(&json!({"access": access, "publish_requires_tfa": false})))
+}
+
+fn is_public(request: &RegistryRequest, name: &str, resource: Resource) -> Result<bool, Error> {
     let project = match request.level {
         Level::Project(_) => access::readable_project(request)?,
         Level::Group(_) | Level::Instance => {
-            access::authorize_or_forward::<Read>(request, name, Resource::Visibility, package_not_found)?.project
+            access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?.project
         }
     };
-    Ok(Response::ok(&json!({"public": caching::is_public(&project)})))
+    Ok(caching::is_public(&project))
 }

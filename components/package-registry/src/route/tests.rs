@@ -133,6 +133,12 @@ fn tags_and_services() {
     assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits"), Endpoint::Audit(Audit::Full));
     let visibility = Endpoint::Visibility { name: "@acme/lib".into() };
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/visibility"), visibility);
+    let access = Endpoint::AccessStatus { name: "@acme/lib".into() };
+    assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/access"), access);
+    let owners = Endpoint::Owners { name: "@acme/lib".into() };
+    assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/owners"), owners);
+    assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/owners"), Endpoint::ChangeOwners);
+    assert_eq!(at(&Method::DELETE, "/-/package/@acme%2flib/owners/mia"), Endpoint::ChangeOwners);
 }
 
 #[test]

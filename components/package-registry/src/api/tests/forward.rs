@@ -134,6 +134,8 @@ fn paths_that_could_lead_elsewhere_do_not_leave() {
         "-/npm/v1/attestations/lib%2flatest@1.0.0",
         "-/npm/v1/attestations/lib@..%2fother",
         "-/package/lib%2flatest/visibility",
+        "-/package/lib%2flatest/access",
+        "-/package/lib%2flatest/owners",
     ] {
         let answer = forge.get(&format!("/packages/npm/{path}"));
         assert!(answer.header("location").is_empty() && answer.status >= 400, "{path}: {}", answer.status);

@@ -2,12 +2,14 @@
 
 use super::*;
 
-const READS: [&str; 12] = [
+const READS: [&str; 14] = [
     "/projects/7/packages/npm/lib",
     "/projects/7/packages/npm/lib/latest",
     "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz",
     "/projects/7/packages/npm/-/package/lib/dist-tags",
     "/projects/7/packages/npm/-/package/lib/visibility",
+    "/projects/7/packages/npm/-/package/lib/access",
+    "/projects/7/packages/npm/-/package/lib/owners",
     "/projects/7/packages/npm/-/whoami",
     "/packages/npm/-/user/org.couchdb.user:guest",
     "/packages/npm/-/user/org.couchdb.user:missing",

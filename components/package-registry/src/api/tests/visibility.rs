@@ -33,6 +33,30 @@ fn a_package_is_public_if_anyone_may_read_it() {
 }
 
 #[test]
+fn pnpm_is_told_the_same_in_its_own_form() {
+    let forge = Forge::new();
+    [PUBLIC, PRIVATE].into_iter().for_each(|project| drop(forge.publish(project, "lib", "1.0.0")));
+    for (project, access) in [(PUBLIC, "public"), (PRIVATE, "restricted")] {
+        let path = format!("/projects/{project}/packages/npm/-/package/lib");
+        let status = forge.get(&format!("{path}/access"));
+        assert_eq!((status.status, status.json()), (200, json!({"access": access, "publish_requires_tfa": false})));
+        let owners = forge.get(&format!("{path}/owners"));
+        assert_eq!((owners.status, owners.json()), (200, json!([{"username": "maintainer", "email": ""}])));
+        let text = "nothing was changed: the owners of a package are the members of its project";
+        let add = || request(Method::PUT, &format!("{path}/owners")).body(r#"{"user":"guest"}"#);
+        let remove = request(Method::DELETE, &format!("{path}/owners/maintainer"));
+        forge.send(add()).is_refused(400, text);
+        forge.send(remove).is_refused(400, text);
+        assert_eq!(forge.send(add().by("")).status, 401);
+        for resource in ["access", "owners"] {
+            let hidden = request(Method::GET, &format!("{path}/{resource}")).by("outsider");
+            assert_eq!(forge.send(hidden).status, if project == PUBLIC { 200 } else { 404 }, "{resource}");
+        }
+    }
+    assert_eq!(forge.get("/projects/7/packages/npm/-/package/none/owners").status, 404);
+}
+
+#[test]
 fn a_publication_to_a_group_or_to_the_instance_is_told_the_project() {
     let forge = Forge::new();
     let put = |prefix: &str, user: &str, name: &str| {
