@@ -60,6 +60,9 @@
 //! Beside the caller and the projects (see `directory`). *t* is the number of trees on the paths to the
 //! files, the root tree included, *f* that of files, *s* that of suggestions.
 //!
+//! The caller of a request whose body is streamed is read twice, before and after it; at a push and an import of a pack
+//! or of objects, the project too. An import of merge requests reads the caller for each 100 of them.
+//!
 //! | request | operations |
 //! |---|---|
 //! | apply | get *s* × (suggestion, discussion, thread, applied), merge request, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch, each thread; rarely a counter |

@@ -260,6 +260,17 @@ pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<Pus
     Ok(PushableRepository { project, user_id, role, default_branches })
 }
 
+/// The same at the present time, for a request whose body took a while; 404 if another project has the place of `earlier`.
+pub fn still_pushable_repository(
+    env: &Env,
+    request: &Request,
+    id: &str,
+    earlier: &PushableRepository,
+) -> Result<PushableRepository, Error> {
+    let present = pushable_repository(&env.later(), request, id)?;
+    if present.id() == earlier.id() { Ok(present) } else { Err(Error::not_found("Project")) }
+}
+
 /// The project, if the caller may read its repository with git. 401 for an anonymous caller; for one with
 /// credentials 404 if they may not see the project, and 403 if they may not read its code.
 pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
@@ -333,4 +344,11 @@ pub fn importable_repository(context: &RequestContext, id: &str) -> Result<Repos
         ProjectLookup::Found(project) => Ok(RepositoryId::of(&project)),
         ProjectLookup::Moved(_) | ProjectLookup::Missing => Err(Error::not_found("Project")),
     }
+}
+
+/// The error of [`importable_repository`] if the caller may not import `earlier` any more; 404 if another project has its
+/// place.
+pub fn still_importable(context: &mut RequestContext, id: &str, earlier: RepositoryId) -> Result<(), Error> {
+    context.renew()?;
+    if importable_repository(context, id)? == earlier { Ok(()) } else { Err(Error::not_found("Project")) }
 }

@@ -6,7 +6,7 @@ use super::context::RequestContext;
 use super::input;
 use batch::SuggestionBatch;
 use kit::params::{Params, Validation};
-use kit::{Error, Request, Response};
+use kit::{Error, Response};
 
 /// The most suggestions in one commit. Each of them costs 4 reads.
 const MAX_BATCH: usize = 1000;
@@ -15,20 +15,17 @@ const MAX_BATCH: usize = 1000;
 const MAX_MESSAGE: usize = 1 << 20;
 
 /// `PUT /suggestions/:id/apply`.
-pub async fn one(context: &RequestContext, id: &str, request: Request) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
+pub fn one(context: &RequestContext, id: &str, params: &Params) -> Result<Response, Error> {
     let id = input::suggestion_id(id)?;
-    let message = commit_message(&input::read(request).await?)?;
+    let message = commit_message(params)?;
     let not_found = "Suggestion is not applicable as the suggestion was not found.";
     let applied = SuggestionBatch::load(context, &[id], not_found)?.apply(message.as_deref())?;
     Ok(Response::ok(&applied.first()))
 }
 
 /// `PUT /suggestions/batch_apply`.
-pub async fn batch(context: &RequestContext, request: Request) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
-    let checks = Validation::new(&params);
+pub fn batch(context: &RequestContext, params: &Params) -> Result<Response, Error> {
+    let checks = Validation::new(params);
     // Text that is not a number counts as 0, the id of no suggestion.
     let ids: Vec<u64> =
         params.list("ids").unwrap_or_default().iter().map(|element| element.parse().unwrap_or(0)).collect();
@@ -38,7 +35,7 @@ pub async fn batch(context: &RequestContext, request: Request) -> Result<Respons
         checks.reject(format!("ids has {} elements, and at most {MAX_BATCH} are allowed", ids.len()));
     }
     checks.finish()?;
-    let message = commit_message(&params)?;
+    let message = commit_message(params)?;
     let not_found = "Suggestions are not applicable as one or more suggestions were not found.";
     let applied = SuggestionBatch::load(context, &ids, not_found)?.apply(message.as_deref())?;
     Ok(Response::ok(&applied))

@@ -1,27 +1,50 @@
 //! What every endpoint of the REST API needs to know about a request.
 
-use directory::caller::Caller;
+use directory::caller::{self, AcceptedTokens, Caller};
 use directory::project::Project;
 use directory::redirect::Redirect;
 use directory::user::User;
-use http::Method;
-use kit::{Env, Error};
+use kit::params::Params;
+use kit::{Env, Error, Request};
 
-/// A request without its body, and its authenticated caller.
+/// A request, and its authenticated caller.
 pub struct RequestContext {
     pub env: Env,
     pub caller: Caller,
-    pub method: Method,
-    pub path: String,
-    pub query: String,
+    /// Without its body.
+    pub head: Request,
     /// The service's address.
     pub url: String,
 }
 
 impl RequestContext {
+    /// Authenticates the caller of a request whose body was taken out.
+    pub fn new(env: Env, head: Request) -> Result<Self, Error> {
+        let caller = authenticate(&env, &head)?;
+        Ok(RequestContext { url: env.external_url(&head), env, caller, head })
+    }
+
+    /// Authenticates the caller once more, at the present time. A client sends a body for as long as the host lets it, and
+    /// its token can be revoked meanwhile: what was decided before the body was read does not count after it.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        self.env = self.env.later();
+        self.caller = authenticate(&self.env, &self.head)?;
+        Ok(())
+    }
+
+    /// The parameters of the query.
+    pub fn params(&self) -> Params {
+        self.head.params()
+    }
+
+    /// The address that was asked for, without its query.
+    pub fn own_url(&self) -> String {
+        format!("{}{}", self.url, self.head.path)
+    }
+
     /// The response to a request that named this project by an old path: 301, or 405 unless it is a GET.
     pub fn moved(&self, project: &Project) -> Error {
-        Redirect::to_project(project.id, &self.url, &self.path, &self.query).into_error(&self.method)
+        Redirect::to_project(project.id, &self.url, &self.head.path, &self.head.query).into_error(&self.head.method)
     }
 
     /// The e-mail address of a user in commits: the one they chose, or one that receives no mail.
@@ -30,4 +53,10 @@ impl RequestContext {
         let no_reply = || format!("{}-{}@users.noreply.{host}", user.id, user.username);
         user.commit_email.clone().unwrap_or_else(no_reply)
     }
+}
+
+fn authenticate(env: &Env, head: &Request) -> Result<Caller, Error> {
+    let caller = caller::authenticate(env, head, AcceptedTokens::Api)?;
+    caller.require_scope(caller::api_scopes(&head.method))?;
+    Ok(caller)
 }

@@ -13,7 +13,7 @@ use crate::suggestion::Suggestion;
 use http::StatusCode;
 use kit::params::{Params, Validation};
 use kit::store::StoreError;
-use kit::{Error, Request, Response};
+use kit::{Error, Response};
 use sha1::{Digest, Sha1};
 
 /// The longest comment, in characters, as in the reference service.
@@ -22,11 +22,9 @@ const MAX_BODY: usize = 1_000_000;
 /// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment on a line: reads the commits, the trees
 /// on the path to the file, and the file; 2 counters; writes the discussion and 1 record for each suggestion;
 /// swaps the list.
-pub async fn create(context: &RequestContext, project: &str, iid: &str, request: Request) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
+pub fn create(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
     input::check_iid(iid)?;
-    let (body, position) = parse_comment(&params)?;
+    let (body, position) = parse_comment(params)?;
     let writable = access::writable_merge_request(context, project, iid)?;
     let discussion = save(context, &writable, body, position, false)?;
     let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&discussion))?;
@@ -34,16 +32,9 @@ pub async fn create(context: &RequestContext, project: &str, iid: &str, request:
 }
 
 /// `POST /projects/:id/merge_requests/:iid/notes`: a comment on the whole merge request.
-pub async fn create_note(
-    context: &RequestContext,
-    project: &str,
-    iid: &str,
-    request: Request,
-) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
+pub fn create_note(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
     input::check_iid(iid)?;
-    let body = required_body(&params)?;
+    let body = required_body(params)?;
     let writable = access::writable_merge_request(context, project, iid)?;
     let discussion = save(context, &writable, body, None, true)?;
     let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&discussion))?;

@@ -1,14 +1,26 @@
 //! Parameters of a request: from its path, its query and its body.
 
+use super::context::RequestContext;
 use kit::params::Params;
-use kit::{Error, Request};
+use kit::{Body, Error, Request};
 
 /// The largest body of parameters, in bytes: a comment of the longest text, escaped.
 const MAX_BODY: u64 = 8 << 20;
 
-/// The parameters of a query and a body; those of the body take precedence.
-pub async fn read(request: Request) -> Result<Params, Error> {
-    kit::input::read_params(request, MAX_BODY).await
+/// The parameters of a query and a body; those of the body take precedence. 401 for an anonymous caller, before the body
+/// is read. After it, the caller is who the store says they are then; a body that was there from the beginning took no time.
+pub async fn read(context: &mut RequestContext, body: Body) -> Result<Params, Error> {
+    context.caller.user_or_401()?;
+    let mut request = Request::new(context.head.method.clone(), "");
+    request.query.clone_from(&context.head.query);
+    request.headers.clone_from(&context.head.headers);
+    let is_streamed = matches!(body, Body::Stream(_));
+    request.body = body;
+    let params = kit::input::read_params(request, MAX_BODY).await?;
+    if is_streamed {
+        context.renew()?;
+    }
+    Ok(params)
 }
 
 /// A suggestion's id in a path; 400 if it is not an integer.

@@ -12,7 +12,7 @@ use crate::store::history::History;
 use crate::store::objects;
 use kit::page::Pagination;
 use kit::params::Validation;
-use kit::{Error, Request, Response};
+use kit::{Error, Response};
 use serde_json::{Value, json};
 
 /// A commit with a longer text is left out, in bytes.
@@ -21,8 +21,8 @@ const MAX_COMMIT: u64 = 256 << 10;
 /// `GET /projects/:id/merge_requests/:iid/commits`: those of its source branch that the target branch does not have,
 /// or did not have before the merge, the latest first, in pages. Reads the commits since the branches parted, at most
 /// 20,000, and those that are shown.
-pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request) -> Result<Response, Error> {
-    let params = request.params();
+pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
+    let params = context.params();
     let checks = Validation::new(&params);
     let page = Pagination::check(&checks);
     checks.finish()?;
@@ -44,7 +44,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request)
             json.push(render(id, &CommitText::parse(&contents), &project_url));
         }
     }
-    let url = format!("{}{}", context.url, context.path);
+    let url = context.own_url();
     Ok(page.describe(Response::ok(&json), &url, &[], total))
 }
 

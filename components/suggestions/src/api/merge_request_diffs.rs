@@ -15,7 +15,7 @@ use crate::store::objects;
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::store::StoreError;
-use kit::{Error, Request, Response};
+use kit::{Error, Response};
 use serde_json::{Value, json};
 use std::rc::Rc;
 
@@ -55,8 +55,8 @@ pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Respo
 }
 
 /// `GET …/diffs`: the difference of each file, in pages.
-pub fn diffs(context: &RequestContext, name: MergeRequestName, request: &Request) -> Result<Response, Error> {
-    let params = request.params();
+pub fn diffs(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
+    let params = context.params();
     let checks = Validation::new(&params);
     let page = Pagination::check(&checks);
     checks.finish()?;
@@ -66,7 +66,7 @@ pub fn diffs(context: &RequestContext, name: MergeRequestName, request: &Request
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
     let shown = diff.changes.iter().skip(skip).take(page.per_page as usize);
     let json: Vec<Value> = shown.map(|change| printer.render(change)).collect::<Result<_, _>>()?;
-    let url = format!("{}{}", context.url, context.path);
+    let url = context.own_url();
     Ok(page.describe(Response::ok(&json), &url, &[], diff.changes.len() as u64))
 }
 

@@ -10,7 +10,7 @@ use directory::{access as rights, catalog, record_cache, user};
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::store::StoreError;
-use kit::{Error, Request, Response};
+use kit::{Error, Response};
 use std::rc::Rc;
 
 /// The most merge requests that a list reads: of a project those with the highest iids.
@@ -55,8 +55,8 @@ struct ListRequest<'a> {
 
 /// `GET /projects/:id/merge_requests`, the latest first, in pages. 1 read for each merge request of the project,
 /// and some for each that is shown.
-pub fn of_project(context: &RequestContext, project: &str, request: &Request) -> Result<Response, Error> {
-    let params = request.params();
+pub fn of_project(context: &RequestContext, project: &str) -> Result<Response, Error> {
+    let params = context.params();
     let list = ListRequest::read(&params, Scope::All)?;
     let project = Rc::new(access::project_with_merge_requests(context, project)?);
     let author_id = list.filter.author_id(context)?;
@@ -69,8 +69,8 @@ pub fn of_project(context: &RequestContext, project: &str, request: &Request) ->
 /// `GET /merge_requests`: those of all projects that the caller may read, and without a `scope` only those that the
 /// caller made, as in the reference service. Reads the catalog, each project that the caller may read and its list,
 /// and each merge request. 401 for anonymous callers unless `scope` is `all`.
-pub fn of_all_projects(context: &RequestContext, request: &Request) -> Result<Response, Error> {
-    let params = request.params();
+pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
+    let params = context.params();
     let list = ListRequest::read(&params, Scope::CreatedByMe)?;
     if list.filter.scope != Scope::All {
         context.caller.user_or_401()?;
@@ -155,7 +155,7 @@ impl<'a> ListRequest<'a> {
             let project = Rc::unwrap_or_clone(project);
             json.push(renderer.render(&ReadableMergeRequest { project, iid, merge_request })?);
         }
-        let url = format!("{}{}", context.url, context.path);
+        let url = context.own_url();
         // A query may have credentials, too, which are not repeated.
         let is_filter = |name: &str| FILTERS.contains(&name.trim_end_matches("[]"));
         let effective: Vec<(&str, &str)> = self.params.pairs().filter(|(name, _)| is_filter(name)).collect();

@@ -10,8 +10,8 @@ use crate::repository_id::RepositoryId;
 use crate::store::{merge_requests as store, refs};
 use directory::project::{Project, ProjectKey};
 use http::StatusCode;
-use kit::params::Validation;
-use kit::{Env, Error, Request, Response};
+use kit::params::{Params, Validation};
+use kit::{Env, Error, Response};
 use serde_json::{Value, json};
 
 /// The longest title and description, in characters, as in the reference service.
@@ -28,11 +28,9 @@ pub fn show(context: &RequestContext, name: MergeRequestName) -> Result<Response
 
 /// `PUT /projects/:id/merge_requests/:iid`: changes the title, the description and the target branch, closes or
 /// reopens.
-pub async fn update(context: &RequestContext, name: MergeRequestName<'_>, request: Request) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
+pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params) -> Result<Response, Error> {
     check_iid(name.iid)?;
-    let checks = Validation::new(&params);
+    let checks = Validation::new(params);
     let known = ["title", "description", "target_branch", "state_event"];
     if !known.iter().any(|name| params.has(name)) {
         checks.reject(format!("{} are missing, at least one parameter must be provided", known.join(", ")));
@@ -81,10 +79,8 @@ pub async fn update(context: &RequestContext, name: MergeRequestName<'_>, reques
 }
 
 /// `POST /projects/:id/merge_requests`: 201 and the merge request.
-pub async fn create(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
-    let checks = Validation::new(&params);
+pub fn create(context: &RequestContext, project: &str, params: &Params) -> Result<Response, Error> {
+    let checks = Validation::new(params);
     let title = checks.required("title").unwrap_or_default();
     let source_branch = checks.required("source_branch").unwrap_or_default();
     let target_branch = checks.required("target_branch").unwrap_or_default();

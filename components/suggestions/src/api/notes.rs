@@ -12,8 +12,8 @@ use crate::discussion::{Discussion, Note, Resolution};
 use crate::store::discussions as store;
 use http::StatusCode;
 use kit::page::Pagination;
-use kit::params::Validation;
-use kit::{Error, Request, Response};
+use kit::params::{Params, Validation};
+use kit::{Error, Response};
 use serde_json::Value;
 use std::cmp::Reverse;
 
@@ -48,14 +48,13 @@ impl MergeRequestName<'_> {
 }
 
 /// `POST …/discussions/:discussion_id/notes`: 201 and the reply.
-pub async fn reply(
+pub fn reply(
     context: &RequestContext,
-    name: MergeRequestName<'_>,
+    name: MergeRequestName,
     discussion: &str,
-    request: Request,
+    params: &Params,
 ) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let body = required_body(&input::read(request).await?)?;
+    let body = required_body(params)?;
     let writable = name.write(context)?;
     check_body(&body)?;
     let present = show::find(context, &writable.readable, discussion)?;
@@ -78,16 +77,14 @@ pub async fn reply(
 
 /// `PUT …/notes/:note_id` and `PUT …/discussions/:discussion_id/notes/:note_id`: edits the text, or resolves the
 /// discussion.
-pub async fn edit(
+pub fn edit(
     context: &RequestContext,
-    name: MergeRequestName<'_>,
+    name: MergeRequestName,
     discussion: Option<&str>,
     note: &str,
-    request: Request,
+    params: &Params,
 ) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
-    let checks = Validation::new(&params);
+    let checks = Validation::new(params);
     checks.exclusive(&["body", "resolved"]);
     let (body, resolved) = (params.text("body"), checks.boolean("resolved"));
     if !params.has("body") && !params.has("resolved") {
@@ -162,15 +159,13 @@ pub fn delete(
 }
 
 /// `PUT …/discussions/:discussion_id`: resolves a discussion, or opens it again.
-pub async fn resolve(
+pub fn resolve(
     context: &RequestContext,
-    name: MergeRequestName<'_>,
+    name: MergeRequestName,
     discussion: &str,
-    request: Request,
+    params: &Params,
 ) -> Result<Response, Error> {
-    context.caller.user_or_401()?;
-    let params = input::read(request).await?;
-    let checks = Validation::new(&params);
+    let checks = Validation::new(params);
     let resolved = checks.required("resolved").and_then(|_| checks.boolean("resolved")).unwrap_or_default();
     checks.finish()?;
     let writable = name.write(context)?;
@@ -255,8 +250,8 @@ pub fn list_of_discussion(
 }
 
 /// `GET …/notes`: the notes of all discussions, the latest first, in pages. Reads all discussions.
-pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request) -> Result<Response, Error> {
-    let params = request.params();
+pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
+    let params = context.params();
     let checks = Validation::new(&params);
     let page = Pagination::check(&checks);
     let order_by = checks.one_of("order_by", &["created_at", "updated_at"]).unwrap_or("created_at");
@@ -278,7 +273,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request)
     let mut renderer = DiscussionRenderer::new(context, &readable, &of_page)?;
     let json = shown.iter().map(|(discussion, note)| renderer.render_note(discussion, note));
     let json = json.collect::<Result<Vec<Value>, Error>>()?;
-    let url = format!("{}{}", context.url, context.path);
+    let url = context.own_url();
     Ok(page.describe(Response::ok(&json), &url, &[("order_by", order_by), ("sort", sort)], total))
 }
 

@@ -20,7 +20,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATIO
 use kit::{Env, Error, Request, Response};
 use ref_list::RefList;
 use request_body::RequestBody;
-use response::git_response;
+use response::{git_response, refusal_text};
 
 const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
@@ -64,16 +64,8 @@ fn redirect(request: &Request) -> Result<Response, Error> {
 
 /// The response to a refused request as text, which git prints.
 fn plain_text(error: Error) -> Response {
-    let body = error.to_json();
-    let words = ["message", "error_description", "error"].iter().find_map(|key| body.get(key)?.as_str());
-    let text = match error.status {
-        StatusCode::NOT_FOUND => {
-            "The project you were looking for could not be found or you don't have permission to view it."
-        }
-        _ => words.unwrap_or("403 Forbidden"),
-    };
     let mut response = Response::new(error.status);
-    response.body = format!("{text}\n").into();
+    response.body = format!("{}\n", refusal_text(&error)).into();
     response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-store"))
@@ -125,10 +117,10 @@ fn version(request: &Request) -> u8 {
 }
 
 /// `POST git-upload-pack`.
-async fn fetch(env: Env, request: Request, project: &str) -> Result<Response, Error> {
+async fn fetch(env: Env, mut request: Request, project: &str) -> Result<Response, Error> {
     let project = access::readable_repository(&env, &request, project)?;
     let version = version(&request);
-    let body = RequestBody::of(request, MAX_FETCH_BODY)?.collect(MAX_FETCH_BODY).await?;
+    let body = RequestBody::of(&mut request, MAX_FETCH_BODY)?.collect(MAX_FETCH_BODY).await?;
     let outcome = match version {
         2 => fetch::answer_v2(&env, &project, &body)?,
         _ => fetch::answer_v0(&env, &project, &body)?,

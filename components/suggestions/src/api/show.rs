@@ -10,7 +10,7 @@ use super::source_branch::SourceBranch;
 use crate::discussion::Discussion;
 use crate::store::discussions as store;
 use kit::page::Pagination;
-use kit::{Error, Request, Response};
+use kit::{Error, Response};
 use serde_json::Value;
 
 /// The most suggestions on a page of discussions. Each of them costs a read.
@@ -31,9 +31,9 @@ pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error>
 /// and the merge request 2 reads for the list, 1 for the branch, and for each discussion 1, with
 /// suggestions 2, and 1 for each author and for each suggestion. 400 if several discussions have more
 /// suggestions together than a page may have.
-pub fn discussions(context: &RequestContext, project: &str, iid: &str, request: &Request) -> Result<Response, Error> {
+pub fn discussions(context: &RequestContext, project: &str, iid: &str) -> Result<Response, Error> {
     input::check_iid(iid)?;
-    let page = Pagination::read(&request.params())?;
+    let page = Pagination::read(&context.params())?;
     let readable = access::readable_merge_request(context, project, iid)?;
     let (skip, count) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (total, discussions) = store::list(&context.env, &readable.project.key(), readable.iid, skip, count)?;
@@ -48,7 +48,7 @@ pub fn discussions(context: &RequestContext, project: &str, iid: &str, request: 
     let mut renderer = DiscussionRenderer::new(context, &readable, &discussions)?;
     let json: Vec<Value> =
         discussions.iter().map(|discussion| renderer.render(discussion)).collect::<Result<_, _>>()?;
-    let url = format!("{}{}", context.url, context.path);
+    let url = context.own_url();
     Ok(page.describe(Response::ok(&json), &url, &[], total as u64))
 }
 

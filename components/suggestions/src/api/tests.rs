@@ -5,6 +5,7 @@ mod apply;
 mod apply_cost;
 mod apply_special_files;
 mod atomic_push;
+mod authority;
 mod delta_chains;
 mod discussions;
 mod fetch;

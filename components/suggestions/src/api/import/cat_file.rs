@@ -11,20 +11,27 @@ pub struct CatFileReader {
     body: Body,
     /// The part of the last chunk that was not returned yet.
     chunk: Bytes,
+    /// Whether a chunk was read since [`Self::take_arrival`].
+    has_arrived: bool,
 }
 
 impl CatFileReader {
     pub fn new(body: Body) -> Self {
-        CatFileReader { body, chunk: Bytes::new() }
+        CatFileReader { body, chunk: Bytes::new(), has_arrived: false }
     }
 
     /// Reads the next chunk; false at the end of the body.
     async fn read_chunk(&mut self) -> Result<bool, Error> {
         match self.body.next().await {
-            Some(chunk) => self.chunk = chunk?,
+            Some(chunk) => (self.chunk, self.has_arrived) = (chunk?, true),
             None => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether more of the body has arrived since the last call.
+    pub fn take_arrival(&mut self) -> bool {
+        std::mem::take(&mut self.has_arrived)
     }
 
     /// The next line without its line feed; `None` at the end of the body.

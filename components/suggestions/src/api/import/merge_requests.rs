@@ -7,9 +7,10 @@ use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use crate::store::merge_requests as store;
 use directory::project::{self, Existence, Incarnation, ProjectKey};
-use kit::ndjson::{self, ImportReport, LineReader};
+use kit::body::BodyError;
+use kit::ndjson::{self, ImportReport, Line, LineReader};
 use kit::store::StoreError;
-use kit::{Env, Error, Request, Response, Timestamp};
+use kit::{Body, Env, Error, Response, Timestamp};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -19,22 +20,44 @@ const KIND: &str = "merge_request";
 /// The longest line, in bytes. It bounds the memory of an import of any size.
 const MAX_LINE: usize = 4 << 20;
 
-/// `POST /import/suggestions`. A bad line changes nothing, and the others are applied.
-pub async fn merge_requests(context: &RequestContext, request: Request) -> Result<Response, Error> {
+/// The most lines of a batch. It has at most [`MAX_LINE`] bytes beside its last line.
+const MAX_BATCH: usize = 100;
+
+/// `POST /import/suggestions`. A bad line changes nothing, and the others are applied. They are applied in batches, so
+/// that a caller who is no administrator any more by the time that a batch has arrived changes nothing with it.
+pub async fn merge_requests(context: &mut RequestContext, body: Body) -> Result<Response, Error> {
     access::require_admin(context)?;
     let mut report = ImportReport::default();
-    let mut lines = LineReader::new(request.body, MAX_LINE);
-    while let Some(line) = lines.next().await? {
-        let outcome = match line.text {
-            Ok(text) => apply(&context.env, &text)?,
-            Err(too_long) => Err(too_long.to_string()),
-        };
-        match outcome {
-            Ok(()) => report.imported(KIND),
-            Err(error) => report.failed(line.number, error),
+    let mut lines = LineReader::new(body, MAX_LINE);
+    loop {
+        let batch = read_batch(&mut lines).await?;
+        if batch.is_empty() {
+            return Ok(Response::ok(&report));
+        }
+        context.renew()?;
+        access::require_admin(context)?;
+        for line in batch {
+            let outcome = match line.text {
+                Ok(text) => apply(&context.env, &text)?,
+                Err(too_long) => Err(too_long.to_string()),
+            };
+            match outcome {
+                Ok(()) => report.imported(KIND),
+                Err(error) => report.failed(line.number, error),
+            }
         }
     }
-    Ok(Response::ok(&report))
+}
+
+/// The next lines; none at the end of the body.
+async fn read_batch(lines: &mut LineReader) -> Result<Vec<Line>, BodyError> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while batch.len() < MAX_BATCH && bytes < MAX_LINE {
+        let Some(line) = lines.next().await? else { break };
+        bytes += line.text.as_ref().map_or(0, |text| text.len());
+        batch.push(line);
+    }
+    Ok(batch)
 }
 
 /// The fields of every line.

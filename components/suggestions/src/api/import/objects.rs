@@ -6,7 +6,7 @@ use crate::api::context::RequestContext;
 use crate::git::{ObjectId, ObjectKind};
 use crate::store::objects::{self as store, ObjectWriter};
 use crate::store::semispace_roles;
-use kit::{Error, Request, Response};
+use kit::{Body, Error, Response};
 use serde::Serialize;
 
 /// How many objects were imported.
@@ -21,11 +21,11 @@ struct ObjectImportReport {
 /// object `<id> <type> <size>`, LF, the contents, LF. 400 if the contents of an object have another id; the
 /// objects before it stay. Memory is bounded. 1 read for each object, and 1 write for a new one (1 more for
 /// each MiB of a large one).
-pub async fn objects(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    let (env, project) = (&context.env, access::importable_repository(context, project)?);
-    let mut reader = CatFileReader::new(request.body);
+pub async fn objects(context: &mut RequestContext, project: &str, body: Body) -> Result<Response, Error> {
+    let (env, repository) = (&context.env.clone(), access::importable_repository(context, project)?);
+    let mut reader = CatFileReader::new(body);
     let semispace = semispace_roles::read_current(env)?;
-    let mut writer = ObjectWriter::new(env, semispace, project);
+    let mut writer = ObjectWriter::new(env, semispace, repository);
     let mut report = ObjectImportReport::default();
     while let Some(line) = reader.line().await? {
         let bad = |why: &str| {
@@ -34,7 +34,7 @@ pub async fn objects(context: &RequestContext, project: &str, request: Request) 
         };
         let (id, kind, size) = parse_header(&line).ok_or_else(|| bad("not a line `<id> <type> <size>`"))?;
         semispace_roles::check_import_age(env)?;
-        let is_known = store::exists(env, semispace, project, id)?;
+        let is_known = store::exists(env, semispace, repository, id)?;
         if !is_known {
             writer.begin(id, kind, size)?;
         }
@@ -50,6 +50,10 @@ pub async fn objects(context: &RequestContext, project: &str, request: Request) 
         if is_known {
             report.known += 1;
             continue;
+        }
+        // What has arrived together is decided on once.
+        if reader.take_arrival() {
+            access::still_importable(context, project, repository)?;
         }
         writer.finish()?.map_err(|_| bad("its contents have another id"))?;
         report.stored += 1;

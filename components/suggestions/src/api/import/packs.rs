@@ -5,7 +5,7 @@ use crate::api::context::RequestContext;
 use crate::git::ObjectId;
 use crate::store::new_pack::{BadPack, PackError, PackOrigin, PackReceiver};
 use crate::store::packs::{self, Packs};
-use kit::{Error, Request, Response};
+use kit::{Body, Error, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -33,15 +33,15 @@ struct CommitIds {
 /// has. All of it becomes visible at once; nothing if the body breaks off. 400 if it is no pack, or an object that it
 /// needs is missing: a history is sent in parts, the oldest first. Objects with the faults of old programs are accepted,
 /// unlike those of a push.
-pub async fn pack(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    let (env, project) = (&context.env, access::importable_repository(context, project)?);
+pub async fn pack(context: &mut RequestContext, id: &str, mut body: Body) -> Result<Response, Error> {
+    let (env, project) = (&context.env.clone(), access::importable_repository(context, id)?);
     let mut receiver = PackReceiver::new(env, project, PackOrigin::Import);
-    let mut body = request.body;
     while let Some(chunk) = body.next().await.transpose()? {
         receiver.feed(&chunk).map_err(refusal)?;
     }
     let mut report = PackImportReport { stored: 0, known: 0 };
     if let Some(pack) = receiver.finish(&BTreeSet::new()).map_err(refusal)? {
+        access::still_importable(context, id, project)?;
         report.known = packs::add(env, project, &pack)?;
         report.stored = pack.ids.len() - report.known;
     }
@@ -49,15 +49,16 @@ pub async fn pack(context: &RequestContext, project: &str, request: Request) -> 
 }
 
 /// `POST /import/suggestions/:project/known`: those of the commits that are in packs with everything that they reach.
-pub async fn known(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    let (env, project) = (&context.env, access::importable_repository(context, project)?);
-    let body = request.body.collect(MAX_BODY).await?;
+pub async fn known(context: &mut RequestContext, id: &str, body: Body) -> Result<Response, Error> {
+    let project = access::importable_repository(context, id)?;
+    let body = body.collect(MAX_BODY).await?;
+    access::still_importable(context, id, project)?;
     let asked: CommitIds =
         serde_json::from_slice(&body).map_err(|why| Error::validation(format!("the body is invalid: {why}")))?;
     if asked.ids.len() > MAX_IDS {
         return Err(Error::validation(format!("ids has more than {MAX_IDS} elements")));
     }
-    let packs = Packs::load(env, project)?;
+    let packs = Packs::load(&context.env, project)?;
     let closed = packs.list().packs.iter().take_while(|pack| pack.is_reached()).count();
     let mut known = CommitIds { ids: Vec::new() };
     for id in asked.ids {

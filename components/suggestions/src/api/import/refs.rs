@@ -10,7 +10,7 @@ use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
 use crate::store::refs::{self as store, RefValue};
 use kit::root::Decision;
 use kit::store::StoreError;
-use kit::{Env, Error, Request, Response};
+use kit::{Body, Env, Error, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 
@@ -64,9 +64,11 @@ struct RejectedRefUpdate {
 /// expects. Unreachable loose objects are removed after a day, so the new value must be in a pack, or reached by an existing
 /// ref, or a commit or tag object that was uploaded within the last twelve hours, together with everything that it
 /// reaches and no ref does.
-pub async fn refs(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    let (env, project) = (&context.env, access::importable_repository(context, project)?);
-    let body = request.body.collect(MAX_BODY).await?;
+pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<Response, Error> {
+    let project = access::importable_repository(context, id)?;
+    let body = body.collect(MAX_BODY).await?;
+    access::still_importable(context, id, project)?;
+    let env = &context.env;
     let updates: RefUpdates =
         serde_json::from_slice(&body).map_err(|why| Error::validation(format!("the body is invalid: {why}")))?;
     if updates.refs.len() > MAX_REFS {

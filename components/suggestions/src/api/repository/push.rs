@@ -4,12 +4,12 @@ use super::pack_stream::write_band;
 use super::push_request::{PushCommands, PushReader};
 use super::ref_moves::{self, Outcomes, Refusal, explain};
 use super::request_body::RequestBody;
-use super::response::git_response;
+use super::response::{git_response, refusal_text};
 use crate::api::access;
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::new_pack::{BadPack, PackError, PackOrigin, PackReceiver};
-use crate::store::packs;
+use crate::store::packs::{self, NewPack};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use std::collections::BTreeSet;
@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 const MAX_COMPRESSED_PUSH: u64 = 1 << 30;
 
 /// `POST git-receive-pack`.
-pub async fn answer(env: &Env, request: Request, project: &str) -> Result<Response, Error> {
+pub async fn answer(env: &Env, mut request: Request, project: &str) -> Result<Response, Error> {
     let repository = access::pushable_repository(env, &request, project)?;
-    let mut reader = PushReader::new(RequestBody::of(request, MAX_COMPRESSED_PUSH)?);
+    let mut reader = PushReader::new(RequestBody::of(&mut request, MAX_COMPRESSED_PUSH)?);
     let push = reader.commands().await?;
     let media_type = "application/x-git-receive-pack-result";
     if push.commands.is_empty() && push.unreadable.is_empty() {
@@ -31,21 +31,30 @@ pub async fn answer(env: &Env, request: Request, project: &str) -> Result<Respon
     let mut outcomes = ref_moves::check_commands(&repository, &push);
     let accepted = push.commands.iter().zip(&outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
     let tips: BTreeSet<ObjectId> = accepted.filter_map(|(command, _)| command.new).collect();
-    let unpacked = match tips.is_empty() {
+    let received = match tips.is_empty() {
         true => {
             while reader.next().await?.is_some() {}
-            Ok(())
+            Ok(None)
         }
         false => receive_pack(env, repository.id(), &mut reader, &tips).await?,
     };
-    if let Err(why) = &unpacked {
-        for (_, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.is_ok()) {
-            *outcome = Err(refusal(why, &push));
-        }
-    } else {
-        ref_moves::move_refs(env, &repository, &push, &mut outcomes)?;
+    // A pack takes hours if the client likes, so what was allowed when it began does not count any more.
+    match &received {
+        Err(why) => ref_moves::refuse_others(&mut outcomes, || refusal(why, &push)),
+        Ok(pack) => match access::still_pushable_repository(env, &request, project, &repository) {
+            Ok(repository) => {
+                ref_moves::check_commands_again(&repository, &push, &mut outcomes);
+                if outcomes.iter().any(|(_, outcome)| outcome.is_ok()) {
+                    pack.as_ref().map_or(Ok(0), |pack| packs::add(env, repository.id(), pack))?;
+                    ref_moves::move_refs(env, &repository, &push, &mut outcomes)?;
+                }
+            }
+            Err(error) if error.status.is_server_error() => return Err(error),
+            // git shows the reason only if it is in the report.
+            Err(error) => ref_moves::refuse_others(&mut outcomes, || ref_moves::refuse(refusal_text(&error))),
+        },
     }
-    Ok(git_response(media_type, report(&push, &unpacked.map_err(drop), &outcomes).into()))
+    Ok(git_response(media_type, report(&push, received.is_ok(), &outcomes).into()))
 }
 
 /// Why no ref is moved to an object of a bad pack.
@@ -60,13 +69,14 @@ fn refusal(why: &BadPack, push: &PushCommands) -> Refusal {
     }
 }
 
-/// Stores the pack. The inner error says what is wrong with it.
+/// Stores the pack, which is not readable yet; `None` if there is nothing new in it. The inner error says what is wrong
+/// with it.
 async fn receive_pack(
     env: &Env,
     project: RepositoryId,
     reader: &mut PushReader,
     tips: &BTreeSet<ObjectId>,
-) -> Result<Result<(), BadPack>, Error> {
+) -> Result<Result<Option<NewPack>, BadPack>, Error> {
     let mut receiver = PackReceiver::new(env, project, PackOrigin::Push);
     let mut failure: Option<BadPack> = None;
     let mut is_empty = true;
@@ -82,16 +92,9 @@ async fn receive_pack(
     }
     // Without a pack, every new value is an object that the repository has.
     if is_empty {
-        return Ok(Ok(()));
+        return Ok(Ok(None));
     }
-    match invalid_or(receiver.finish(tips))? {
-        Ok(Some(pack)) => {
-            packs::add(env, project, &pack)?;
-            Ok(Ok(()))
-        }
-        Ok(None) => Ok(Ok(())),
-        Err(why) => Ok(Err(why)),
-    }
+    Ok(invalid_or(receiver.finish(tips))?)
 }
 
 fn invalid_or<T>(outcome: Result<T, PackError>) -> Result<Result<T, BadPack>, StoreError> {
@@ -103,12 +106,9 @@ fn invalid_or<T>(outcome: Result<T, PackError>) -> Result<Result<T, BadPack>, St
 }
 
 /// The response: `report-status` of gitprotocol-pack, with explanations for the client's terminal.
-fn report(push: &PushCommands, unpacked: &Result<(), ()>, outcomes: &Outcomes) -> Vec<u8> {
+fn report(push: &PushCommands, is_unpacked: bool, outcomes: &Outcomes) -> Vec<u8> {
     let mut status = Vec::new();
-    pktline::write_text(
-        &mut status,
-        if unpacked.is_ok() { "unpack ok\n" } else { "unpack index-pack abnormal exit\n" },
-    );
+    pktline::write_text(&mut status, if is_unpacked { "unpack ok\n" } else { "unpack index-pack abnormal exit\n" });
     let mut explanations: BTreeSet<&str> = BTreeSet::new();
     for (name, outcome) in outcomes {
         match outcome {

@@ -137,7 +137,7 @@ mod tests {
         let chunks: Vec<_> = body.chunks(step).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
         let mut request = Request::new(Method::POST, "/");
         request.body = Body::pull(chunks.into_iter());
-        let mut reader = PushReader::new(RequestBody::of(request, 0)?);
+        let mut reader = PushReader::new(RequestBody::of(&mut request, 0)?);
         block_on(async {
             let commands = reader.commands().await?;
             let mut rest = Vec::new();

@@ -25,7 +25,7 @@ pub struct Refusal {
     pub explanation: Option<String>,
 }
 
-fn refuse(reason: impl Into<String>) -> Refusal {
+pub fn refuse(reason: impl Into<String>) -> Refusal {
     Refusal { reason: reason.into(), explanation: None }
 }
 
@@ -67,8 +67,22 @@ fn refuse_all_unless_ok(outcomes: &mut Outcomes) {
 }
 
 fn refuse_all(outcomes: &mut Outcomes) {
+    refuse_others(outcomes, || refuse("atomic push failure"));
+}
+
+/// Refuses the commands that were not refused so far.
+pub fn refuse_others(outcomes: &mut Outcomes, why: impl Fn() -> Refusal) {
     for (_, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.is_ok()) {
-        *outcome = Err(refuse("atomic push failure"));
+        *outcome = Err(why());
+    }
+}
+
+/// Refuses the commands that may not be carried out any more, by the present rights to `repository`.
+pub fn check_commands_again(repository: &PushableRepository, push: &PushCommands, outcomes: &mut Outcomes) {
+    for ((_, outcome), (_, present)) in outcomes.iter_mut().zip(check_commands(repository, push)) {
+        if outcome.is_ok() {
+            *outcome = present;
+        }
     }
 }
 

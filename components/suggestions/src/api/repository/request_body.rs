@@ -26,9 +26,9 @@ struct Gunzip {
 }
 
 impl RequestBody {
-    /// The body of a request. If it is compressed, it may have `limit` bytes, decompressed; otherwise the host bounds
+    /// Takes the body out of a request. If it is compressed, it may have `limit` bytes, decompressed; otherwise the host bounds
     /// it. 415 if it has an encoding other than gzip.
-    pub fn of(request: Request, limit: u64) -> Result<Self, Error> {
+    pub fn of(request: &mut Request, limit: u64) -> Result<Self, Error> {
         let encoding = request.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unknown"));
         let gzip = match encoding {
             None | Some("identity") => None,
@@ -41,7 +41,7 @@ impl RequestBody {
             }),
             Some(other) => return Err(Error::unsupported_media_type(other)),
         };
-        Ok(RequestBody { body: request.body, gzip })
+        Ok(RequestBody { body: std::mem::take(&mut request.body), gzip })
     }
 
     /// The next bytes; `None` at the end. 400 if they are not gzip, or cut off, and 413 beyond the limit.
