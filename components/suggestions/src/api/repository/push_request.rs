@@ -9,6 +9,10 @@ use kit::Error;
 /// The most refs that one push moves.
 pub const MAX_COMMANDS: usize = 10_000;
 
+/// The most options of a push, and the most bytes that they have together.
+pub const MAX_OPTIONS: usize = 1_000;
+pub const MAX_OPTION_BYTES: usize = 64 << 10;
+
 /// A ref as the client wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefCommand {
@@ -26,6 +30,8 @@ pub struct PushCommands {
     pub commands: Vec<RefCommand>,
     /// There are more than [`MAX_COMMANDS`], of which `commands` has the first ones.
     pub has_too_many: bool,
+    /// There are more options than [`MAX_OPTIONS`], or they are longer than [`MAX_OPTION_BYTES`].
+    pub has_too_many_options: bool,
     /// Whole names that are not UTF-8, and are refused.
     pub unreadable: Vec<Vec<u8>>,
     /// The client's history ends somewhere, so its pack may, too.
@@ -34,6 +40,12 @@ pub struct PushCommands {
     pub side_band: bool,
     /// All refs are to be moved, or none.
     pub is_atomic: bool,
+}
+
+/// A packet before the pack.
+enum PushPacket {
+    Data(Bytes),
+    Flush,
 }
 
 /// Reads the body of a push as it streams in.
@@ -67,22 +79,30 @@ impl PushReader {
         Ok(Some(bytes.freeze()))
     }
 
-    /// Reads the commands up to their flush packet.
+    /// The next packet; `None` if the body ends before it.
+    async fn packet(&mut self) -> Result<Option<PushPacket>, Error> {
+        let Some(digits) = self.exactly(4).await? else { return Ok(None) };
+        let digits: &[u8; 4] = digits.as_ref().try_into().map_err(|_| broken())?;
+        let length = match parse_length(digits).map_err(|_| broken())? {
+            0 => return Ok(Some(PushPacket::Flush)),
+            length => length.checked_sub(4).ok_or_else(broken)?,
+        };
+        let data = self.exactly(length).await?.ok_or_else(broken)?;
+        Ok(Some(PushPacket::Data(data)))
+    }
+
+    /// Reads the commands, and the options that may follow them, each up to their flush packet.
     pub async fn commands(&mut self) -> Result<PushCommands, Error> {
-        let broken = || Error::bad_request("protocol error: the list of refs is malformed or cut off");
         let mut push = PushCommands::default();
         let mut is_first = true;
+        let mut has_options = false;
         loop {
-            let length = self.exactly(4).await?;
-            let Some(digits) = length else {
-                return if is_first && !push.is_shallow { Ok(push) } else { Err(broken()) };
+            let line = match self.packet().await? {
+                Some(PushPacket::Data(line)) => line,
+                Some(PushPacket::Flush) => break,
+                None if is_first && !push.is_shallow => return Ok(push),
+                None => return Err(broken()),
             };
-            let digits: &[u8; 4] = digits.as_ref().try_into().map_err(|_| broken())?;
-            let length = match parse_length(digits).map_err(|_| broken())? {
-                0 => return Ok(push),
-                length => length.checked_sub(4).ok_or_else(broken)?,
-            };
-            let line = self.exactly(length).await?.ok_or_else(broken)?;
             // These lines come before the commands, and have no capabilities. What is sent is checked to be whole all the
             // same.
             if line.starts_with(b"shallow ") {
@@ -97,7 +117,8 @@ impl PushReader {
                 let mut words = capabilities.split(|byte| matches!(byte, 0 | b' ' | b'\n'));
                 push.reports_status = words.clone().any(|word| word == b"report-status");
                 push.side_band = words.clone().any(|word| word == b"side-band-64k");
-                push.is_atomic = words.any(|word| word == b"atomic");
+                push.is_atomic = words.clone().any(|word| word == b"atomic");
+                has_options = words.any(|word| word == b"push-options");
             }
             is_first = false;
             let command = parse_command(command).ok_or_else(broken)?;
@@ -109,7 +130,26 @@ impl PushReader {
                 Err(name) => push.unreadable.push(name),
             }
         }
+        if has_options {
+            push.has_too_many_options = self.skip_options().await?;
+        }
+        Ok(push)
     }
+
+    /// Reads past the options, which mean nothing here. Returns whether they are more than a push may have; then they are
+    /// read all the same, for the reason above.
+    async fn skip_options(&mut self) -> Result<bool, Error> {
+        let (mut count, mut bytes) = (0_usize, 0_usize);
+        while let PushPacket::Data(option) = self.packet().await?.ok_or_else(broken)? {
+            count = count.saturating_add(1);
+            bytes = bytes.saturating_add(option.len());
+        }
+        Ok(count > MAX_OPTIONS || bytes > MAX_OPTION_BYTES)
+    }
+}
+
+fn broken() -> Error {
+    Error::bad_request("protocol error: the list of refs is malformed or cut off")
 }
 
 /// Parses `<old id> <new id> <name>`; ids of zeros stand for none. The inner error is a name that is not UTF-8.
@@ -162,6 +202,40 @@ mod tests {
         assert!(push.is_shallow && push.reports_status && push.is_atomic && !push.side_band);
         assert_eq!(push.commands.iter().map(|command| command.name.as_str()).collect::<Vec<_>>(), ["refs/heads/a"]);
         assert_eq!(push.unreadable, [b"refs/heads/\xfc"]);
+    }
+
+    #[test]
+    fn options_are_read_and_mean_nothing() {
+        let body = |options: &[String], capabilities: &str| {
+            let mut body = Vec::new();
+            crate::git::pktline::write_text(&mut body, &format!("{A} {A} refs/heads/a\0 {capabilities}"));
+            crate::git::pktline::write_flush(&mut body);
+            options.iter().for_each(|option| crate::git::pktline::write_text(&mut body, option));
+            crate::git::pktline::write_flush(&mut body);
+            body.extend_from_slice(b"PACK...");
+            body
+        };
+        for step in [1, 3, 1000] {
+            let options = ["ci.skip".to_owned(), "merge_request.title=ü 0000".to_owned()];
+            let (push, rest) = read(&body(&options, "report-status push-options"), step).unwrap();
+            assert_eq!((push.commands.len(), push.has_too_many_options, rest.as_slice()), (1, false, &b"PACK..."[..]));
+            assert_eq!(read(&body(&[], "push-options"), step).unwrap().1, b"PACK...", "none of them");
+            assert_eq!(read(&body(&[], "report-status"), step).unwrap().1, b"0000PACK...", "without the capability");
+        }
+        for (options, expected) in [
+            (vec!["x".to_owned(); MAX_OPTIONS], false),
+            (vec!["x".to_owned(); MAX_OPTIONS + 1], true),
+            (vec!["x".repeat(MAX_OPTION_BYTES / 2); 2], false),
+            (vec!["x".repeat(MAX_OPTION_BYTES / 2 + 1); 2], true),
+        ] {
+            let (push, rest) = read(&body(&options, "push-options"), 70_000).unwrap();
+            assert_eq!((push.has_too_many_options, rest.as_slice()), (expected, &b"PACK..."[..]));
+        }
+        let whole = body(&["ci.skip".to_owned()], "push-options");
+        let cut = whole.len() - b"PACK...".len() - 1;
+        for end in [cut, cut - 4, cut - 8] {
+            assert_eq!(read(&whole[..end], 1000).unwrap_err().status, 400, "cut at {end}");
+        }
     }
 
     #[test]

@@ -89,7 +89,9 @@ pub fn advertise_v0(
                  allow-reachable-sha1-in-want filter{symref} object-format=sha1 {AGENT}"
             )
         }
-        false => format!("report-status delete-refs side-band-64k quiet atomic ofs-delta object-format=sha1 {AGENT}"),
+        false => format!(
+            "report-status delete-refs side-band-64k quiet atomic ofs-delta push-options object-format=sha1 {AGENT}"
+        ),
     };
     let history = History::new(env, &[project]);
     let mut lines = Vec::new();

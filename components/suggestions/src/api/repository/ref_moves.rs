@@ -1,6 +1,6 @@
 //! The branches and tags that a push moves: whether it may, and that it does.
 
-use super::push_request::{MAX_COMMANDS, PushCommands, RefCommand};
+use super::push_request::{MAX_COMMANDS, MAX_OPTION_BYTES, MAX_OPTIONS, PushCommands, RefCommand};
 use crate::api::access::PushableRepository;
 use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, ObjectKind, is_ref_name};
@@ -46,6 +46,10 @@ pub fn check_commands(repository: &PushableRepository, push: &PushCommands) -> O
         _ if push.has_too_many => Err(explain(
             "too many refs",
             &format!("A push moves {MAX_COMMANDS} branches and tags at most. Push them in several parts."),
+        )),
+        _ if push.has_too_many_options => Err(explain(
+            "too many push options",
+            &format!("A push has {MAX_OPTIONS} options of {MAX_OPTION_BYTES} bytes together at most."),
         )),
         Some(1) => check_command(repository, command),
         _ => Err(refuse("multiple updates for the same ref are not allowed")),

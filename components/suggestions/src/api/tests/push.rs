@@ -338,6 +338,18 @@ fn a_compressed_push_and_fetch_are_read() {
 }
 
 #[test]
+fn the_options_of_a_push_are_no_obstacle() {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a", b"one\n")]));
+    push(&forge, &repository, "dev", &["-o", "ci.skip", "--push-option=x=1", "topic"]).unwrap();
+    assert_eq!(forge.head(PUBLIC, "topic"), repository.text(&["rev-parse", "topic"]));
+    let long = format!("x={}", "y".repeat(40_000));
+    let why = push(&forge, &repository, "dev", &["-o", &long, "-o", &long, "topic:other"]).unwrap_err();
+    assert!(why.contains("[remote rejected] topic -> other (too many push options)"), "{why}");
+    assert!(why.contains("remote: A push has 1000 options of 65536 bytes together at most."), "{why}");
+    push(&forge, &repository, "dev", &["-o", "ci.skip", "--delete", "topic"]).unwrap();
+}
+
+#[test]
 fn a_long_chain_of_deltas_is_read() {
     let forge = Forge::new();
     let repository = Repository::empty();
