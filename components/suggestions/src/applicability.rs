@@ -16,6 +16,8 @@ pub struct ApplicabilityInputs<'a> {
     pub state: MergeRequestState,
     /// Those lines at the head of the source branch; `None` if the branch was deleted.
     pub lines_at_head: Option<LinesAtHead>,
+    /// Whether git takes the file for a binary one, at the commit that was commented on or at the head.
+    pub is_binary: bool,
     /// Whether the source branch is the one that the commit is made on.
     pub same_branch: bool,
     /// What git has against the file as it becomes.
@@ -46,6 +48,8 @@ pub enum InapplicableReason {
     NoChange,
     /// The diff of a notebook is rendered, so that its lines are not those of the file.
     RenderedNotebook,
+    /// The lines of such a file mean nothing, and its text is not UTF-8.
+    BinaryFile,
     /// git would not read the file as it becomes, or run a program of it: why, in its words.
     DisallowedContents(&'static str),
     /// The branch was moved by others on every attempt to make the commit.
@@ -73,6 +77,7 @@ impl fmt::Display for InapplicableReason {
             InapplicableReason::RenderedNotebook => {
                 "This file was modified for readability, and can't accept suggestions. Edit it directly."
             }
+            InapplicableReason::BinaryFile => "This file is binary, and can't accept suggestions. Edit it directly.",
             InapplicableReason::HeadMoved => "A file has been changed.",
             InapplicableReason::OverlappingLines => "Suggestions are not applicable as their lines cannot overlap.",
         })
@@ -98,6 +103,7 @@ impl ApplicabilityInputs<'_> {
             (.., Some(LinesAtHead::Changed)) if suggestion.single_line => Some(InapplicableReason::LineOutdated),
             (.., Some(LinesAtHead::Changed)) => Some(InapplicableReason::LinesOutdated),
             _ if suggestion.to_content.as_bytes() == from_content => Some(InapplicableReason::NoChange),
+            _ if self.is_binary => Some(InapplicableReason::BinaryFile),
             _ if self.path.ends_with("ipynb") => Some(InapplicableReason::RenderedNotebook),
             _ => self.disallowed.map(InapplicableReason::DisallowedContents),
         }
@@ -123,6 +129,7 @@ mod tests {
             applied: false,
             state: MergeRequestState::Opened,
             lines_at_head: Some(LinesAtHead::Unchanged),
+            is_binary: false,
             same_branch: true,
             disallowed: None,
         }
@@ -144,6 +151,8 @@ mod tests {
         assert_eq!(refusal, "git would refuse this file: gitmodulesUrl: disallowed submodule url.");
         case.path = "book.ipynb";
         assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::RenderedNotebook));
+        case.is_binary = true;
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::BinaryFile));
         case.suggestion = &same;
         assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::NoChange));
         case.lines_at_head = Some(LinesAtHead::Changed);

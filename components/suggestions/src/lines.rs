@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use std::ops::{Range, RangeInclusive};
 
+/// git takes a file with a zero byte among so many first bytes for a binary one.
+const BINARY_PREFIX: usize = 8000;
+
 /// A replacement of lines, which are numbered as in the file before any replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement<'a> {
@@ -38,6 +41,12 @@ impl IndexedFile {
 
     pub fn contents(&self) -> &Bytes {
         &self.contents
+    }
+
+    /// Whether git takes it for a binary file, whose lines mean nothing.
+    pub fn is_binary(&self) -> bool {
+        let prefix = self.contents.get(..BINARY_PREFIX).unwrap_or(&self.contents);
+        memchr::memchr(0, prefix).is_some()
     }
 
     /// The memory that it takes, in bytes.

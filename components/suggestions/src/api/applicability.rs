@@ -1,7 +1,7 @@
 //! Whether a suggestion can be applied to the source branch as it is, and to which lines.
 
 use super::file_cache::FileCache;
-use super::source_branch::SourceBranch;
+use super::source_branch::{BranchHead, SourceBranch};
 use crate::applicability::{ApplicabilityInputs, InapplicableReason, LinesAtHead};
 use crate::discussion::CommentedFile;
 use crate::git::{ObjectId, SpecialFile};
@@ -70,10 +70,11 @@ pub fn assess(
             }
         }),
     };
-    let disallowed = match &at_head {
-        Some(at_head) => disallowed_contents(files, branch, at_head, suggestion)?,
-        None => None,
-    };
+    let (mut is_binary, mut disallowed) = (files.is_binary(file.repository, file.blob)?, None);
+    if let (Some(at_head), Some(head)) = (&at_head, &branch.head) {
+        is_binary |= at_head.blob != file.blob && files.is_binary(head.repository, at_head.blob)?;
+        disallowed = disallowed_contents(files, head, at_head, suggestion)?;
+    }
     let inputs = ApplicabilityInputs {
         suggestion,
         path: &file.path,
@@ -81,6 +82,7 @@ pub fn assess(
         applied,
         state: merge_request.state,
         lines_at_head,
+        is_binary,
         same_branch,
         disallowed,
     };
@@ -90,12 +92,14 @@ pub fn assess(
 /// Why git would refuse the file as it becomes. Only files that git reads are looked at.
 fn disallowed_contents(
     files: &FileCache,
-    branch: &SourceBranch,
+    head: &BranchHead,
     at_head: &FileLines,
     suggestion: &Suggestion,
 ) -> Result<Option<&'static str>, StoreError> {
     let FileLines { path, blob, lines } = at_head;
-    let Some(head) = branch.head.as_ref().filter(|_| is_special(path)) else { return Ok(None) };
+    if !is_special(path) {
+        return Ok(None);
+    }
     let Some(before) = files.read(head.repository, *blob)? else { return Ok(None) };
     let replacement = Replacement { lines: lines.clone(), text: suggestion.to_content.as_bytes() };
     Ok(check_contents(path, &lines::replace(before.contents(), &[replacement])).err())

@@ -81,6 +81,11 @@ impl<'a> FileCache<'a> {
         Ok(Some(file))
     }
 
+    /// Whether git takes an existing file for a binary one; no larger than [`objects::MAX_WHOLE`] is looked at.
+    pub fn is_binary(&self, project: RepositoryId, blob: ObjectId) -> Result<bool, StoreError> {
+        Ok(self.read(project, blob)?.is_some_and(|file| file.is_binary()))
+    }
+
     /// The difference between two existing files, given by repository and blob; `None` if one of them is larger
     /// than [`objects::MAX_WHOLE`]. Once the request has compared too much, everything between the lines that both
     /// begin and end with is changed.

@@ -33,9 +33,6 @@ const MAX_CONTENTS: usize = 64 << 20;
 /// How many unchanged lines are around a change.
 const CONTEXT_LINES: u64 = 3;
 
-/// git takes a file with a zero byte among its first bytes for a binary one.
-const BINARY_PREFIX: usize = 8000;
-
 /// `GET …/changes`: the merge request with the difference of its first 1,000 files; `overflow` if there are more, or
 /// if the text of some was left out.
 pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
@@ -156,8 +153,7 @@ impl<'a> DiffPrinter<'a> {
         let (Some(before), Some(after)) = (self.contents(&change.before)?, self.contents(&change.after)?) else {
             return Ok(None);
         };
-        let is_binary = |file: &IndexedFile| file.contents().iter().take(BINARY_PREFIX).any(|byte| *byte == 0);
-        if is_binary(&before) || is_binary(&after) {
+        if before.is_binary() || after.is_binary() {
             let side = |prefix: &str, version: &Option<FileVersion>| {
                 version.as_ref().map_or("/dev/null".to_owned(), |version| format!("{prefix}/{}", version.path))
             };

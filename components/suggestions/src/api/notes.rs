@@ -117,8 +117,9 @@ fn edit_body(
         return Err(Error::forbidden());
     }
     let suggestions = match position::kept_line(context, present)? {
-        Some(line) if note.body != body => note_suggestions::make(context, body, &line, &note.suggestions)?,
-        _ => note.suggestions.clone(),
+        _ if note.body == body => note.suggestions.clone(),
+        Some(line) => note_suggestions::make(context, body, &line, &note.suggestions)?,
+        None => Vec::new(),
     };
     update(context, writable, &present.id, |discussion| {
         let note = discussion.notes.iter_mut().find(|note| note.id == note_id);

@@ -25,6 +25,13 @@ pub struct CommentedLine {
     pub contents: Option<Rc<IndexedFile>>,
 }
 
+impl CommentedLine {
+    /// Whether suggestions can replace it: the lines of a binary file mean nothing.
+    fn is_suggestible(&self) -> bool {
+        self.contents.as_ref().is_none_or(|file| !file.is_binary())
+    }
+}
+
 /// The line that suggestions at this position replace, if there is one; 400 if the repository does not have
 /// the position, or the position is not in the difference between its `base_sha` and its `head_sha`.
 ///
@@ -52,7 +59,7 @@ pub fn find_line(
     {
         return Err(not_found());
     }
-    Ok(commented)
+    Ok(commented.filter(CommentedLine::is_suggestible))
 }
 
 /// The line that the suggestions in this discussion replace, if it has one that is kept.
@@ -60,7 +67,7 @@ pub fn kept_line(context: &RequestContext, discussion: &Discussion) -> Result<Op
     let line = discussion.position.as_ref().and_then(DiffPosition::suggestible_line);
     let (Some(file), Some((_, line))) = (&discussion.file, line) else { return Ok(None) };
     let contents = FileCache::new(&context.env).read(file.repository, file.blob)?;
-    Ok(Some(CommentedLine { file: file.clone(), line, contents }))
+    Ok(Some(CommentedLine { file: file.clone(), line, contents }).filter(CommentedLine::is_suggestible))
 }
 
 fn not_found() -> Error {

@@ -8,6 +8,7 @@ mod atomic_push;
 mod authority;
 mod delta_chains;
 mod discussions;
+mod encodings;
 mod fetch;
 mod git_server;
 mod golden;

@@ -21,7 +21,7 @@ fn file(dice: &mut Dice) -> Vec<u8> {
     let mut file = Vec::new();
     for _ in 0..1 + dice.roll(30) {
         let ends: [&[u8]; 3] = [b"\n", b"\r\n", b"\n"];
-        file.extend((0..dice.roll(12)).map(|_| [b'a', b' ', 0xff, 0, b'\t', b'\r'][dice.roll(6) as usize]));
+        file.extend((0..dice.roll(12)).map(|_| [b'a', b' ', 0xff, 1, b'\t', b'\r'][dice.roll(6) as usize]));
         file.extend_from_slice(ends[dice.roll(3) as usize]);
     }
     if dice.roll(3) == 0 {
