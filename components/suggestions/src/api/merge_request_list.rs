@@ -10,7 +10,7 @@ use directory::{access as rights, catalog, record_cache, user};
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::store::StoreError;
-use kit::{Error, Response};
+use kit::{Error, Response, Timestamp};
 use std::rc::Rc;
 
 /// The most merge requests that a list reads: of a project those with the highest iids.
@@ -20,7 +20,7 @@ const MAX_READ: usize = 20_000;
 const MAX_PROJECTS: usize = 20_000;
 
 /// The parameters that decide what a list has, and its order.
-const FILTERS: [&str; 10] = [
+const FILTERS: [&str; 14] = [
     "state",
     "scope",
     "iids",
@@ -29,8 +29,27 @@ const FILTERS: [&str; 10] = [
     "author_id",
     "author_username",
     "search",
+    "created_after",
+    "created_before",
+    "updated_after",
+    "updated_before",
     "order_by",
     "sort",
+];
+
+/// Filters by what no merge request has here. Of each, `None` finds all of them, and any other value nothing.
+const ABSENT: [&str; 11] = [
+    "assignee_id",
+    "assignee_username",
+    "reviewer_id",
+    "reviewer_username",
+    "labels",
+    "milestone",
+    "my_reaction_emoji",
+    "approved_by_ids",
+    "approved_by_usernames",
+    "approver_ids",
+    "environment",
 ];
 
 /// Of the values of `scope`, those that ask for assignees and reviewers find nothing: merge requests have none.
@@ -59,6 +78,9 @@ pub fn of_project(context: &RequestContext, project: &str) -> Result<Response, E
     let params = context.params();
     let list = ListRequest::read(&params, Scope::All)?;
     let project = Rc::new(access::project_with_merge_requests(context, project)?);
+    if list.filter.is_of_absent {
+        return list.respond(context, Vec::new());
+    }
     let author_id = list.filter.author_id(context)?;
     let mut found = Vec::new();
     let iids = store::list(&context.env, &project.key())?.iids;
@@ -76,7 +98,7 @@ pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
         context.caller.user_or_401()?;
     }
     let author_id = list.filter.author_id(context)?;
-    if list.filter.scope == Scope::Nothing {
+    if list.filter.scope == Scope::Nothing || list.filter.is_of_absent {
         return list.respond(context, Vec::new());
     }
     let env = record_cache::attach(&context.env)?;
@@ -157,8 +179,9 @@ impl<'a> ListRequest<'a> {
         }
         let url = context.own_url();
         // A query may have credentials, too, which are not repeated.
-        let is_filter = |name: &str| FILTERS.contains(&name.trim_end_matches("[]"));
-        let effective: Vec<(&str, &str)> = self.params.pairs().filter(|(name, _)| is_filter(name)).collect();
+        let is_filter = |name: &str| FILTERS.contains(&name) || ABSENT.contains(&name);
+        let effective: Vec<(&str, &str)> =
+            self.params.pairs().filter(|(name, _)| is_filter(name.trim_end_matches("[]"))).collect();
         Ok(self.page.describe(Response::ok(&json), &url, &effective, total))
     }
 }
@@ -184,6 +207,24 @@ struct MergeRequestFilter {
     scope: Scope,
     /// In lower case.
     search: Option<String>,
+    created: TimeRange,
+    updated: TimeRange,
+    /// A value of one of [`ABSENT`] is asked for.
+    is_of_absent: bool,
+}
+
+/// Both ends are in the range.
+struct TimeRange {
+    after: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl TimeRange {
+    /// An unknown time is in no range that has an end.
+    fn has(&self, time: Option<Timestamp>) -> bool {
+        self.after.is_none_or(|after| time.is_some_and(|time| time >= after))
+            && self.before.is_none_or(|before| time.is_some_and(|time| time <= before))
+    }
 }
 
 impl MergeRequestFilter {
@@ -195,7 +236,13 @@ impl MergeRequestFilter {
         let scope = checks.one_of("scope", &SCOPES);
         let author_id = checks.integer("author_id").map(|id| u64::try_from(id).unwrap_or(0));
         checks.exclusive(&["author_id", "author_username"]);
+        let [created, updated] = [["created_after", "created_before"], ["updated_after", "updated_before"]]
+            .map(|[after, before]| TimeRange { after: checks.datetime(after), before: checks.datetime(before) });
         checks.finish()?;
+        let is_none = |value: &str| value.eq_ignore_ascii_case("none");
+        let is_of_absent = ABSENT
+            .iter()
+            .any(|name| params.list(name).is_some_and(|values| !values.iter().all(|value| is_none(value))));
         let iids = params.list("iids");
         Ok(MergeRequestFilter {
             state: state.and_then(MergeRequestState::parse),
@@ -211,6 +258,9 @@ impl MergeRequestFilter {
                 Some(_) => Scope::Nothing,
             },
             search: text("search").map(|search| search.to_lowercase()),
+            created,
+            updated,
+            is_of_absent,
         })
     }
 
@@ -239,5 +289,7 @@ impl MergeRequestFilter {
             && is(&self.target_branch, &merge_request.target_branch)
             && author_id.is_none_or(|id| merge_request.author_id == Some(id))
             && self.search.as_ref().is_none_or(is_found)
+            && self.created.has(merge_request.created)
+            && self.updated.has(merge_request.updated)
     }
 }

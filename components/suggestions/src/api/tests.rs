@@ -19,6 +19,7 @@ mod loose_objects;
 mod made_pack;
 mod maintenance;
 mod merge_request_diffs;
+mod merge_request_filters;
 mod merge_requests;
 mod merges;
 mod notes;
