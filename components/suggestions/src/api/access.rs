@@ -1,5 +1,6 @@
 //! Authorization: what the caller may read, push to and import. Each function decides once, and returns
-//! what it grants access to, or the error response.
+//! what it grants access to, or the error response. What a body brings is decided on when the body has been read, because
+//! clients send one for as long as the host lets them; a decision before it only spares the reading.
 
 use super::context::RequestContext;
 use super::input;
