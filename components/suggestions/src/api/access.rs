@@ -14,6 +14,7 @@ use crate::suggestion::Suggestion;
 use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::project::{self, Project, ProjectKey, ProjectLookup};
+use directory::record_cache;
 use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
@@ -268,7 +269,7 @@ pub fn still_pushable_repository(
     id: &str,
     earlier: &PushableRepository,
 ) -> Result<PushableRepository, Error> {
-    let present = pushable_repository(&env.later(), request, id)?;
+    let present = pushable_repository(&record_cache::renew(env)?, request, id)?;
     if present.id() == earlier.id() { Ok(present) } else { Err(Error::not_found("Project")) }
 }
 

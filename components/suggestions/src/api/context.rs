@@ -2,6 +2,7 @@
 
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::project::Project;
+use directory::record_cache;
 use directory::redirect::Redirect;
 use directory::user::User;
 use kit::params::Params;
@@ -27,7 +28,7 @@ impl RequestContext {
     /// Authenticates the caller once more, at the present time. A client sends a body for as long as the host lets it, and
     /// its token can be revoked meanwhile: what was decided before the body was read does not count after it.
     pub fn renew(&mut self) -> Result<(), Error> {
-        self.env = self.env.later();
+        self.env = record_cache::renew(&self.env)?;
         self.caller = authenticate(&self.env, &self.head)?;
         Ok(())
     }
