@@ -15,6 +15,7 @@ use super::access;
 use crate::git::pktline;
 use crate::repository_id::RepositoryId;
 use crate::route::GitService;
+use directory::record_cache;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use kit::{Env, Error, Request, Response};
@@ -118,9 +119,11 @@ fn version(request: &Request) -> u8 {
 
 /// `POST git-upload-pack`.
 async fn fetch(env: Env, mut request: Request, project: &str) -> Result<Response, Error> {
-    let project = access::readable_repository(&env, &request, project)?;
+    access::readable_repository(&env, &request, project)?;
     let version = version(&request);
     let body = RequestBody::of(&mut request, MAX_FETCH_BODY)?.collect(MAX_FETCH_BODY).await?;
+    let env = record_cache::renew(&env)?;
+    let project = access::readable_repository(&env, &request, project)?;
     let outcome = match version {
         2 => fetch::answer_v2(&env, &project, &body)?,
         _ => fetch::answer_v0(&env, &project, &body)?,

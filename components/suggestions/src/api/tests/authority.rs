@@ -174,6 +174,21 @@ fn a_branch_that_is_protected_while_a_push_is_sent_stays_as_it_is() {
 }
 
 #[test]
+fn a_fetch_gets_nothing_once_its_caller_may_not_read_any_more() {
+    let mut body = Vec::new();
+    pktline::write_text(&mut body, "command=ls-refs");
+    pktline::write_flush(&mut body);
+    for (withdraw, expected) in [(None, 200), (Some(revoke as Withdrawal), 401), (Some(delete), 404)] {
+        let forge = std::rc::Rc::new(Forge::new());
+        let path = format!("projects/{PUBLIC}/repository.git/git-upload-pack");
+        let meanwhile = forge.clone();
+        let withdraw = move || withdraw.into_iter().for_each(|withdraw| withdraw(&meanwhile, 3, "dev"));
+        let (status, response) = send(&forge, (Method::POST, &path, "dev"), "", halves(&body), withdraw);
+        assert_eq!(status, expected, "{response}");
+    }
+}
+
+#[test]
 fn git_shows_why_a_push_was_refused_at_its_end() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a", b"one\n")]);
