@@ -19,7 +19,7 @@ use crate::stop::StopSignal;
 /// Connections that the kernel holds while the acceptor is busy.
 const BACKLOG: u32 = 1024;
 
-/// How long the acceptor waits when the process is out of descriptors or the kernel of memory.
+/// How long the acceptor waits when the process or the machine is out of descriptors, or the kernel of memory.
 /// Connections wait in the backlog meanwhile.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
@@ -141,9 +141,13 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
                 if let Some(suppressed) = error_throttle.pass() {
                     tracing::warn!(%error, suppressed, "cannot accept a connection");
                 }
-                if !concerns_one_connection(&error) {
-                    tokio::time::sleep(BACK_OFF).await;
+                if concerns_one_connection(&error) {
+                    continue;
                 }
+                if is_out_of_descriptors(&error) {
+                    ingress.idle.try_evict_oldest();
+                }
+                tokio::time::sleep(BACK_OFF).await;
             }
         }
     }
@@ -168,6 +172,12 @@ async fn acquire_permit(ingress: &Ingress) -> Option<OwnedSemaphorePermit> {
 fn is_for_good(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK | Errno::OPNOTSUPP))
+}
+
+/// Whether a connection that is closed makes room for another one. The bound of connections leaves room, unless
+/// components or other programs have used it.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Whether the error is about a connection that ended in the backlog, so that the next may succeed.

@@ -302,7 +302,7 @@ fn unusable_certificates_are_named() {
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// Waits until so many connections have been idle for long enough to have given their buffers back.
-fn wait_for_idle(ingress: &Ingress, connections: usize) {
+pub fn wait_for_idle(ingress: &Ingress, connections: usize) {
     while ingress.idle.count() != connections {
         std::thread::yield_now();
     }

@@ -8,6 +8,7 @@ mod bodies;
 mod by_value;
 mod canary;
 mod collector;
+mod descriptors;
 mod fairness;
 mod faults;
 mod fixture;

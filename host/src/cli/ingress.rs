@@ -42,11 +42,12 @@ pub struct IngressArgs {
     #[arg(long)]
     trusted_proxy_host: bool,
 
-    /// How many connections there may be at once; more wait.
+    /// How many connections there may be at once; more wait. Fewer, if the process may not open as many files and
+    /// sockets [default: 10000].
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZeroUsize>,
 
-    /// How many of them may be from one address; more are closed.
+    /// How many of them may be from one address; more are closed [default: 1000].
     #[arg(long, value_name = "N")]
     max_connections_per_address: Option<NonZeroUsize>,
 

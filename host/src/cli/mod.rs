@@ -4,6 +4,7 @@
 mod admin;
 mod backup;
 mod browser;
+mod descriptors;
 mod http;
 mod ingress;
 mod log;

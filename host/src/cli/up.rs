@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use bytesize::ByteSize;
 use clap::Args;
 use listenfd::ListenFd;
-use rustix::process::{Resource, getrlimit};
 
 use super::ingress::IngressArgs;
 use super::log::LogOptions;
@@ -21,7 +20,7 @@ use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
 use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
-use super::{admin, code_folder};
+use super::{admin, code_folder, descriptors};
 use crate::acceptor;
 use crate::host::{Host, Options};
 use crate::ingress::Ingress;
@@ -159,9 +158,9 @@ impl Up {
         };
         let manifest = source.load()?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
-        let ingress = self.ingress.options()?;
+        let mut ingress = self.ingress.options()?;
         let options = self.options(ingress.send.total)?;
-        check_descriptors(options.threads)?;
+        descriptors::fit(&mut ingress, &options)?;
         let ingress = Arc::new(Ingress::new(ingress)?);
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
@@ -257,21 +256,6 @@ impl Up {
 /// Ends the process: it was not ready yet, and its store survives an end at any time.
 fn leave_before_ready(request: StopRequest) {
     exit_after(move || tracing::info!(signal = request.name(), "stopped before the host was ready"), 0)
-}
-
-/// Fails if the process may open fewer files and sockets than a host without clients has.
-fn check_descriptors(threads: NonZeroUsize) -> Result<()> {
-    /// Of the store, the runtimes and the listeners, and of each thread that serves.
-    const BASE: u64 = 32;
-    const OF_A_THREAD: u64 = 6;
-    let needed = BASE + OF_A_THREAD * threads.get() as u64;
-    match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < needed => bail!(
-            "the process may open {limit} files and sockets, and a host with {threads} threads needs at least {needed}, \
-             and one more for each connection; raise the limit (`ulimit -n`), or serve with fewer --threads"
-        ),
-        _ => Ok(()),
-    }
 }
 
 /// The sockets that the service manager passes on, or else a new one.

@@ -47,9 +47,14 @@ impl IdleConnections {
 
     /// Tells the connection to close that has waited for longest, once there is one.
     pub async fn evict_oldest(&self) {
-        while self.waiting().connections.pop_first().is_none() {
+        while !self.try_evict_oldest() {
             self.entered.notified().await;
         }
+    }
+
+    /// The same, if there is one now; returns whether there was.
+    pub fn try_evict_oldest(&self) -> bool {
+        self.waiting().connections.pop_first().is_some()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
