@@ -111,18 +111,21 @@ const MAX_TEXT: usize = 4 * 1024;
 pub struct Audit {
     file: File,
     path: PathBuf,
+    /// Whether the file may end with a part of a line: a full disk or a crash has cut it.
+    is_torn: bool,
 }
 
 impl Audit {
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = private_files::open(OpenOptions::new().create(true).append(true), path)?;
-        Ok(Self { file, path: path.to_owned() })
+        let mut file = private_files::open(OpenOptions::new().create(true).append(true).read(true), path)?;
+        let is_torn = !ends_with_line(&mut file)?;
+        Ok(Self { file, path: path.to_owned(), is_torn })
     }
 
     /// A log to which nothing can be written.
     #[cfg(test)]
     pub fn open_read_only(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, path: path.to_owned() })
+        Ok(Self { file: File::open(path)?, path: path.to_owned(), is_torn: false })
     }
 
     /// The last lines, at most `count`, the newest first. A line that cannot be read is left out.
@@ -142,10 +145,24 @@ impl Audit {
 
     /// Appends a line that [`AuditEntry::to_json`] has made.
     pub fn append_line(&mut self, line: &str) -> io::Result<()> {
+        // A torn line is ended first: readers would lose both.
+        let end_of_torn = if self.is_torn { "\n" } else { "" };
         // In one write, so that a crash can cut only the last line.
-        self.file.write_all(format!("{line}\n").as_bytes())?;
+        let written = self.file.write_all(format!("{end_of_torn}{line}\n").as_bytes());
+        self.is_torn = written.is_err();
+        written?;
         self.file.sync_data()
     }
+}
+
+/// Whether the file is empty or its last line has its end.
+fn ends_with_line(file: &mut File) -> io::Result<bool> {
+    let length = file.metadata()?.len();
+    let Some(last) = length.checked_sub(1) else { return Ok(true) };
+    file.seek(SeekFrom::Start(last))?;
+    let mut end = [0; 1];
+    file.read_exact(&mut end)?;
+    Ok(end == *b"\n")
 }
 
 #[cfg(test)]
@@ -175,6 +192,45 @@ mod tests {
         let recent = Audit::open(&path).unwrap().recent(1).unwrap();
         let [refused] = &recent[..] else { panic!("{recent:?}") };
         assert_eq!((refused.outcome.as_str(), refused.reason.as_deref()), ("refused", Some("it traps\nat once")));
+    }
+
+    fn reload(by: &str) -> AuditEntry<'_> {
+        let (action, outcome) = (Action::Reload, Outcome::Done);
+        let (component, digest, previous, trust, reason) = (None, None, None, None, None);
+        AuditEntry { by, action, component, digest, previous, outcome, trust, reason }
+    }
+
+    fn actors(audit: &Audit) -> Vec<String> {
+        audit.recent(10).unwrap().into_iter().map(|line| line.by).collect()
+    }
+
+    #[test]
+    fn a_line_that_a_crash_has_cut_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.ndjson");
+        Audit::open(&path).unwrap().append(&reload("a")).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], &whole[..20]].concat()).unwrap();
+        for by in ["b", "c"] {
+            Audit::open(&path).unwrap().append(&reload(by)).unwrap();
+        }
+        assert_eq!(actors(&Audit::open(&path).unwrap()), ["c", "b", "a"]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4, "no line is empty");
+    }
+
+    #[test]
+    fn a_line_that_could_not_be_written_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.ndjson");
+        let mut audit = Audit::open(&path).unwrap();
+        let file = std::mem::replace(&mut audit.file, OpenOptions::new().append(true).open("/dev/full").unwrap());
+        audit.append(&reload("lost")).unwrap_err();
+        std::fs::write(&path, "{\"at\":\"2026-").unwrap();
+        audit.file = file;
+        for by in ["a", "b"] {
+            audit.append(&reload(by)).unwrap();
+        }
+        assert_eq!(actors(&audit), ["b", "a"]);
     }
 
     #[test]
@@ -209,11 +265,8 @@ mod tests {
         assert_eq!(audit.recent(3).unwrap(), []);
         std::fs::write(&path, "no line\n".repeat(MAX_READ as usize)).unwrap();
         for by in ["a", "b"] {
-            let (action, outcome) = (Action::Reload, Outcome::Done);
-            let (component, digest, previous, trust, reason) = (None, None, None, None, None);
-            audit.append(&AuditEntry { by, action, component, digest, previous, outcome, trust, reason }).unwrap();
+            audit.append(&reload(by)).unwrap();
         }
-        let recent = audit.recent(3).unwrap();
-        assert_eq!(recent.iter().map(|line| line.by.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(actors(&audit), ["b", "a"]);
     }
 }
