@@ -1,7 +1,7 @@
 //! Opens the database: creation, checks, connections.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub enum OpenError {
     NoStore { directory: PathBuf },
     #[error("cannot start a thread of the store {path}: {source}")]
     Thread { path: PathBuf, source: io::Error },
+    #[error("the disk of {directory} has no room for the store ({source}); make room, and start again")]
+    Full { directory: PathBuf, source: rusqlite::Error },
     #[error("cannot open the store {path}: {source}")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
 }
@@ -179,13 +181,31 @@ impl Database {
     }
 
     pub fn open_error(&self, source: rusqlite::Error) -> OpenError {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-        let path = self.path.clone();
-        match source.sqlite_error_code() {
-            Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged { path, finding: source.to_string() },
-            _ => OpenError::Sqlite { path, source },
-        }
+        open_error(&self.path, source, is_full)
     }
+}
+
+/// The error of a database that cannot be opened. SQLite says that a disk is full if a write has failed for it, and
+/// otherwise only that the disk has failed, as when there is no room for the log's index.
+fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> bool) -> OpenError {
+    use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
+    // SQLite puts its files beside the one that a link leads to.
+    let (path, real) = (path.to_owned(), fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+    let directory = real.parent().unwrap_or(&real).to_owned();
+    match source.sqlite_error_code() {
+        Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged { path, finding: source.to_string() },
+        Some(DiskFull) => OpenError::Full { directory, source },
+        Some(SystemIoFailure | CannotOpen) if is_full(&directory) => OpenError::Full { directory, source },
+        _ => OpenError::Sqlite { path, source },
+    }
+}
+
+/// Whether the disk has no room, or the user may have no more of it.
+fn is_full(directory: &Path) -> bool {
+    /// Bytes that an empty store needs beside what it has.
+    const ROOM: usize = 64 * 1024;
+    let written = tempfile::tempfile_in(directory).and_then(|mut file| file.write_all(&[0; ROOM]));
+    written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
 }
 
 /// Opens a database that is there: without SQLITE_OPEN_CREATE, a missing file is an error and not an empty store.
@@ -222,7 +242,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
         connection.execute(CREATE_TABLE, [])?;
         connection.close().map_err(|(_, error)| error)
     };
-    fill().map_err(|source| OpenError::Sqlite { path: path.to_owned(), source })?;
+    fill().map_err(|source| open_error(path, source, is_full))?;
     File::open(&unfinished)
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&unfinished, path))
@@ -244,4 +264,27 @@ fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite
         connection.pragma_update(None, "max_page_count", pages.max(1))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named() {
+        let text = |code: i32, is_full: bool| {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            open_error(Path::new("data/store.db"), error, |_| is_full).to_string()
+        };
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_CANTOPEN] {
+            let named = text(code, true);
+            assert!(named.starts_with("the disk of data has no room") && named.contains("make room"), "{named}");
+        }
+        for code in [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_PERM] {
+            assert!(text(code, false).starts_with("cannot open the store data/store.db: "));
+        }
+        assert!(!is_full(tempfile::tempdir().unwrap().path()));
+    }
 }
