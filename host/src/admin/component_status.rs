@@ -49,6 +49,9 @@ pub struct CanaryStatus {
     #[serde(rename = "answers")]
     pub responses: u64,
     pub failed: u64,
+    /// How many responses it lacks for a verdict. The trial goes on without them when no time is left.
+    #[serde(rename = "answers_missing")]
+    pub missing_responses: u64,
     pub seconds_left: f64,
 }
 
@@ -140,6 +143,7 @@ impl From<&Canary> for CanaryStatus {
             percent: canary.policy.percent,
             responses: counts.responses,
             failed: counts.failed,
+            missing_responses: canary.missing_responses(),
             seconds_left: left.as_secs_f64(),
         }
     }

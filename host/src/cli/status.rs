@@ -79,6 +79,9 @@ struct Canary {
     #[serde(rename = "answers")]
     responses: u64,
     failed: u64,
+    /// Hosts of earlier versions do not say it.
+    #[serde(rename = "answers_missing", default)]
+    missing_responses: u64,
     seconds_left: f64,
 }
 
@@ -273,12 +276,16 @@ impl ComponentStatus {
     /// The canary, or a state other than serving.
     fn remark(&self) -> Option<String> {
         match &self.canary {
-            Some(Canary { served, percent, responses, failed, seconds_left }) => Some(format!(
-                "canary {} {}: {percent} %, {} answers, {} failed, {seconds_left:.0} s left",
+            Some(Canary { served, percent, responses, failed, missing_responses, seconds_left }) => Some(format!(
+                "canary {} {}: {percent} %, {} answers, {} failed, {}",
                 served.short_version(),
                 served.short_digest(),
                 count(*responses),
                 count(*failed),
+                match missing_responses {
+                    1.. if *seconds_left <= 0.0 => format!("waits for {missing_responses} more answers"),
+                    _ => format!("{seconds_left:.0} s left"),
+                }
             )),
             None => (self.state != "serving").then(|| printable(&self.state)),
         }
@@ -356,6 +363,18 @@ x                  1\u{fffd}[2J #1   00              0         0       0
 ";
         let table = table(&components(), None);
         assert_eq!(table, expected);
+        assert!(table.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn a_canary_after_its_window_waits_for_answers() {
+        let mut components = components();
+        let canary = components[0].canary.as_mut().unwrap();
+        canary.missing_responses = 3;
+        assert!(table(&components, None).contains("7 answers, 1 failed, 12 s left\n"));
+        components[0].canary.as_mut().unwrap().seconds_left = 0.0;
+        let table = table(&components, None);
+        assert!(table.contains("7 answers, 1 failed, waits for 3 more answers\n"), "{table}");
         assert!(table.lines().all(|line| line.chars().count() <= 80));
     }
 

@@ -29,7 +29,8 @@ pub struct Swap {
     #[arg(long, value_name = "PERCENT")]
     percent: Option<f64>,
 
-    /// How long the new version is on trial before all callers get it.
+    /// How long the new version is on trial before all callers get it. The trial goes on until there are ten of its
+    /// answers.
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "60s")]
     window: String,
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::generation::Generation;
 use super::tally::{ResponseCounts, Tally};
 
-/// The canary's responses before a verdict.
+/// The canary's responses before a verdict: of fewer, one that fails says too little.
 const MIN_RESPONSES: u64 = 10;
 
 /// The share of responses that may be slower than the bound: the bound is on the 95th percentile.
@@ -59,6 +59,8 @@ pub struct Canary {
     started: Instant,
     /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
+    /// Set by the caller that says that responses are missing.
+    shortage_reported: AtomicBool,
     /// Why the canary failed: it serves no requests until the trial is ended.
     failure: OnceLock<String>,
 }
@@ -72,6 +74,7 @@ impl Canary {
             baseline: Tally::default(),
             started: Instant::now(),
             concluded: AtomicBool::new(false),
+            shortage_reported: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
     }
@@ -118,6 +121,18 @@ impl Canary {
     /// The canary's responses so far.
     pub fn counts(&self) -> ResponseCounts {
         self.tally.counts(self.policy.max_latency)
+    }
+
+    /// How many responses the canary lacks for a verdict.
+    pub fn missing_responses(&self) -> u64 {
+        MIN_RESPONSES.saturating_sub(self.counts().responses)
+    }
+
+    /// The responses that are missing at the end of the window, for the one caller who may say so.
+    pub fn take_shortage(&self) -> Option<u64> {
+        let missing = self.missing_responses();
+        let is_short = missing > 0 && self.ends_at() <= Instant::now();
+        (is_short && !self.shortage_reported.swap(true, Ordering::SeqCst)).then_some(missing)
     }
 
     pub fn verdict(&self) -> Verdict {

@@ -107,6 +107,23 @@ fn a_rollback_whose_line_cannot_be_written_leaves_a_canary_that_is_judged() {
 }
 
 #[test]
+fn a_canary_without_requests_stays_on_trial_and_says_once_what_it_waits_for() {
+    let (host, _folder) = start_alone();
+    swap(&host, 1, Some(CanaryPolicy { window: Duration::ZERO, ..CanaryPolicy::default() })).unwrap();
+    let canary = slot(&host).deployment().canary.clone().expect("it is on trial");
+    // The supervisor, or else this test, is the one that says it.
+    assert!(matches!(canary.take_shortage(), None | Some(10)));
+    assert_eq!((canary.take_shortage(), canary.missing_responses()), (None, 10));
+    host.deployer().end_trials();
+    assert!(slot(&host).deployment().canary.is_some());
+
+    host.deployer().roll_back("a", "mia", None).unwrap();
+    begin_trial(&host, 2);
+    let canary = slot(&host).deployment().canary.clone().unwrap();
+    assert_eq!((canary.take_shortage(), canary.missing_responses()), (None, 10), "its window is not over");
+}
+
+#[test]
 fn a_promotion_that_fails_says_that_the_trial_was_ended() {
     let (host, folder) = start_alone();
     begin_trial(&host, 1);

@@ -59,6 +59,14 @@ impl Deployer {
                 self.canary_failed(slot.id(), canary.generation.digest, &reason);
                 continue;
             }
+            if let Some(missing) = canary.take_shortage() {
+                tracing::warn!(
+                    component = slot.id(),
+                    missing,
+                    "the canary's window is over, and too few requests have come for a verdict: it stays on trial until \
+                     they have; `hexad promote` or `hexad rollback` ends it now"
+                );
+            }
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
                 match self.try_promote(slot.id(), HOST, Some(&Expected::of(&deployment))) {

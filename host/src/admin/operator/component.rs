@@ -205,7 +205,10 @@ fn canary_facts(canary: &CanaryStatus) -> Markup {
             dt { "callers" } dd { (canary.percent) " %" }
             dt { "responses" } dd { (number(canary.responses)) }
             dt { "failed" } dd { (number(canary.failed)) }
-            dt { "left" } dd { (age(canary.seconds_left)) }
+            @match canary.missing_responses {
+                missing @ 1.. if canary.seconds_left <= 0.0 => { dt { "waits for" } dd { (number(missing)) " more responses" } }
+                _ => { dt { "left" } dd { (age(canary.seconds_left)) } }
+            }
         }
     }
 }
