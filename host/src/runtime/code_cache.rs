@@ -118,13 +118,18 @@ impl CodeCache {
 
     fn save(&self, path: &Path, code: &[u8]) -> io::Result<()> {
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));
-        let mut file = private_files::create(&unfinished)?;
-        file.write_all(MAGIC)?;
-        file.write_all(Digest::of(code).as_bytes())?;
-        file.write_all(code)?;
-        drop(file);
-        fs::rename(unfinished, path)
+        let saved = private_files::create(&unfinished)
+            .and_then(|file| write(file, code))
+            .and_then(|()| fs::rename(&unfinished, path));
+        // On a full disk, what there is of it takes up the room that the store needs.
+        saved.inspect_err(|_| drop(fs::remove_file(&unfinished)))
     }
+}
+
+fn write(mut file: impl Write, code: &[u8]) -> io::Result<()> {
+    file.write_all(MAGIC)?;
+    file.write_all(Digest::of(code).as_bytes())?;
+    file.write_all(code)
 }
 
 /// Makes the files private that an earlier version has made readable.
@@ -201,6 +206,17 @@ mod tests {
         }
         cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
         assert!(load(&engine, path).is_some());
+    }
+
+    #[test]
+    fn code_that_cannot_be_saved_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(folder.path().join("code"), &Engine::default()).unwrap();
+        // What was written is not renamed onto a folder.
+        let path = cache.folder.join(format!("x.{EXTENSION}"));
+        fs::create_dir(&path).unwrap();
+        cache.save(&path, b"code").unwrap_err();
+        assert_eq!(files(&cache.folder), [path]);
     }
 
     #[test]
