@@ -75,7 +75,9 @@ fn status(error: &DeployError) -> StatusCode {
         DeployError::Stopping | DeployError::Store(_) | DeployError::Unconfirmed(_) | DeployError::NotServedYet(_) => {
             StatusCode::SERVICE_UNAVAILABLE
         }
-        DeployError::Record(_) | DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        DeployError::Artifact { .. } | DeployError::Record(_) | DeployError::Io { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 

@@ -255,6 +255,10 @@ impl Deployer {
     ) -> Result<(), DeployError> {
         let component = slot.component();
         let current = slot.current();
+        if self.fleet.is_none() {
+            // Hosts that share a store fetch it from there.
+            files.check_kept(&generation.digest, &component.source)?;
+        }
         let trust = files.trust_stored(&component.id, &generation.digest)?.for_audit();
         // A rollback after a restart needs the present component's bytes.
         files.preserve_active(slot).map_err(io_error("the component that serves now"))?;

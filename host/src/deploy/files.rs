@@ -172,7 +172,20 @@ impl Deployments {
 
     /// Reads a stored component.
     pub(super) fn read(&self, digest: &Digest) -> Result<Vec<u8>, DeployError> {
-        self.artifacts.read(digest).map_err(io_error("the component that served before"))
+        let unusable = |source| DeployError::Artifact { path: self.artifacts.path(digest), source };
+        self.artifacts.read(digest).map_err(unusable)
+    }
+
+    /// Fails if a restart could not serve this component, because its file is missing or damaged. If the manifest's
+    /// `source` is a copy of it, the file is made anew.
+    pub(super) fn check_kept(&self, digest: &Digest, source: &Path) -> Result<(), DeployError> {
+        let Err(error) = self.read(digest) else { return Ok(()) };
+        match read_component(source) {
+            Ok(wasm) if Digest::of(&wasm) == *digest => {
+                self.store_source(source, digest, &wasm).map_err(io_error("the component"))
+            }
+            _ => Err(error),
+        }
     }
 
     /// Reads a stored component and its signature.

@@ -45,6 +45,7 @@ mod transfer;
 mod trial;
 
 use std::io;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -135,6 +136,10 @@ pub enum DeployError {
     Unconfirmed(StoreError),
     #[error("it is recorded, and this host does not serve it yet: {0}")]
     NotServedYet(String),
+    #[error(
+        "{path}, which would serve after a restart, cannot be used: {source}; restore it, or swap in a component anew"
+    )]
+    Artifact { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Record(Box<RecordError>),
     #[error("the host is stopping")]

@@ -164,6 +164,38 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
 }
 
 #[test]
+fn what_a_restart_could_not_serve_is_not_restored_and_is_named() {
+    let (host, folder) = start_alone();
+    swap(&host, 1, None).unwrap();
+    swap(&host, 2, None).unwrap();
+    let path = |mark: u8| folder.path().join(format!("data/components/{}.wasm", digest(mark)));
+    let name = path(1).display().to_string();
+    for damage in [std::fs::remove_file(path(1)), std::fs::write(path(1), "other")] {
+        damage.unwrap();
+        let refused = host.deployer().roll_back("a", "mia", None).unwrap_err();
+        assert!(refused.to_string().contains(&name) && refused.changed_nothing(), "{refused}");
+        assert_eq!(slot(&host).current().digest, digest(2));
+    }
+    assert_eq!(audit(&folder)[2..], ["rollback refused", "rollback refused"]);
+    std::fs::write(path(1), version(1)).unwrap();
+    host.deployer().roll_back("a", "mia", None).unwrap();
+
+    std::fs::remove_file(path(1)).unwrap();
+    let error = read_deployed(&folder.path().join("data")).unwrap_err().to_string();
+    assert!(error.contains(&name), "{error}");
+}
+
+#[test]
+fn the_manifests_source_is_kept_anew_for_a_restart() {
+    let (host, folder) = start_alone();
+    swap(&host, 1, None).unwrap();
+    let path = folder.path().join(format!("data/components/{}.wasm", digest(0)));
+    std::fs::remove_file(&path).unwrap();
+    host.deployer().roll_back("a", "mia", None).unwrap();
+    assert_eq!(std::fs::read(path).unwrap(), version(0));
+}
+
+#[test]
 fn what_is_recorded_and_not_served_yet_is_not_logged_as_refused() {
     let (host, folder) = start_alone();
     swap(&host, 1, None).unwrap();

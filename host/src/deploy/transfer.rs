@@ -47,7 +47,11 @@ fn read_files(folder: &Path, record: Option<Vec<u8>>) -> io::Result<Vec<Attachme
         if !artifacts.has(&digest) && !records.is_active(&digest) {
             continue;
         }
-        files.push(attachment(&path, artifacts.read(&digest)?));
+        let unusable = |error: io::Error| {
+            let reason = format!("{}: {error}; restore it, or swap in a component anew", path.display());
+            io::Error::new(error.kind(), reason)
+        };
+        files.push(attachment(&path, artifacts.read(&digest).map_err(unusable)?));
         let signature = Signature::beside(&path);
         files.extend(read_optional(&signature)?.map(|content| attachment(&signature, content)));
     }
