@@ -112,7 +112,7 @@ impl AccessLog {
         self.reopen.store(true, Ordering::Relaxed);
     }
 
-    /// Begins a request.
+    /// Begins a request, which has its id.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, client: Option<IpAddr>) -> Access {
         let entry = Entry {
             time: Timestamp::now(),
@@ -126,7 +126,7 @@ impl AccessLog {
             // Before it is cut, which could take away what a secret is known by.
             referer: text(request.headers(), REFERER.as_str()).map(|referer| cut(redaction::referer(&referer))),
             user_agent: value(request.headers(), USER_AGENT.as_str()),
-            request_id: None,
+            request_id: value(request.headers(), X_REQUEST_ID.as_str()),
         };
         Access { log: self.clone(), entry: Some(entry), started: Instant::now() }
     }

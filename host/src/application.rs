@@ -66,7 +66,7 @@ pub struct Application {
     tracer: Option<Arc<Tracer>>,
     /// Requests whose path has no route.
     unrouted: Counter,
-    ids: RequestIds,
+    pub ids: RequestIds,
     events: Sender<DeploymentEvent>,
     /// One for each shard: guests that work on after their calls.
     guest_tasks: Vec<TaskTracker>,
@@ -139,8 +139,7 @@ impl Application {
     /// Handles a request on the given shard. There is a response whatever the component does.
     pub async fn handle(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
         let started = Instant::now();
-        let id = self.ids.assign(request.headers());
-        request.headers_mut().insert(X_REQUEST_ID, id.clone());
+        let id = self.ids.assign(request.headers_mut());
         let method = request.method().clone();
         let uri = request.uri().clone();
         let (slot, trace) = {

@@ -23,8 +23,15 @@ impl RequestIds {
         Self { process: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(0) }
     }
 
-    /// The client's id for its request, if it is harmless in a log, or a new one.
-    pub fn assign(&self, headers: &HeaderMap) -> HeaderValue {
+    /// Gives a request its id and returns it: the client's own, if it is harmless in a log, or a new one. A request that
+    /// has got one keeps it.
+    pub fn assign(&self, headers: &mut HeaderMap) -> HeaderValue {
+        let id = self.choose(headers);
+        headers.insert(X_REQUEST_ID, id.clone());
+        id
+    }
+
+    fn choose(&self, headers: &HeaderMap) -> HeaderValue {
         match headers.get(X_REQUEST_ID) {
             Some(id) if is_harmless(id.as_bytes()) => id.clone(),
             _ => {
@@ -52,7 +59,9 @@ mod tests {
         let assign = |id: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(X_REQUEST_ID, id.parse().unwrap());
-            ids.assign(&headers)
+            let assigned = ids.assign(&mut headers);
+            assert_eq!(ids.assign(&mut headers), assigned, "it is kept");
+            assigned
         };
         for id in ["a", "0af7651916cd43dd8448eb211c80319c", "web-1.eu:42/x+y=@_"] {
             assert_eq!(assign(id), id);
@@ -65,8 +74,7 @@ mod tests {
     #[test]
     fn new_ids_are_unique() {
         let ids = RequestIds::new();
-        let new =
-            [ids.assign(&HeaderMap::new()), ids.assign(&HeaderMap::new()), RequestIds::new().assign(&HeaderMap::new())];
+        let new = [&ids, &ids, &RequestIds::new()].map(|ids| ids.assign(&mut HeaderMap::new()));
         assert!(new[0] != new[1] && new[1] != new[2] && new[0] != new[2]);
         assert!(new.iter().all(|id| is_harmless(id.as_bytes())));
     }

@@ -3,6 +3,7 @@
 // The exemption in clippy.toml covers test functions, and not the functions that they share.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod access_log;
 mod admin;
 mod bodies;
 mod by_value;

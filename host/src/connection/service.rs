@@ -22,6 +22,7 @@ use crate::balance::{Balance, Followed};
 use crate::body::{InProgress, ResponseBody};
 use crate::ingress::{Ingress, Peer, RequestOrigin, remove_set_operator_cookies};
 use crate::reply;
+use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
 
 /// Announces how long an idle connection stays open.
@@ -195,6 +196,8 @@ impl Connection {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
         self.peer.apply_to(&mut request, &self.ingress);
+        // Here, so that what the application does not answer has it too.
+        let id = self.application.ids.assign(request.headers_mut());
         let origin = request.extensions().get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
         let mut access =
@@ -222,6 +225,7 @@ impl Connection {
 
         let (mut head, body) = response.into_parts();
         remove_set_operator_cookies(&mut head.headers);
+        head.headers.entry(X_REQUEST_ID).or_insert(id);
         if self.has_unclear_end() {
             head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         } else if stays_open
