@@ -1,6 +1,7 @@
 //! Whether the store can do its work: what its threads and readers have found out, for `/readyz`, the
 //! metrics and `hexad status`.
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +16,9 @@ pub enum StoreProblem {
     /// A file of the database was removed or replaced, or another program has cut off its log. This lasts until the
     /// host is started again.
     Removed,
+    /// The lock of the data directory was removed or replaced, so that another host can use the directory too. This
+    /// lasts until the host is started again.
+    Unlocked,
     /// The thread that writes has ended. This lasts until the host is started again.
     WriterStopped,
     /// The disk, or the database by its own limit, is full.
@@ -27,9 +31,10 @@ pub enum StoreProblem {
 
 impl StoreProblem {
     /// The names are an interface: metrics and `/readyz` have them.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::Damaged, "damaged"),
         (Self::Removed, "removed"),
+        (Self::Unlocked, "unlocked"),
         (Self::WriterStopped, "writer_stopped"),
         (Self::Full, "full"),
         (Self::Busy, "busy"),
@@ -55,7 +60,7 @@ const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The state of a store's health.
 ///
-/// Damage, a file that was removed, and the end of the writer are for good. Another problem is an *outage*: it
+/// Damage, a file or a lock that was removed, and the end of the writer are for good. Another problem is an *outage*: it
 /// lasts until the writer commits a transaction at least as large as the one that failed. The writer tries that by
 /// itself, because a host that is not ready gets no requests.
 pub struct StoreHealth {
@@ -63,7 +68,10 @@ pub struct StoreHealth {
     path: PathBuf,
     /// Its files as they were when it was opened; none if the store has no file.
     files: Vec<(PathBuf, FileId)>,
+    /// The lock of the data directory that the database is in.
+    lock: Option<(PathBuf, FileId)>,
     damage: OnceLock<StoreFailure>,
+    /// A file of the database, or the lock.
     removed: OnceLock<StoreFailure>,
     writer_stopped: OnceLock<StoreFailure>,
     outage: Mutex<Option<Outage>>,
@@ -75,8 +83,13 @@ pub struct StoreHealth {
 /// The device and the number of a file there.
 type FileId = (u64, u64);
 
-fn file_id(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+fn file_id(file: &Metadata) -> FileId {
+    (file.dev(), file.ino())
+}
+
+/// The file that is at `path` now.
+fn found(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().as_ref().map(file_id)
 }
 
 struct Outage {
@@ -88,9 +101,10 @@ struct Outage {
 impl StoreHealth {
     /// The health of the store at `path`, which has these files.
     pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
-        let found = files.into_iter().filter_map(|file| file_id(&file).map(|id| (file, id)));
+        let files = files.into_iter().filter_map(|file| found(&file).map(|id| (file, id)));
         Self {
-            files: found.collect(),
+            files: files.collect(),
+            lock: None,
             path,
             damage: OnceLock::new(),
             removed: OnceLock::new(),
@@ -99,6 +113,11 @@ impl StoreHealth {
             has_outage: AtomicBool::new(false),
             failed_transactions: AtomicU64::new(0),
         }
+    }
+
+    /// The same, which watches the lock of the data directory, too.
+    pub fn with_lock(self, path: &Path, file: &Metadata) -> Self {
+        Self { lock: Some((path.to_owned(), file_id(file))), ..self }
     }
 
     /// The gravest problem, `None` if the store does its work.
@@ -112,20 +131,31 @@ impl StoreHealth {
         self.damage.get().map(|failure| &failure.reason)
     }
 
-    /// Looks whether the database's files are still in their place: what is written after one was removed is lost
-    /// when the host ends.
+    /// Looks whether the database's files and the lock are still in their place: what is written after one of the
+    /// files was removed is lost when the host ends, and without the lock another host may write as well.
     pub fn removed(&self) -> Option<&StoreFailure> {
+        let is_gone = |(path, id): &&(PathBuf, FileId)| found(path) != Some(*id);
+        let file = || self.files.iter().find(is_gone).map(|(path, _)| (path, StoreProblem::Removed));
+        let lock = || self.lock.iter().find(is_gone).map(|(path, _)| (path, StoreProblem::Unlocked));
         if self.removed.get().is_none()
-            && let Some((path, _)) = self.files.iter().find(|(path, id)| file_id(path) != Some(*id))
+            && let Some((path, problem)) = file().or_else(lock)
             // Asked after the files, because the end of the writer removes the log.
             && self.writer_stopped.get().is_none()
         {
-            self.set_removed(&format!(
-                "{} was removed or replaced; the host still has it open: copy the database and its `-wal` file from \
-                 /proc/{}/fd before you stop the host",
-                path.display(),
-                std::process::id()
-            ));
+            let finding = match problem {
+                StoreProblem::Unlocked => format!(
+                    "{} was removed or replaced, so that another host can use the folder; stop this host, and start it \
+                     again if no other one uses the folder",
+                    path.display()
+                ),
+                _ => format!(
+                    "{} was removed or replaced; the host still has it open: copy the database and its `-wal` file \
+                     from /proc/{}/fd before you stop the host",
+                    path.display(),
+                    std::process::id()
+                ),
+            };
+            self.set_lasting(problem, &finding);
         }
         self.removed.get()
     }
@@ -133,7 +163,11 @@ impl StoreHealth {
     /// Records that a file of the database was removed, replaced or cut off. From then on the writer refuses every
     /// operation.
     pub fn set_removed(&self, finding: &str) {
-        if self.removed.set(failure(StoreProblem::Removed, finding)).is_ok() {
+        self.set_lasting(StoreProblem::Removed, finding);
+    }
+
+    fn set_lasting(&self, problem: StoreProblem, finding: &str) {
+        if self.removed.set(failure(problem, finding)).is_ok() {
             tracing::error!(store = %self.path.display(), finding, "the store takes no more writes");
         }
     }

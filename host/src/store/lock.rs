@@ -1,6 +1,6 @@
 //! The lock of the data directory, which only one host may use at a time.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ const FILE_NAME: &str = "hexad.lock";
 /// Holds the lock until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct DataLock {
-    _file: Arc<LockedFile>,
+    file: Arc<LockedFile>,
+    path: PathBuf,
 }
 
 #[derive(Debug)]
@@ -45,12 +46,18 @@ impl DataLock {
         private_files::create_folder(directory).map_err(unusable)?;
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true);
-        let file = private_files::open(options, &directory.join(FILE_NAME)).map_err(unusable)?;
+        let path = directory.join(FILE_NAME);
+        let file = private_files::open(options, &path).map_err(unusable)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: Arc::new(LockedFile(file)) }),
+            Ok(()) => Ok(Self { file: Arc::new(LockedFile(file)), path }),
             Err(TryLockError::WouldBlock) => Err(LockError::InUse { path: directory.to_owned() }),
             Err(TryLockError::Error(source)) => Err(unusable(source)),
         }
+    }
+
+    /// Where the locked file was, and the file. Another host can lock the directory once another file is there.
+    pub fn locked(&self) -> io::Result<(&Path, Metadata)> {
+        Ok((&self.path, self.file.0.metadata()?))
     }
 }
 
@@ -62,7 +69,7 @@ mod tests {
     fn a_lock_ends_with_its_last_clone_whoever_has_the_file_open() {
         let directory = tempfile::tempdir().unwrap();
         let first = DataLock::acquire(directory.path()).unwrap();
-        let inherited = first._file.0.try_clone().unwrap();
+        let inherited = first.file.0.try_clone().unwrap();
         let second = first.clone();
         drop(first);
         assert!(matches!(DataLock::acquire(directory.path()), Err(LockError::InUse { .. })));

@@ -107,7 +107,11 @@ impl Sqlite {
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
         // The writer's connection has made the log and its index, and keeps them until it is closed.
-        let health = Arc::new(StoreHealth::new(database.path().to_owned(), database.files()));
+        let lock = database.lock();
+        let (locked, file) =
+            lock.locked().map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+        let health = StoreHealth::new(database.path().to_owned(), database.files()).with_lock(locked, &file);
+        let health = Arc::new(health);
         let integrity_check = match database.is_checked() {
             true => None,
             false => Some(IntegrityCheck::start(database.connect_reader()?, health.clone()).map_err(thread)?),
@@ -115,7 +119,6 @@ impl Sqlite {
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
         let Options { batch_age, lock_wait, probe_interval, .. } = *options;
-        let lock = database.lock();
         let log_length = LogLength::new(database.log());
         let parts =
             WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health };

@@ -47,7 +47,7 @@ pub fn record_failure(health: &StoreHealth, error: &StoreError, bytes: usize) {
     match (error, error.kind()) {
         (StoreError::Damaged(finding), _) => health.set_damaged(finding),
         // It lasts: no probe can end it.
-        (StoreError::Unavailable { problem: StoreProblem::Removed, .. }, _) => {}
+        (StoreError::Unavailable { problem: StoreProblem::Removed | StoreProblem::Unlocked, .. }, _) => {}
         (StoreError::Unavailable { reason, .. } | StoreError::Unknown { reason, .. }, kind) => {
             if let ErrorKind::Unavailable(problem) | ErrorKind::Unknown(problem) = kind {
                 health.begin_outage(problem, reason, bytes);

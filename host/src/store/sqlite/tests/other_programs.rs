@@ -35,6 +35,27 @@ async fn a_store_with_a_file_that_was_removed_takes_no_more_writes() {
 }
 
 #[tokio::test]
+async fn a_host_whose_lock_was_removed_writes_nothing_beside_another() {
+    for replaced in [false, true] {
+        let f = Fixture::new();
+        put(&f, 1).await.unwrap();
+        let path = f.directory.path().join("hexad.lock");
+        // A second name keeps its number from being given to the file that replaces it.
+        std::fs::hard_link(&path, f.directory.path().join("removed")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let other = replaced.then(|| Sqlite::open(f.directory.path(), &Options::default()).unwrap());
+        let refused = put(&f, 2).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable(StoreProblem::Unlocked), "{refused}");
+        assert!(refused.to_string().contains("hexad.lock was removed or replaced"), "{refused}");
+        assert_eq!(f.problem(), Some(StoreProblem::Unlocked));
+        assert_eq!(f.engine.health().outage_bytes(), None, "no probe can end it");
+        if let Some(other) = other {
+            assert!(other.health().failure().is_none(), "the other host has the lock");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_end_of_the_writer_removes_the_log_and_is_no_failure_of_its_own() {
     let f = Fixture::new();
     let health = f.engine.health().clone();
