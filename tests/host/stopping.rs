@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,6 +22,32 @@ fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ser
     command.args(["--threads", "1"]).args(arguments).envs(environment.iter().copied());
     command.env("RUST_LOG", "info").stderr(Stdio::piped());
     Server::spawn(command, &data)
+}
+
+/// A service manager. It learns when the host is ready: a signal before that ends the host without a drain.
+struct ServiceManager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl ServiceManager {
+    fn new(folder: &Path) -> Self {
+        let path = folder.join("notify");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        socket.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+        Self { socket, path }
+    }
+
+    /// The variable of a process that it starts.
+    fn variable(&self) -> (&'static str, &str) {
+        ("NOTIFY_SOCKET", self.path.to_str().expect("UTF-8"))
+    }
+
+    fn receive(&self) -> String {
+        let mut message = [0; 200];
+        let length = self.socket.recv(&mut message).expect("a message");
+        String::from_utf8_lossy(&message[..length]).trim().to_owned()
+    }
 }
 
 /// Waits for a line of the log with these words, and reads the rest on a thread.
@@ -137,8 +163,10 @@ fn what_cannot_be_ended_does_not_outlive_the_grace_period() {
     std::fs::write(&manifest, text.replace(source, "source = \"probe.wasm\"")).expect("a file");
     let data = folder.path().join("data");
     let mut command = up(&manifest, &data);
-    command.args(["--threads", "1", "--watch", "--grace", "10ms"]);
+    let manager = ServiceManager::new(folder.path());
+    command.args(["--threads", "1", "--watch", "--grace", "10ms"]).envs([manager.variable()]);
     let mut server = Server::spawn(command, &data);
+    assert_eq!(manager.receive(), "READY=1");
     let pipe = make_pipe(&component)();
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(1), "the source is still read");
@@ -167,7 +195,9 @@ fn files_are_read_again_while_a_component_is_compiled() {
 #[test]
 fn load_balancers_find_out_before_connections_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut server = start(folder.path(), &["--drain-delay", "1h"], &[]);
+    let manager = ServiceManager::new(folder.path());
+    let mut server = start(folder.path(), &["--drain-delay", "1h"], &[manager.variable()]);
+    assert_eq!(manager.receive(), "READY=1");
     let operator = Operator::of(&server);
     assert_eq!(operator.get("/readyz").status, 200);
     server.signal("TERM");
@@ -183,18 +213,11 @@ fn load_balancers_find_out_before_connections_are_refused() {
 #[test]
 fn a_service_manager_is_told() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("notify");
-    let manager = UnixDatagram::bind(&path).expect("a socket");
-    manager.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
-    let receive = || {
-        let mut message = [0; 200];
-        let length = manager.recv(&mut message).expect("a message");
-        String::from_utf8_lossy(&message[..length]).trim().to_owned()
-    };
-    let mut server = start(folder.path(), &[], &[("NOTIFY_SOCKET", path.to_str().expect("UTF-8"))]);
-    assert_eq!(receive(), "READY=1");
+    let manager = ServiceManager::new(folder.path());
+    let mut server = start(folder.path(), &[], &[manager.variable()]);
+    assert_eq!(manager.receive(), "READY=1");
     server.signal("TERM");
-    assert_eq!(receive(), "STOPPING=1");
+    assert_eq!(manager.receive(), "STOPPING=1");
     assert!(server.wait().success());
 }
 
@@ -220,10 +243,13 @@ fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
     let (_reader, mut log) = std::io::pipe().expect("a pipe");
     log.write_all(&[b'x'; CAPACITY]).expect("the pipe holds it");
     let data = folder.path().join("data");
+    let manager = ServiceManager::new(folder.path());
     let mut command = up(&write_manifest(folder.path()), &data);
     // At this level the second signal has the first line.
     command.args(["--threads", "1", "--drain-delay", "1h"]).env("RUST_LOG", "warn").stderr(log);
+    command.envs([manager.variable()]);
     let mut server = Server::spawn(command, &data);
+    assert_eq!(manager.receive(), "READY=1");
     let operator = Operator::of(&server);
     server.signal("TERM");
     while operator.get("/readyz").status == 200 {
