@@ -84,24 +84,30 @@ impl TestResponse {
     }
 }
 
+/// A user as they are when a forge is new; the first one is its administrator.
+pub fn new_user(id: u64, name: &str) -> NewUser {
+    NewUser {
+        id,
+        username: name.into(),
+        name: format!("{name} of Acme"),
+        commit_email: None,
+        state: UserState::Active,
+        is_admin: id == 1,
+        external: false,
+        bot: false,
+        namespace_id: Some(1000 + id),
+        details: Default::default(),
+    }
+}
+
 impl Forge {
     pub fn new() -> Self {
         let forge = Forge { store: MemoryStore::default(), entropy: Rc::default() };
         let env = forge.env();
         let names = [(1, "root"), (2, "mia"), (3, "dev"), (4, "rep"), (5, "gus"), (6, "otto")];
         for (id, name) in names {
-            let user = NewUser {
-                id,
-                username: name.into(),
-                name: format!("{name} of Acme"),
-                commit_email: (id == 2).then(|| "mia@acme.test".into()),
-                state: UserState::Active,
-                is_admin: id == 1,
-                external: false,
-                bot: false,
-                namespace_id: Some(1000 + id),
-                details: Default::default(),
-            };
+            let commit_email = (id == 2).then(|| "mia@acme.test".into());
+            let user = NewUser { commit_email, ..new_user(id, name) };
             user::save(&env, user).unwrap();
             forge.token(name, id, &["api"]);
         }

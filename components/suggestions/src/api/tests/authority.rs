@@ -1,10 +1,10 @@
 //! What a caller may do is decided when it counts: a body takes as long as its client likes.
 
-use super::made_pack::{Pack, commit_of, tree_of};
+use super::made_pack::with_one_commit;
 use super::watched_store::WatchedStore;
-use super::{FORK, Forge, PUBLIC, Repository, block, comment};
+use super::{FORK, Forge, PUBLIC, Repository, block, comment, new_user};
 use crate::api;
-use crate::git::{Object, ObjectId, ObjectKind, pktline};
+use crate::git::{Object, ObjectKind, pktline};
 use bytes::Bytes;
 use directory::access::Role;
 use directory::dependents;
@@ -29,18 +29,7 @@ fn revoke(forge: &Forge, user_id: u64, name: &str) {
 }
 
 fn change_user(forge: &Forge, id: u64, name: &str, change: impl FnOnce(&mut NewUser)) {
-    let mut user = NewUser {
-        id,
-        username: name.into(),
-        name: format!("{name} of Acme"),
-        commit_email: None,
-        state: UserState::Active,
-        is_admin: id == 1,
-        external: false,
-        bot: false,
-        namespace_id: Some(1000 + id),
-        details: Default::default(),
-    };
+    let mut user = new_user(id, name);
     change(&mut user);
     user::save(&forge.env(), user).unwrap();
 }
@@ -100,20 +89,8 @@ fn stored(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
     keys.map(|key| (key.clone(), forge.store.get(&key).unwrap().unwrap_or_default())).collect()
 }
 
-/// A pack with one commit, and the commit.
-fn pack() -> (Vec<u8>, ObjectId) {
-    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
-    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
-    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-    let pack = Pack::new()
-        .object(ObjectKind::Commit, &commit.contents)
-        .object(ObjectKind::Tree, &tree.contents)
-        .object(ObjectKind::Blob, b"hello\n");
-    (pack.bytes(), commit.id)
-}
-
 fn push_body(refs: &[&str], capabilities: &str) -> Vec<u8> {
-    let (pack, tip) = pack();
+    let (pack, tip) = with_one_commit();
     let mut body = Vec::new();
     for (number, name) in refs.iter().enumerate() {
         let capabilities = if number == 0 { format!("\0{capabilities}") } else { String::new() };
@@ -268,7 +245,7 @@ fn each_part_of_an_import_takes_an_administrator() {
             "source_branch": "topic", "target_branch": "main"});
         format!("{line}\n").into_bytes()
     };
-    let (pack, tip) = pack();
+    let (pack, tip) = with_one_commit();
     let objects = |texts: &[&str]| {
         let object = |text: &&str| {
             let id = Object::new(ObjectKind::Blob, text.as_bytes().to_vec()).id;

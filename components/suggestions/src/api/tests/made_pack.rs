@@ -2,7 +2,7 @@
 
 use super::{Forge, PUBLIC};
 use crate::git::pack_entry::{EntryKind, write_header};
-use crate::git::{ObjectId, ObjectKind, pktline};
+use crate::git::{Object, ObjectId, ObjectKind, pktline};
 use crate::store::zlib::deflate;
 use http::Method;
 use kit::Env;
@@ -45,6 +45,16 @@ impl Pack {
         bytes.extend_from_slice(&checksum);
         bytes
     }
+}
+
+/// A pack of a commit with one file, and the commit.
+pub fn with_one_commit() -> (Vec<u8>, ObjectId) {
+    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
+    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
+    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+    let objects = [&commit, &tree, &blob].into_iter();
+    let pack = objects.fold(Pack::new(), |pack, object| pack.object(object.kind, &object.contents));
+    (pack.bytes(), commit.id)
 }
 
 pub fn commit_of(tree: ObjectId) -> Vec<u8> {

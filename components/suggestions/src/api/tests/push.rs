@@ -1,6 +1,6 @@
 //! `git push`, by git itself, and packs that no git sends.
 
-use super::made_pack::{Pack, commit_of, push_pack, tree_of};
+use super::made_pack::{Pack, commit_of, push_pack, tree_of, with_one_commit};
 use super::{Forge, PUBLIC, Repository, block, comment, send};
 use crate::git::pack_entry::EntryKind;
 use crate::git::{Object, ObjectId, ObjectKind, pktline};
@@ -190,16 +190,9 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
 
 #[test]
 fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
-    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
-    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
-    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
-    let pack = Pack::new()
-        .object(ObjectKind::Commit, &commit.contents)
-        .object(ObjectKind::Tree, &tree.contents)
-        .object(ObjectKind::Blob, b"hello\n")
-        .bytes();
+    let (pack, tip) = with_one_commit();
     let mut body = Vec::new();
-    pktline::write_text(&mut body, &format!("{} {} refs/heads/new\0 report-status", "0".repeat(40), commit.id));
+    pktline::write_text(&mut body, &format!("{} {tip} refs/heads/new\0 report-status", "0".repeat(40)));
     pktline::write_flush(&mut body);
     body.extend_from_slice(&pack);
     let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
@@ -219,7 +212,7 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
         assert!(answer.status == 500 || has_branch, "{operations}");
         // Again, and it is there.
         assert_eq!(send(forge.env(), Method::POST, &path, "dev", "", body.clone()).status, 200);
-        assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), commit.id.to_string());
+        assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), tip.to_string());
         operations += 1;
     }
     assert!(operations > 5);
