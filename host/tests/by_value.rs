@@ -1,9 +1,15 @@
 //! Requests that a guest takes by value: the same responses as by the interface of WASI, and the same bounds.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use hexad::Host;
 use http::Request;
-use http_body_util::{BodyExt, Full};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, StreamBody};
+use wasmtime_wasi_http::Error as WasiError;
 
 use crate::fixture::{self, guest, store};
 
@@ -30,11 +36,14 @@ fn start(tool: &str) -> (tempfile::TempDir, Host) {
     (folder, host)
 }
 
-/// Status, fields and body, without the ids of requests. With a `body`, a request is not sent by value.
-async fn send(host: &Host, method: &str, path: &str, body: &'static str) -> String {
+/// A body that is too large to be passed by value.
+const LARGE: &[u8] = &[b'x'; (64 << 10) + 1];
+
+/// Status, fields and body, without the ids of requests.
+async fn send(host: &Host, method: &str, path: &str, body: &'static [u8]) -> String {
     let request = Request::builder().method(method).uri(format!("https://forge.test/by-value/{path}"));
     let request = request.header("host", "forge.test").header("a", "1").header("a", "\u{e9}").header("connection", "a");
-    let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+    let request = request.body(Full::new(Bytes::from_static(body))).unwrap();
     let (head, body) = host.handle(request).await.into_parts();
     let mut fields: Vec<_> = head.headers.iter().filter(|(name, _)| *name != "x-request-id").collect();
     fields.sort_by_key(|(name, _)| name.as_str());
@@ -52,18 +61,21 @@ async fn send(host: &Host, method: &str, path: &str, body: &'static str) -> Stri
 #[tokio::test]
 async fn a_request_reaches_the_guest_as_by_the_interface_of_wasi() {
     let (_folder, host) = start("");
-    let by_value = send(&host, "GET", "request?b=%20", "").await;
+    let by_value = send(&host, "GET", "request?b=%20", b"").await;
     let fields = "a: 1\na: \u{e9}\n";
     assert!(
-        by_value.ends_with(&format!("\nGET https forge.test /by-value/request?b=%20\n{fields}by: value")),
+        by_value.ends_with(&format!("\nGET https forge.test /by-value/request?b=%20\n{fields}by: value\n0 bytes")),
         "{by_value}"
     );
-    let by_streams = send(&host, "GET", "request?b=%20", "x").await;
-    assert_eq!(by_streams, by_value.replace("by: value", "by: streams"));
+    let by_streams = send(&host, "GET", "request?b=%20", LARGE).await;
+    let expected = by_value.replace("by: value\n0 bytes", "by: streams\n65537 bytes");
+    assert_eq!(by_streams, expected);
     for method in ["DELETE", "POST", "PURGE"] {
-        let response = send(&host, method, "request", "").await;
-        assert!(response.contains(&format!("{method} https forge.test /by-value/request\n")), "{response}");
-        assert!(response.ends_with("by: value"), "{response}");
+        for (body, read) in [(&b""[..], "by: value\n0 bytes"), (&LARGE[1..], "by: value\n65536 bytes")] {
+            let response = send(&host, method, "request", body).await;
+            assert!(response.contains(&format!("{method} https forge.test /by-value/request\n")), "{response}");
+            assert!(response.ends_with(read), "{response}");
+        }
     }
 }
 
@@ -77,6 +89,8 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
         ("created", 201),
         ("not-modified", 304),
         ("length", 200),
+        ("in-two", 200),
+        ("in-two-too-long", 502),
         ("too-long", 502),
         ("too-short", 502),
         ("nothing", 502),
@@ -89,14 +103,14 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
         ("trap", 500),
         ("loop", 504),
     ] {
-        let by_value = send(&host, "GET", path, "").await;
+        let by_value = send(&host, "GET", path, b"").await;
         assert_eq!(by_value.split('\n').next(), Some(&*status.to_string()), "{path}: {by_value}");
-        assert_eq!(by_value, send(&host, "GET", path, "x").await, "{path}");
+        assert_eq!(by_value, send(&host, "GET", path, LARGE).await, "{path}");
     }
     for path in ["plain", "length", "nothing"] {
-        let by_value = send(&host, "HEAD", path, "").await;
+        let by_value = send(&host, "HEAD", path, b"").await;
         assert!(by_value.starts_with("200\n"), "{path}: {by_value}");
-        assert_eq!(by_value, send(&host, "HEAD", path, "x").await, "{path}");
+        assert_eq!(by_value, send(&host, "HEAD", path, LARGE).await, "{path}");
     }
 }
 
@@ -104,36 +118,77 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
 #[tokio::test]
 async fn a_response_that_is_larger_than_any_call_ends_its_instance_and_nothing_else() {
     let (_folder, host) = start("memory = \"128MiB\"");
-    let response = send(&host, "GET", "larger-than-a-call", "").await;
+    let response = send(&host, "GET", "larger-than-a-call", b"").await;
     assert!(response.starts_with("500\n"), "{response}");
-    assert!(send(&host, "GET", "served", "").await.ends_with("\n1"));
-    assert!(send(&host, "GET", "served", "").await.ends_with("\n2"));
+    assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
+    assert!(send(&host, "GET", "served", b"").await.ends_with("\n2"));
 }
 
 #[tokio::test]
 async fn an_instance_takes_requests_in_both_ways_one_after_the_other() {
     let (_folder, host) = start("");
     for served in ["1", "2", "3", "4", "5"] {
-        let body = if served == "2" || served == "5" { "x" } else { "" };
+        let body = if served == "2" || served == "5" { LARGE } else { b"" };
         assert!(send(&host, "GET", "served", body).await.ends_with(&format!("\n{served}")));
     }
+}
+
+/// A body of four bytes, whatever comes.
+struct OfFour<B>(B);
+
+impl<B: Body<Data = Bytes> + Unpin> Body for OfFour<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(4)
+    }
+}
+
+/// The guest need not read a body that is not there, and may not have to wait for it.
+#[tokio::test]
+async fn a_body_that_is_still_to_come_or_breaks_off_is_a_stream() {
+    let (_folder, host) = start("");
+    let pieces = |pieces: Vec<Result<&'static str, WasiError>>, ends: bool| {
+        let pieces = stream::iter(pieces).map_ok(|piece| Frame::data(Bytes::from_static(piece.as_bytes())));
+        OfFour(StreamBody::new(if ends { pieces.boxed() } else { pieces.chain(stream::pending()).boxed() }))
+    };
+    let request = |path: &str, body| {
+        let request = Request::post(format!("https://forge.test/by-value/{path}")).header("host", "forge.test");
+        request.header("content-length", "4").body(body).unwrap()
+    };
+    let text = async |request| {
+        let response = host.handle(request).await;
+        let status = response.status().as_u16();
+        (status, String::from_utf8_lossy(&response.into_body().collect().await.unwrap().to_bytes()).into_owned())
+    };
+    let (status, whole) = text(request("request", pieces(vec![Ok("ab"), Ok("cd")], true))).await;
+    assert!(status == 200 && whole.ends_with("by: value\n4 bytes"), "{whole}");
+    let answered = text(request("plain", pieces(vec![Ok("ab")], false))).await;
+    assert_eq!(answered, (200, "a body".into()));
+    let broken = pieces(vec![Ok("ab"), Err(WasiError::ConnectionTerminated)], true);
+    assert_eq!(text(request("plain", broken)).await, (200, "a body".into()));
 }
 
 /// A body that the guest streams holds the instance until it ends; the request's time bounds it.
 #[tokio::test]
 async fn a_streamed_body_ends_with_the_time_of_its_request() {
     let (_folder, host) = start("request_timeout = \"300ms\"");
-    let response = send(&host, "GET", "never", "").await;
+    let response = send(&host, "GET", "never", b"").await;
     assert!(response.contains("broken off: "), "{response}");
-    assert!(send(&host, "GET", "served", "").await.ends_with("\n1"));
+    assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
 }
 
 #[test]
 fn a_component_whose_export_is_worded_otherwise_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut wasm = std::fs::read(guest("by_value")).unwrap();
-    // The name of a case of the response, with its length.
-    let (name, other) = (b"\x05whole", b"\x05whale");
+    // The name of a case of the outcome, with its length.
+    let (name, other) = (b"\x08exchange", b"\x08exchanje");
     let found: Vec<_> = (0..wasm.len()).filter(|at| wasm[*at..].starts_with(name)).collect();
     assert!(!found.is_empty());
     found.iter().for_each(|at| wasm[*at..][..other.len()].copy_from_slice(other));

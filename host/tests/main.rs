@@ -10,6 +10,7 @@ mod by_value;
 mod canary;
 mod collector;
 mod descriptors;
+mod exchanges;
 mod fairness;
 mod faults;
 mod fixture;

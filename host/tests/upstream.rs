@@ -64,6 +64,7 @@ fn serve(mut stream: TcpStream) {
 fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()> {
     let closed = || Err(std::io::ErrorKind::NotConnected.into());
     let sized = |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+    let address = stream.local_addr()?;
     let mut send = |bytes: &[u8]| stream.write_all(bytes);
     match path {
         "hello" => send(sized("hello").as_bytes()),
@@ -95,6 +96,18 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
                 send(b"\r\n")?;
             }
         }
+        "large" => send(sized(&"x".repeat(300 << 10)).as_bytes()),
+        "large-chunked" => {
+            send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4b000\r\n")?;
+            send(&vec![b'x'; 300 << 10])?;
+            send(b"\r\n0\r\n\r\n")
+        }
+        "large-and-short" => {
+            send(b"HTTP/1.1 200 OK\r\ncontent-length: 307200\r\n\r\n")?;
+            send(&vec![b'x'; 200 << 10])?;
+            closed()
+        }
+        "location" => send(sized(&format!("http://{address}/hello")).as_bytes()),
         "stall" => {
             send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789")?;
             wait_for_end(stream)

@@ -1,9 +1,13 @@
 //! Each area answers a request by value (`hexad:platform/by-value-handler`) as it does by the interface of WASI, which
-//! other hosts use. This host takes the latter for a request with a body, also where the body means nothing.
+//! other hosts use. This host takes the latter for a request with a large body, also where the body means nothing.
 
 use super::{Answer, Forge};
 use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER, PUBLIC};
 use hexad_tests::package;
+use hexad_tests::upstream::Upstream;
+
+/// The largest body that is passed by value, in bytes.
+const SMALL: usize = 64 << 10;
 
 /// What a client sees, without what each response has of its own.
 fn seen(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
@@ -58,7 +62,7 @@ fn each_area_answers_by_value_as_by_streams() {
     ] {
         let by_value = forge.send_with(method, &path, token, headers, "");
         assert_eq!(by_value.status, status, "{method} {path}: {}", by_value.text());
-        let by_streams = forge.send_with(method, &path, token, headers, "x");
+        let by_streams = forge.send_with(method, &path, token, headers, " ".repeat(SMALL + 1));
         assert!(
             seen(&by_value) == seen(&by_streams),
             "{method} {path}: {:?}\n{:?}",
@@ -66,4 +70,37 @@ fn each_area_answers_by_value_as_by_streams() {
             by_streams.headers
         );
     }
+}
+
+#[test]
+fn each_area_takes_a_body_by_value_as_by_streams() {
+    let upstream = Upstream::with_json(r#"{"results":[]}"#);
+    let forge = Forge::seeded_with(&[("analytics_upstream", "http://127.0.0.1:*")]);
+    let json = [("content-type", "application/json")];
+    let registry = format!("/api/v4/projects/{PUBLIC}/packages/npm");
+    let project = format!("/api/v4/projects/{PUBLIC}");
+    let settings = format!(r#"{{"analytics_api_base_url":"{}","analytics_api_key":"key"}}"#, upstream.url);
+    let document = package::document("small", "1.0.0", "latest", &package::tarball("small", "1.0.0", 1_000, 1));
+    for (method, path, token, body, status) in [
+        ("PUT", "/api/v4/application/settings".into(), ADMIN, &*settings, 200),
+        ("POST", "/api/v4/features/product_analytics_features".into(), ADMIN, r#"{"value":true}"#, 201),
+        ("PUT", format!("{registry}/small"), DEVELOPER, &*document, 200),
+        ("PUT", format!("{registry}/small"), "", &*document, 401),
+        ("PUT", format!("{registry}/-/package/small/dist-tags/next"), DEVELOPER, r#""1.0.0""#, 200),
+        ("POST", format!("{registry}/-/npm/v1/security/advisories/bulk"), DEVELOPER, r#"{"small":["1.0.0"]}"#, 200),
+        ("POST", "/api/v4/import/experiments".into(), ADMIN, r#"{"kind":"experiment"}"#, 422),
+        ("POST", "/api/v4/import/issues".into(), OUTSIDER, r#"{"kind":"issue"}"#, 403),
+        ("POST", format!("{project}/product_analytics/request/load"), DEVELOPER, r#"{"query":{"limit":1}}"#, 200),
+        ("POST", format!("{project}/product_analytics/request/load"), DEVELOPER, r#"{"query":1}"#, 400),
+        ("POST", format!("{project}/merge_requests/1/notes"), DEVELOPER, r#"{"body":"text"}"#, 404),
+        ("POST", "/api/v4/namespaces".into(), DEVELOPER, "{}", 404),
+    ] {
+        assert!(body.len() <= SMALL, "{path}");
+        let by_value = forge.send_with(method, &path, token, &json, body.to_owned());
+        assert_eq!(by_value.status, status, "{method} {path}: {}", by_value.text());
+        // White space around JSON means nothing.
+        let by_streams = forge.send_with(method, &path, token, &json, body.to_owned() + &" ".repeat(SMALL));
+        assert!(seen(&by_value) == seen(&by_streams), "{method} {path}: {}\n{}", by_value.text(), by_streams.text());
+    }
+    assert_eq!(upstream.requests().len(), 2);
 }

@@ -4,5 +4,5 @@ kit::area! {
     handle: crate::api::handle,
     variables: crate::api::VARIABLES,
     storage: [],
-    network: yes,
+    network: concurrent,
 }

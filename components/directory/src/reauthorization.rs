@@ -6,7 +6,7 @@
 
 use crate::caller::{self, AcceptedTokens};
 use crate::record_cache;
-use kit::{Body, Env, Error, Request};
+use kit::{Env, Error, Request};
 
 /// Reads the body of a request into memory, and calls `authorize` before and after. The environment and the result
 /// are those that count. A body that has arrived with the request costs no second call. The error is 413 if the body
@@ -18,10 +18,11 @@ pub async fn with_body<T>(
     authorize: impl Fn(&Env, &Request) -> Result<T, Error>,
 ) -> Result<(Env, T), Error> {
     let early = authorize(env, request)?;
-    if !matches!(request.body, Body::Stream(_)) {
+    let was_there = request.body.is_there();
+    request.body = std::mem::take(&mut request.body).collect(limit).await?.into();
+    if was_there {
         return Ok((env.clone(), early));
     }
-    request.body = std::mem::take(&mut request.body).collect(limit).await?.into();
     let env = record_cache::renew(env)?;
     let authorized = authorize(&env, request)?;
     Ok((env, authorized))
@@ -55,6 +56,7 @@ mod tests {
     use crate::token::{self, Fingerprint, Subject};
     use bytes::Bytes;
     use http::Method;
+    use kit::Body;
     use kit::testing::{MemoryStore, env};
     use std::cell::Cell;
     use std::future::Future;
@@ -101,6 +103,14 @@ mod tests {
             assert_eq!((outcome.ok().unwrap().1, count.get()), (calls, calls));
             let read = ready(request.body.collect(2)).unwrap();
             assert_eq!(read, if is_empty { &b""[..] } else { b"ab" });
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_too_large_is_refused_whenever_it_arrives() {
+        for body in [Body::from("abc"), stream(&["a", "bc"])] {
+            let outcome = ready(with_body(&forge(), &mut request(body), 2, |_, _| Ok(())));
+            assert_eq!(outcome.err().map(|error| error.status.as_u16()), Some(413));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use futures::stream::{self, LocalBoxStream, StreamExt};
+use std::any::Any;
 use std::fmt;
 
 /// A chunk of a streamed body, or the error that ended it.
@@ -41,12 +42,25 @@ pub enum Body {
     Empty,
     Full(Bytes),
     Stream(LocalBoxStream<'static, Chunk>),
+    /// Bytes, and what follows them in a body that the host has.
+    Held(Bytes, Box<dyn HeldBody>),
+}
+
+/// A body that the host has. Whole, it can be given back to the host, which passes it on by itself.
+pub trait HeldBody: Any {
+    /// Begins to read it.
+    fn chunks(self: Box<Self>) -> LocalBoxStream<'static, Chunk>;
 }
 
 impl Body {
     /// A body whose chunks are produced one at a time, as the peer takes them.
     pub fn pull(chunks: impl Iterator<Item = Chunk> + 'static) -> Self {
         Body::Stream(stream::iter(chunks).boxed_local())
+    }
+
+    /// Whether all of it is in memory.
+    pub fn is_there(&self) -> bool {
+        matches!(self, Body::Empty | Body::Full(_))
     }
 
     /// The next chunk, which is never empty; `None` at the end.
@@ -60,6 +74,13 @@ impl Body {
                     Ok(bytes)
                 }
                 Body::Stream(chunks) => chunks.next().await?,
+                Body::Held(bytes, _) if !bytes.is_empty() => Ok(std::mem::take(bytes)),
+                Body::Held(..) => {
+                    if let Body::Held(_, held) = std::mem::take(self) {
+                        *self = Body::Stream(held.chunks());
+                    }
+                    continue;
+                }
             };
             match chunk {
                 Ok(bytes) if bytes.is_empty() => continue,
@@ -70,6 +91,10 @@ impl Body {
 
     /// This body after bytes that were read of it already.
     pub fn after(self, bytes: Bytes) -> Self {
+        if let Body::Held(unread, held) = self {
+            let bytes = if unread.is_empty() { bytes } else { [bytes, unread].concat().into() };
+            return Body::Held(bytes, held);
+        }
         let rest = stream::unfold(self, |mut body| async move { Some((body.next().await?, body)) });
         Body::Stream(stream::iter([Ok(bytes)]).chain(rest).boxed_local())
     }

@@ -6,6 +6,7 @@
 
 pub mod bindings;
 mod body_writer;
+mod by_value;
 mod http;
 mod key_value;
 mod memcmp;
@@ -37,6 +38,7 @@ pub use outbound::Network;
 pub use bindings::export_platform;
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
+pub use by_value::{ByValueResult, resume as resume_by_value};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
@@ -74,18 +76,29 @@ where
     http::outgoing(respond(env, request, handle).await, is_head)
 }
 
-/// The same of a request that came as a value.
-pub async fn handle_by_value<F>(
-    env: Env,
-    request: by_value_handler::Request,
-    handle: F,
-) -> Result<by_value_handler::Response, ErrorCode>
+/// Handles a request that came as a value, and waits within one call for what it waits for.
+pub async fn handle_by_value<F>(env: Env, request: by_value_handler::Request, handle: F) -> ByValueResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
-    let request = http::incoming_by_value(request)?;
+    let request = by_value::incoming(request)?;
     let is_head = request.method == Method::HEAD;
-    http::outgoing_by_value(respond(env, request, handle).await, is_head)
+    by_value::outgoing(respond(env, request, handle).await, is_head)
+}
+
+/// The same of an area that sends one request after the other, and waits for nothing else meanwhile: the first is an
+/// exchange. `environment` makes the environment with the client that it gets.
+pub async fn start_by_value<E, F>(
+    environment: impl FnOnce(Rc<dyn Client>) -> E + 'static,
+    request: by_value_handler::Request,
+    handle: F,
+) -> ByValueResult
+where
+    E: Future<Output = Env>,
+    F: AsyncFnOnce(Env, Request) -> Response + 'static,
+{
+    by_value::start(request, |client, request| async move { respond(environment(client).await, request, handle).await })
+        .await
 }
 
 async fn respond<F>(env: Env, request: Request, handle: F) -> Response
@@ -142,41 +155,30 @@ pub async fn check(storage: &[Storage]) -> Result<(), String> {
 /// }
 /// ```
 ///
-/// `network: yes` gives the area outbound HTTP; without it, its component does not even import
-/// `wasi:http/client`. An area with a network and an empty `storage` has no key-value store, and its
-/// component does not import one. Name and version are those of the area's package.
+/// `network` gives the area outbound HTTP; without it, its component does not even import `wasi:http/client`. It is
+/// `sequential` if the handler sends its requests one after the other and waits for nothing else meanwhile, which lets
+/// the host take part; otherwise `concurrent`. An area with a network and an empty `storage` has no key-value store, and
+/// its component does not import one. Name and version are those of the area's package.
 #[macro_export]
 macro_rules! area {
-    (
-        handle: $handle:path,
-        variables: $variables:expr,
-        storage: [$($storage:expr),+ $(,)?],
-    ) => {
-        $crate::area!(@stored [$($storage),+], $crate::wasi::NoNetwork, $variables, $handle);
+    (handle: $handle:path, variables: $variables:expr, storage: $storage:tt,) => {
+        $crate::area!(@storage $storage, concurrent, $crate::wasi::NoNetwork, $variables, $handle);
     };
-    (
-        handle: $handle:path,
-        variables: $variables:expr,
-        storage: [$($storage:expr),+ $(,)?],
-        network: yes,
-    ) => {
-        $crate::area!(@stored [$($storage),+], $crate::wasi::Network, $variables, $handle);
+    (handle: $handle:path, variables: $variables:expr, storage: $storage:tt, network: $network:ident,) => {
+        $crate::area!(@storage $storage, $network, $crate::wasi::Network, $variables, $handle);
     };
-    (
-        handle: $handle:path,
-        variables: $variables:expr,
-        storage: [],
-        network: yes,
-    ) => {
+    (@storage [], $network:ident, $client:expr, $variables:expr, $handle:path) => {
         $crate::area!(
             @exports
             ::std::vec::Vec::new(),
             async { Ok(()) },
-            $crate::wasi::env_without_store(::std::rc::Rc::new($crate::wasi::Network), $variables),
+            $network,
+            $client,
+            |client| $crate::wasi::env_without_store(client, $variables),
             $handle
         );
     };
-    (@stored [$($storage:expr),+], $network:expr, $variables:expr, $handle:path) => {
+    (@storage [$($storage:expr),+ $(,)?], $network:ident, $client:expr, $variables:expr, $handle:path) => {
         $crate::area!(
             @exports
             {
@@ -184,26 +186,33 @@ macro_rules! area {
                 vec![$($storage),+]
             },
             $crate::wasi::check(&<Component as $crate::wasi::Area>::describe().storage),
-            $crate::wasi::env(::std::rc::Rc::new($network), $variables),
+            $network,
+            $client,
+            |client| $crate::wasi::env(client, $variables),
             $handle
         );
     };
-    (@exports $storage:expr, $check:expr, $env:expr, $handle:path) => {
+    (@exports $storage:expr, $check:expr, $network:ident, $client:expr, $env:expr, $handle:path) => {
         struct Component;
         $crate::wasi::export_http!(Component with_types_in $crate::wasi::wasip3);
         $crate::wasi::export_platform!(Component with_types_in $crate::wasi::bindings);
 
         impl $crate::wasi::Handler for Component {
             async fn handle(request: $crate::wasi::Incoming) -> $crate::wasi::HandlerResult {
-                $crate::wasi::handle($env.await, request, $handle).await
+                $crate::wasi::handle(($env)(::std::rc::Rc::new($client)).await, request, $handle).await
             }
         }
 
         impl $crate::wasi::ByValueHandler for Component {
-            async fn handle(
-                request: $crate::wasi::by_value_handler::Request,
-            ) -> Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode> {
-                $crate::wasi::handle_by_value($env.await, request, $handle).await
+            async fn start(request: $crate::wasi::by_value_handler::Request) -> $crate::wasi::ByValueResult {
+                $crate::area!(@start $network, request, $client, $env, $handle)
+            }
+
+            async fn resume(
+                continuation: u64,
+                response: Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>,
+            ) -> $crate::wasi::ByValueResult {
+                $crate::wasi::resume_by_value(continuation, response).await
             }
         }
 
@@ -221,6 +230,12 @@ macro_rules! area {
                 $check.await
             }
         }
+    };
+    (@start concurrent, $request:ident, $client:expr, $env:expr, $handle:path) => {
+        $crate::wasi::handle_by_value(($env)(::std::rc::Rc::new($client)).await, $request, $handle).await
+    };
+    (@start sequential, $request:ident, $client:expr, $env:expr, $handle:path) => {
+        $crate::wasi::start_by_value($env, $request, $handle).await
     };
 }
 

@@ -151,7 +151,10 @@ async fn convert(
     match pass_through::read_head(response.body, limit, !gaps.is_empty()).await.map_err(unusable)? {
         Received::Head(head) => {
             let length = declared.filter(|_| head.is_unchanged(&additions));
-            let mut converted = json(head.into_body(additions));
+            let mut converted = json(match length {
+                Some(_) => head.into_body_unread(),
+                None => head.into_body(additions),
+            });
             converted.headers.extend(length.map(|length| (CONTENT_LENGTH, length.into())));
             Ok(converted)
         }

@@ -1,134 +1,265 @@
-//! The call of a handler by value (`hexad:platform/by-value-handler` in `wit/platform.wit`): a request without a body
-//! and most responses cross the sandbox in one call each, where `wasi:http/handler` takes about twenty.
+//! Calls of a handler by value (`hexad:platform/by-value-handler` in `wit/platform.wit`): a request whose body is small,
+//! and most responses, cross the sandbox in one call each, where `wasi:http/handler` takes about twenty.
 
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, StatusCode};
-use http_body_util::{BodyExt, Full, StreamBody};
+mod exchange;
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::{HeaderMap, Method, Request as HttpRequest, Response as HttpResponse, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use wasmtime::component::{
     Accessor, Component, ComponentExportIndex, ComponentType, Instance, Lift, Lower, Resource, TypedFunc,
 };
-use wasmtime::{AsContextMut, Store};
+use wasmtime::{AsContextMut, Store, StoreContextMut};
 use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error as WasiError, FieldMap, WasiBody, WasiHttpView, p3};
 
 use crate::guest::Guest;
+use crate::request_context::RequestContext;
+use exchange::Exchange;
 
-/// The interface, and its function.
+/// The interface, and its functions.
 pub const EXPORT: &str = "hexad:platform/by-value-handler@0.1.0";
-const FUNCTION: &str = "handle";
+const START: &str = "start";
+const RESUME: &str = "resume";
 
-/// The most bytes that the names and the values of a response's fields may have, as with `wasi:http`.
+/// The largest body of a request that is passed by value. A larger one is worth the calls of a stream.
+const MAX_REQUEST_BODY: u64 = 64 * 1024;
+
+/// The most bytes that the names and the values of fields may have, as with `wasi:http`.
 const MAX_FIELDS: usize = 128 * 1024;
 
-#[derive(ComponentType, Lower)]
+type Fields = Vec<(String, Vec<u8>)>;
+
+#[derive(ComponentType, Lift, Lower)]
 #[component(record)]
-struct Request {
+pub struct Request {
     method: String,
     scheme: String,
     authority: String,
     #[component(name = "path-with-query")]
     path_with_query: String,
-    headers: Vec<(String, Vec<u8>)>,
+    headers: Fields,
+    body: Vec<u8>,
 }
 
-#[derive(ComponentType, Lift)]
+#[derive(ComponentType, Lift, Lower)]
 #[component(record)]
-struct WholeResponse {
+pub struct Response {
     status: u16,
-    headers: Vec<(String, Vec<u8>)>,
+    headers: Fields,
     body: Vec<u8>,
+    rest: Option<Resource<p3::Response>>,
 }
 
 #[derive(ComponentType, Lift)]
 #[component(variant)]
-enum Response {
-    #[component(name = "whole")]
-    Whole(WholeResponse),
-    #[component(name = "streaming")]
-    Streaming(Resource<p3::Response>),
+enum Outcome {
+    #[component(name = "response")]
+    Response(Response),
+    #[component(name = "exchange")]
+    Exchange(Exchange),
 }
 
-/// The function of a component that handles a request by value.
+/// The functions of a component that handle a request by value.
 #[derive(Clone, Copy)]
-pub struct ByValueExport(ComponentExportIndex);
+pub struct ByValueExport {
+    start: ComponentExportIndex,
+    resume: ComponentExportIndex,
+}
 
 /// The same of one instance.
 #[derive(Clone, Copy)]
-pub struct ByValueHandler(TypedFunc<(Request,), (Result<Response, ErrorCode>,)>);
+pub struct ByValueHandler {
+    start: TypedFunc<(Request,), (Result<Outcome, ErrorCode>,)>,
+    resume: TypedFunc<(u64, Result<Response, ErrorCode>), (Result<Outcome, ErrorCode>,)>,
+}
 
 impl ByValueExport {
-    /// `None` if the component has no such export.
+    /// `None` if the component has no such export. One of an earlier wording has other functions, and is served by
+    /// `wasi:http/handler`.
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
-        component.get_export_index(Some(&interface), FUNCTION).map(Self)
+        let function = |name| component.get_export_index(Some(&interface), name);
+        Some(Self { start: function(START)?, resume: function(RESUME)? })
     }
 
     /// Fails if the export is not as the platform words it.
     pub fn of_instance(self, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<ByValueHandler> {
-        instance.get_typed_func(store, self.0).map(ByValueHandler)
+        Ok(ByValueHandler {
+            start: instance.get_typed_func(&mut *store, self.start)?,
+            resume: instance.get_typed_func(store, self.resume)?,
+        })
     }
 }
 
 impl ByValueHandler {
-    /// The response to a request, which has no body.
+    /// The response to a request. The guest has no more to do for it if it has all of its body.
     pub async fn call(
         self,
         accessor: &Accessor<Guest>,
-        request: http::request::Parts,
-    ) -> wasmtime::Result<http::Response<WasiBody>> {
-        let is_head = request.method == Method::HEAD;
-        let request = accessor.with(|mut store| lowered(request, store.get()));
-        let (answer,) = self.0.call_concurrent(accessor, (request,)).await?;
-        match answer? {
-            Response::Whole(response) => accessor.with(|mut store| lifted(response, is_head, store.get())),
-            Response::Streaming(response) => accessor.with(|mut store| {
-                let response = Guest::http(store.get()).table.delete(response)?;
-                let sent = async { Ok(()) };
-                response.into_http_with_getter(store.as_context_mut(), sent, Guest::http)
-            }),
+        request: HttpRequest<Bytes>,
+    ) -> wasmtime::Result<HttpResponse<WasiBody>> {
+        let is_head = request.method() == Method::HEAD;
+        let request = accessor.with(|mut store| Request::of_client(request, store.get()));
+        let (mut outcome,) = self.start.call_concurrent(accessor, (request,)).await?;
+        loop {
+            match outcome? {
+                Outcome::Response(response) => {
+                    return accessor.with(|mut store| response.into_http(is_head, store.as_context_mut()));
+                }
+                Outcome::Exchange(exchange) => {
+                    let continuation = exchange.continuation;
+                    let response = exchange.run(accessor).await?;
+                    (outcome,) = self.resume.call_concurrent(accessor, (continuation, response)).await?;
+                }
+            }
         }
     }
 }
 
-fn lowered(request: http::request::Parts, guest: &mut Guest) -> Request {
-    let hooks = guest.http().hooks;
-    let mut is_passed = |name: &http::HeaderName| !hooks.is_forbidden_header(name);
-    let target = request.uri.path_and_query();
-    Request {
-        method: request.method.as_str().to_owned(),
-        scheme: request.uri.scheme_str().unwrap_or("http").to_owned(),
-        authority: request.uri.authority().map_or_else(String::new, |authority| authority.as_str().to_owned()),
-        path_with_query: target.map_or("/", |target| target.as_str()).to_owned(),
-        headers: request
-            .headers
-            .iter()
-            .filter(|(name, _)| is_passed(name))
-            .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
-            .collect(),
+/// The request with its whole body, if that is small and there. Otherwise the request as it was.
+pub fn whole(
+    request: HttpRequest<WasiBody>,
+    context: &RequestContext,
+) -> Result<HttpRequest<Bytes>, HttpRequest<WasiBody>> {
+    if request.body().is_end_stream() {
+        return Ok(request.map(|_| Bytes::new()));
+    }
+    let is_small = request.body().size_hint().upper().is_some_and(|length| length <= MAX_REQUEST_BODY);
+    // To ask for the body of a request that expects `100 Continue` is to ask the client to send it.
+    if !is_small || request.headers().contains_key(EXPECT) {
+        return Err(request);
+    }
+    let (head, mut body) = request.into_parts();
+    // Who waits is the guest, which may not need the body.
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut frames = Vec::new();
+    loop {
+        match Pin::new(&mut body).poll_frame(&mut cx) {
+            Poll::Ready(Some(Ok(frame))) => frames.push(frame),
+            Poll::Ready(None) => return Ok(HttpRequest::from_parts(head, joined(frames))),
+            Poll::Ready(Some(Err(error))) => {
+                let body = stream::iter(frames.into_iter().map(Ok).chain([Err(error)]));
+                return Err(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
+            }
+            Poll::Pending => {
+                context.set_waiting_for_client(false);
+                let body = stream::iter(frames.into_iter().map(Ok)).chain(BodyStream::new(body));
+                return Err(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
+            }
+        }
     }
 }
 
-/// `is_head` says that the response is to a `HEAD` request, and may declare the length of a body that it has not.
-fn lifted(response: WholeResponse, is_head: bool, guest: &mut Guest) -> wasmtime::Result<http::Response<WasiBody>> {
-    let hooks = guest.http().hooks;
-    let mut fields = FieldMap::new_mutable(MAX_FIELDS);
-    for (name, value) in response.headers {
-        fields.append(hooks, name, value)?;
-    }
-    let headers = HeaderMap::from(fields);
-    let status = StatusCode::from_u16(response.status)?;
-    let declared: Option<u64> = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    let is_bodiless = response.body.is_empty() && (is_head || status == StatusCode::NOT_MODIFIED);
-    let body = match declared {
-        // It breaks off, as one that is streamed does.
-        Some(length) if !is_bodiless && length != response.body.len() as u64 => {
-            let error = WasiError::HttpResponseBodySize(Some(response.body.len() as u64));
-            StreamBody::new(futures::stream::iter([Err(error)])).boxed_unsync()
+/// The data of `frames`, without a copy if it is one.
+fn joined(frames: Vec<Frame<Bytes>>) -> Bytes {
+    let mut pieces = frames.into_iter().filter_map(|frame| frame.into_data().ok());
+    let first = pieces.next().unwrap_or_default();
+    let Some(second) = pieces.next() else { return first };
+    let mut whole = BytesMut::from(first);
+    whole.extend_from_slice(&second);
+    pieces.for_each(|piece| whole.extend_from_slice(&piece));
+    whole.freeze()
+}
+
+impl Request {
+    /// The request of a client.
+    fn of_client(request: HttpRequest<Bytes>, guest: &mut Guest) -> Self {
+        let (request, body) = request.into_parts();
+        let target = request.uri.path_and_query();
+        Request {
+            method: request.method.as_str().to_owned(),
+            scheme: request.uri.scheme_str().unwrap_or("http").to_owned(),
+            authority: request.uri.authority().map_or_else(String::new, |authority| authority.as_str().to_owned()),
+            path_with_query: target.map_or("/", |target| target.as_str()).to_owned(),
+            headers: fields(&request.headers, guest),
+            body: body.into(),
         }
-        _ => Full::new(response.body.into()).map_err(|never| match never {}).boxed_unsync(),
-    };
-    let mut answer = http::Response::new(body);
-    *answer.status_mut() = status;
-    *answer.headers_mut() = headers;
-    Ok(answer)
+    }
+}
+
+impl Response {
+    /// The response for the client. `is_head` says that the response is to a `HEAD` request, and may declare the length
+    /// of a body that it has not.
+    fn into_http(
+        self,
+        is_head: bool,
+        mut store: StoreContextMut<'_, Guest>,
+    ) -> wasmtime::Result<HttpResponse<WasiBody>> {
+        let Response { status, headers, body, rest } = self;
+        let headers = checked(headers, store.data_mut())?;
+        let status = StatusCode::from_u16(status)?;
+        let declared: Option<u64> = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let is_bodiless = body.is_empty() && (is_head || status == StatusCode::NOT_MODIFIED);
+        let length = body.len() as u64;
+        let body = match (declared.map(|declared| declared.checked_sub(length)), rest) {
+            _ if is_bodiless => empty(),
+            (None | Some(Some(0)), None) => full(body),
+            (None, Some(rest)) => body_of(rest, body, None, store)?,
+            (Some(Some(left)), Some(rest)) => body_of(rest, body, Some(left), store)?,
+            // It breaks off, as one that is streamed does.
+            (Some(None | Some(_)), _) => {
+                let error = WasiError::HttpResponseBodySize(Some(length));
+                StreamBody::new(stream::iter([Err(error)])).boxed_unsync()
+            }
+        };
+        let mut response = HttpResponse::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+}
+
+/// A body of `beginning` and what follows in `rest`, which has `left` bytes if that is known.
+fn body_of(
+    rest: Resource<p3::Response>,
+    beginning: Vec<u8>,
+    left: Option<u64>,
+    mut store: StoreContextMut<'_, Guest>,
+) -> wasmtime::Result<WasiBody> {
+    let guest = store.data_mut().http();
+    let mut rest = guest.table.delete(rest)?;
+    // By its fields wasmtime checks the length.
+    let fields = left.map(|left| (CONTENT_LENGTH, left.into())).into_iter().collect();
+    rest.headers = FieldMap::new_immutable(guest.hooks, fields);
+    let rest = rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body();
+    Ok(match beginning.is_empty() {
+        true => rest,
+        false => followed_by(beginning.into(), rest),
+    })
+}
+
+fn followed_by(beginning: Bytes, rest: WasiBody) -> WasiBody {
+    StreamBody::new(stream::iter([Ok(Frame::data(beginning))]).chain(BodyStream::new(rest))).boxed_unsync()
+}
+
+fn full(body: impl Into<Bytes>) -> WasiBody {
+    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn empty() -> WasiBody {
+    full(Bytes::new())
+}
+
+/// The fields that a guest gets.
+fn fields(headers: &HeaderMap, guest: &mut Guest) -> Fields {
+    let hooks = guest.http().hooks;
+    let headers = headers.iter().filter(|(name, _)| !hooks.is_forbidden_header(name));
+    headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// The fields that a guest may send.
+fn checked(fields: Fields, guest: &mut Guest) -> wasmtime::Result<HeaderMap> {
+    let hooks = guest.http().hooks;
+    let mut checked = FieldMap::new_mutable(MAX_FIELDS);
+    for (name, value) in fields {
+        checked.append(hooks, name, value)?;
+    }
+    Ok(checked.into())
 }

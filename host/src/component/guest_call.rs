@@ -14,13 +14,13 @@ use std::time::Instant;
 
 use futures::channel::oneshot;
 use http::{Request, Response};
-use http_body::Body;
 use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
 use wasmtime::AsContextMut;
 use wasmtime_wasi_http::handler::Prepared;
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
+use super::by_value;
 use super::lease::Lease;
 use super::pool::{Instance, Pool};
 use crate::guest::Guest;
@@ -240,11 +240,15 @@ async fn serve(
     let handler = instance.handler();
     let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
     let run = pin!(store.run_concurrent(async |accessor| {
-        match by_value {
-            Some(by_value) if request.body().is_end_stream() => {
-                let _ = head.send(by_value.call(accessor, request.into_parts().0).await);
+        let request = match by_value {
+            Some(by_value) => by_value::whole(request, context).map(|request| (by_value, request)),
+            None => Err(request),
+        };
+        match request {
+            Ok((by_value, request)) => {
+                let _ = head.send(by_value.call(accessor, request).await);
             }
-            _ => {
+            Err(request) => {
                 let prepared = accessor
                     .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
                 // `Timed` checks the clock: nothing in here runs while the guest computes.

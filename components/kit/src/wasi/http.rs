@@ -1,6 +1,5 @@
-//! Requests and responses between WASI HTTP 0.3, or the by-value handler, and plain values.
+//! Requests and responses between WASI HTTP 0.3 and plain values.
 
-use super::bindings::exports::hexad::platform::by_value_handler;
 use super::body_writer::BodyWriter;
 use crate::body::{Body, BodyError, Chunk};
 use crate::request::{LazyOrigin, Origin, Request};
@@ -24,7 +23,7 @@ const READ: usize = 64 << 10;
 /// The most bytes of a response body that the host is given at once: what it has copied is still in the processor's
 /// cache when it is sent, and a file of the usual size is one piece, because each piece costs as much as the rest of a
 /// small response.
-const PIECE: usize = 128 << 10;
+pub const PIECE: usize = 128 << 10;
 
 /// Converts a request. Its body is consumed lazily.
 pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
@@ -39,16 +38,8 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, &target) })
 }
 
-/// Converts a request without a body.
-pub fn incoming_by_value(request: by_value_handler::Request) -> Result<Request, ErrorCode> {
-    let by_value_handler::Request { method, scheme, authority, path_with_query, headers } = request;
-    let method = method.parse().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
-    let origin = Rc::new(LazyCell::new(Box::new(|| Origin { scheme, authority }) as Box<_>));
-    Ok(Request { origin, headers: header_map(headers), ..Request::new(method, &path_with_query) })
-}
-
 /// The host has validated the fields; one that `http` rejects all the same is left out.
-fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
+pub fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -125,20 +116,14 @@ fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item
     })
 }
 
-/// Converts a response. A task of its own writes the body.
+/// Converts a response.
 pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
     let fields = response_fields(&mut response, head_only);
     let headers = Fields::from_list(&fields).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
-    let (answer, _sent) = match response.body {
-        body @ (Body::Full(_) | Body::Stream(_)) if !head_only => {
-            let (writer, contents, trailers) = BodyWriter::new();
-            spawn(send(body, writer));
-            types::Response::new(headers, Some(contents), trailers)
-        }
-        _ => {
-            let (_, trailers) = wit_future::new(|| Ok(None));
-            types::Response::new(headers, None, trailers)
-        }
+    let answer = match response.body {
+        Body::Empty => without_body(headers),
+        _ if head_only => without_body(headers),
+        body => with_body(headers, body),
     };
     // A response has 200 from its beginning.
     if response.status != StatusCode::OK {
@@ -148,26 +133,20 @@ pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
     Ok(answer)
 }
 
-/// Converts a response. One whose body is not there yet, or takes more than one piece, is streamed.
-pub fn outgoing_by_value(mut response: Response, head_only: bool) -> Result<by_value_handler::Response, ErrorCode> {
-    let is_whole = match &response.body {
-        Body::Empty => true,
-        Body::Full(bytes) => head_only || bytes.len() <= PIECE,
-        Body::Stream(_) => head_only,
-    };
-    if !is_whole {
-        return outgoing(response, head_only).map(by_value_handler::Response::Streaming);
-    }
-    let (status, headers) = (response.status.as_u16(), response_fields(&mut response, head_only));
-    let body = match response.body {
-        Body::Full(bytes) if !head_only => bytes.into(),
-        _ => Vec::new(),
-    };
-    Ok(by_value_handler::Response::Whole(by_value_handler::WholeResponse { status, headers, body }))
+fn without_body(headers: Fields) -> types::Response {
+    let (_, trailers) = wit_future::new(|| Ok(None));
+    types::Response::new(headers, None, trailers).0
+}
+
+/// A response whose body is written by a task of its own.
+pub fn with_body(headers: Fields, body: Body) -> types::Response {
+    let (writer, contents, trailers) = BodyWriter::new();
+    spawn(send(body, writer));
+    types::Response::new(headers, Some(contents), trailers).0
 }
 
 /// The fields that the client gets.
-fn response_fields(response: &mut Response, head_only: bool) -> Vec<(String, Vec<u8>)> {
+pub fn response_fields(response: &mut Response, head_only: bool) -> Vec<(String, Vec<u8>)> {
     let headers = &mut response.headers;
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -44,14 +44,14 @@ impl Client for Network {
 }
 
 /// The rest of [`Timeouts::total`].
-struct Budget {
+pub struct Budget {
     left: Duration,
     /// One timer for many waits, because setting a timer is a call of the host.
     timer: LocalBoxFuture<'static, ()>,
 }
 
 impl Budget {
-    fn new(left: Duration) -> Self {
+    pub fn new(left: Duration) -> Self {
         Budget { left, timer: Box::pin(monotonic_clock::wait_for(nanoseconds(left))) }
     }
 
@@ -75,7 +75,7 @@ impl Budget {
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -126,7 +126,8 @@ struct Reading {
     left: Option<u64>,
 }
 
-fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
+/// The body of `response`, of which `length` bytes are to come if the server has said so.
+pub fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
     let (taken, reader) = wit_future::new(|| Ok(()));
     let (body, trailers) = Response::consume_body(response, reader);
     let size = length.map_or(READ.0, |length| usize::try_from(length).unwrap_or(READ.1).clamp(1, READ.1));
@@ -153,7 +154,7 @@ fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl strea
     })
 }
 
-fn failure(code: ErrorCode) -> OutboundError {
+pub fn failure(code: ErrorCode) -> OutboundError {
     match code {
         ErrorCode::ConnectionLimitReached => OutboundError::Busy,
         ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => OutboundError::Denied,

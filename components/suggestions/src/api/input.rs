@@ -14,10 +14,10 @@ pub async fn read(context: &mut RequestContext, body: Body) -> Result<Params, Er
     let mut request = Request::new(context.head.method.clone(), "");
     request.query.clone_from(&context.head.query);
     request.headers.clone_from(&context.head.headers);
-    let is_streamed = matches!(body, Body::Stream(_));
+    let was_there = body.is_there();
     request.body = body;
     let params = kit::input::read_params(request, MAX_BODY).await?;
-    if is_streamed {
+    if !was_there {
         context.renew()?;
     }
     Ok(params)

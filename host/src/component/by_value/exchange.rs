@@ -1,0 +1,145 @@
+//! A request that a guest sends while it handles one by value: the guest returns it, the host sends it as it sends those
+//! of `wasi:http/client`, and calls the guest again with the response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use http::Method;
+use http::header::CONTENT_LENGTH;
+use http::response::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http_body::Body;
+use http_body_util::{BodyExt, StreamBody};
+use wasmtime::component::{Accessor, ComponentType, Lift};
+use wasmtime::{AsContextMut, StoreContextMut};
+use wasmtime_wasi::TrappableError;
+use wasmtime_wasi_http::p3::bindings::http::client::HostWithStore;
+use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
+use wasmtime_wasi_http::{FieldMap, RequestOptions, WasiBody, WasiHttp, WasiHttpView, p3};
+
+use super::{Request, Response, checked, fields, followed_by, full};
+use crate::guest::Guest;
+
+/// An error for the guest, or a failure of the call.
+type HttpError = TrappableError<ErrorCode>;
+
+/// How much of a response the guest is given by value, if it has more. An answer of the usual size is whole.
+const BEGINNING: usize = 128 * 1024;
+
+/// The longest timeout that is kept; a longer one is as good as none.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub struct Timeouts {
+    connect: u64,
+    idle: u64,
+    total: u64,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub struct Exchange {
+    request: Request,
+    timeouts: Timeouts,
+    pub continuation: u64,
+}
+
+impl Exchange {
+    /// Sends the request. Returns what the guest is given.
+    pub async fn run(self, accessor: &Accessor<Guest>) -> wasmtime::Result<Result<Response, ErrorCode>> {
+        let total = Duration::from_nanos(self.timeouts.total).min(MAX_TIMEOUT);
+        match tokio::time::timeout(total, self.send(accessor)).await {
+            Ok(received) => match received {
+                Ok((head, body)) => accessor.with(|mut store| given(head, body, store.as_context_mut())).map(Ok),
+                Err(error) => error.downcast().map(Err),
+            },
+            Err(_) => Ok(Err(ErrorCode::HttpResponseTimeout)),
+        }
+    }
+
+    /// The response as far as it is passed by value.
+    async fn send(self, accessor: &Accessor<Guest>) -> Result<(Parts, Received), HttpError> {
+        let request = accessor.with(|mut store| {
+            let request = self.request(store.get())?;
+            Guest::http(store.get()).table.push(request).map_err(HttpError::trap)
+        })?;
+        let response = WasiHttp::send(&accessor.with_getter::<WasiHttp>(Guest::http), request).await?;
+        let response = accessor.with(|mut store| {
+            let response = Guest::http(store.get()).table.delete(response)?;
+            response.into_http_with_getter(store.as_context_mut(), async { Ok(()) }, Guest::http)
+        });
+        let (head, body) = response.map_err(HttpError::trap)?.into_parts();
+        Ok((head, Received::read(body).await))
+    }
+
+    /// The request with the checks that `wasi:http` makes of its parts.
+    fn request(self, guest: &mut Guest) -> Result<p3::Request, HttpError> {
+        let Request { method, scheme, authority, path_with_query, headers, body } = self.request;
+        let mut headers = checked(headers, guest).map_err(HttpError::trap)?;
+        headers.remove(CONTENT_LENGTH);
+        if !body.is_empty() {
+            headers.insert(CONTENT_LENGTH, body.len().into());
+        }
+        let method = Method::try_from(&*method).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
+        let invalid = |_| ErrorCode::HttpRequestUriInvalid;
+        let scheme = Scheme::try_from(&*scheme).map_err(invalid)?;
+        let authority = Authority::try_from(authority).map_err(invalid)?;
+        let target = PathAndQuery::try_from(path_with_query).map_err(invalid)?;
+        let options = RequestOptions {
+            connect_timeout: Some(Duration::from_nanos(self.timeouts.connect)),
+            first_byte_timeout: Some(Duration::from_nanos(self.timeouts.idle)),
+            between_bytes_timeout: Some(Duration::from_nanos(self.timeouts.idle)),
+        };
+        let headers = FieldMap::new_immutable(guest.http().hooks, headers);
+        let (scheme, authority, target) = (Some(scheme), Some(authority), Some(target));
+        let (request, _sent) =
+            p3::Request::new(method, scheme, authority, target, headers, Some(Arc::new(options)), full(body));
+        Ok(request)
+    }
+}
+
+/// A response body as far as it has been read.
+struct Received {
+    beginning: Vec<u8>,
+    /// `None` if `beginning` is all.
+    rest: Option<WasiBody>,
+}
+
+impl Received {
+    /// Reads as much of the body as is passed by value. An error of the body is an error of its rest.
+    async fn read(mut body: WasiBody) -> Self {
+        let mut beginning = Vec::new();
+        while beginning.len() < BEGINNING && !body.is_end_stream() {
+            match body.frame().await {
+                Some(Ok(frame)) => {
+                    let Ok(mut data) = frame.into_data() else { continue };
+                    beginning.extend_from_slice(&data.split_to(data.len().min(BEGINNING - beginning.len())));
+                    if !data.is_empty() {
+                        return Self { beginning, rest: Some(followed_by(data, body)) };
+                    }
+                }
+                Some(Err(error)) => {
+                    let broken = StreamBody::new(stream::iter([Err(error)])).boxed_unsync();
+                    return Self { beginning, rest: Some(broken) };
+                }
+                None => return Self { beginning, rest: None },
+            }
+        }
+        let rest = (!body.is_end_stream()).then_some(body);
+        Self { beginning, rest }
+    }
+}
+
+/// What the guest is given of a response.
+fn given(head: Parts, received: Received, mut store: StoreContextMut<'_, Guest>) -> wasmtime::Result<Response> {
+    let guest = store.data_mut();
+    let headers = fields(&head.headers, guest);
+    let view = guest.http();
+    let rest = received.rest.map(|rest| {
+        let (rest, _sent) = p3::Response::from_http(view.hooks, http::Response::new(rest));
+        view.table.push(rest)
+    });
+    Ok(Response { status: head.status.as_u16(), headers, body: received.beginning, rest: rest.transpose()? })
+}
