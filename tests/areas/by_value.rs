@@ -81,12 +81,13 @@ fn each_area_takes_a_body_by_value_as_by_streams() {
     let project = format!("/api/v4/projects/{PUBLIC}");
     let settings = format!(r#"{{"analytics_api_base_url":"{}","analytics_api_key":"key"}}"#, upstream.url);
     let document = package::document("small", "1.0.0", "latest", &package::tarball("small", "1.0.0", 1_000, 1));
+    let document = std::str::from_utf8(&document).unwrap();
+    assert_eq!(forge.send_with("PUT", &format!("{registry}/small"), DEVELOPER, &json, document).status, 200);
     for (method, path, token, body, status) in [
         ("PUT", "/api/v4/application/settings".into(), ADMIN, &*settings, 200),
         ("POST", "/api/v4/features/product_analytics_features".into(), ADMIN, r#"{"value":true}"#, 201),
-        ("PUT", format!("{registry}/small"), DEVELOPER, &*document, 200),
-        ("PUT", format!("{registry}/small"), "", &*document, 401),
-        ("PUT", format!("{registry}/-/package/small/dist-tags/next"), DEVELOPER, r#""1.0.0""#, 200),
+        ("PUT", format!("{registry}/small"), DEVELOPER, "{}", 400),
+        ("PUT", format!("{registry}/small"), "", document, 401),
         ("POST", format!("{registry}/-/npm/v1/security/advisories/bulk"), DEVELOPER, r#"{"small":["1.0.0"]}"#, 200),
         ("POST", "/api/v4/import/experiments".into(), ADMIN, r#"{"kind":"experiment"}"#, 422),
         ("POST", "/api/v4/import/issues".into(), OUTSIDER, r#"{"kind":"issue"}"#, 403),

@@ -5,7 +5,9 @@ use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::Server;
 use std::path::Path;
 
-use crate::component::{Wasmtime, guest, guest_0_2, hexad, hexad_0_2, uncached_manifest};
+use crate::component::{
+    Wasmtime, guest, guest_0_2, guest_by_value, hexad, hexad_0_2, hexad_by_value, uncached_manifest,
+};
 use crate::load::{self, Load, Request};
 use crate::table::Table;
 use crate::{Bench, get};
@@ -13,11 +15,14 @@ use crate::{Bench, get};
 /// Whether the host caches responses, by the names of rows.
 const MODES: [(&str, bool); 2] = [("each answered by the component", false), ("answers cached", true)];
 
+/// The row of a component that takes requests by value, as the areas do.
+const BY_VALUE: &str = "one with the by-value export, the same";
+
 /// The row of a component of the older interface.
 const OF_0_2: &str = "a 0.2 component, the same";
 
 pub fn run(bench: &Bench) {
-    if !bench.selection.has_any("calls", &[MODES[0].0, MODES[1].0, OF_0_2]) {
+    if !bench.selection.has_any("calls", &[MODES[0].0, MODES[1].0, BY_VALUE, OF_0_2]) {
         return;
     }
     let mut table = Table::new("The smallest component, 16 connections; the peer is `wasmtime serve`", &bench.load);
@@ -41,6 +46,10 @@ pub fn run(bench: &Bench) {
             let data = tempfile::tempdir().expect("a temporary folder");
             row(name, &guest(), &hexad(data.path(), memoize));
         }
+    }
+    if bench.selection.has("calls", BY_VALUE) {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        row(BY_VALUE, &guest_by_value(), &hexad_by_value(data.path()));
     }
     if bench.selection.has("calls", OF_0_2) {
         let data = tempfile::tempdir().expect("a temporary folder");

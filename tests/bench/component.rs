@@ -17,6 +17,11 @@ pub fn hexad_0_2(data: &Path) -> Server {
     Server::start_manifest(&manifest(data, &guest_0_2(), settings), data, &[])
 }
 
+/// A server of a guest with an answer of the same size, which takes requests by value.
+pub fn hexad_by_value(data: &Path) -> Server {
+    Server::start_manifest(&manifest(data, &guest_by_value(), ""), data, &[])
+}
+
 /// A manifest with one route, to the smallest guest.
 pub fn hello_manifest(folder: &Path, memoize: bool) -> PathBuf {
     let memo = if memoize { "[component.hello.tool.hexad]\nmemoize = \"1s\"\nheaders = []" } else { "" };
@@ -37,6 +42,11 @@ fn manifest(folder: &Path, guest: &Path, settings: &str) -> PathBuf {
 /// Of the 0.3 interface, as its toolkit makes it.
 pub fn guest() -> PathBuf {
     root().join("dist/fixtures/hello.wasm")
+}
+
+/// Of the 0.3 interface, which also takes requests by value.
+pub fn guest_by_value() -> PathBuf {
+    root().join("dist/fixtures/by_value.wasm")
 }
 
 /// Of the 0.2 interface.

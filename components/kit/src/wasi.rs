@@ -38,7 +38,7 @@ pub use outbound::Network;
 pub use bindings::export_platform;
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
-pub use by_value::{ByValueResult, resume as resume_by_value};
+pub use by_value::{ByValueResult, no_exchange, resume as resume_by_value};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
@@ -212,7 +212,7 @@ macro_rules! area {
                 continuation: u64,
                 response: Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>,
             ) -> $crate::wasi::ByValueResult {
-                $crate::wasi::resume_by_value(continuation, response).await
+                $crate::area!(@resume $network, continuation, response)
             }
         }
 
@@ -233,6 +233,13 @@ macro_rules! area {
     };
     (@start concurrent, $request:ident, $client:expr, $env:expr, $handle:path) => {
         $crate::wasi::handle_by_value(($env)(::std::rc::Rc::new($client)).await, $request, $handle).await
+    };
+    (@resume concurrent, $continuation:ident, $response:ident) => {{
+        let _ = ($continuation, $response);
+        Err($crate::wasi::no_exchange())
+    }};
+    (@resume sequential, $continuation:ident, $response:ident) => {
+        $crate::wasi::resume_by_value($continuation, $response).await
     };
     (@start sequential, $request:ident, $client:expr, $env:expr, $handle:path) => {
         $crate::wasi::start_by_value($env, $request, $handle).await

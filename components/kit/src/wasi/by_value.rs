@@ -112,10 +112,15 @@ where
 /// Goes on with the handler that waits for this exchange.
 pub async fn resume(continuation: u64, response: Result<wit::Response, ErrorCode>) -> ByValueResult {
     let parked = PARKED.with_borrow_mut(|parked| parked.remove(&continuation));
-    let handling = parked.ok_or_else(|| ErrorCode::InternalError(Some("no request waits for this response".into())))?;
+    let handling = parked.ok_or_else(no_exchange)?;
     let response = response.map_err(failure).and_then(|response| handling.received(response));
     handling.exchange.response.set(Some(response));
     go_on(handling).await
+}
+
+/// The error of a response that no handler waits for.
+pub fn no_exchange() -> ErrorCode {
+    ErrorCode::InternalError(Some("no request waits for this response".into()))
 }
 
 async fn go_on(mut handling: Handling) -> ByValueResult {
