@@ -203,7 +203,7 @@ impl Host {
                 memory: HostMemory {
                     budget: budget.clone(),
                     division,
-                    send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.used() as u64),
+                    send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.held() as u64),
                 },
                 access_log_dropped: sum_of(&ingresses, |ingress| {
                     ingress.access_log.as_ref().map_or(0, |log| log.dropped())

@@ -1,17 +1,24 @@
 //! Requests that a guest takes by value: the same responses as by the interface of WASI, and the same bounds.
 
+use std::net::TcpListener;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use hexad::Host;
+use hexad::ingress::{Ingress, IngressOptions};
+use hexad::send_buffer::{DrainPolicy, SendLimits};
 use http::Request;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, StreamBody};
 use wasmtime_wasi_http::Error as WasiError;
 
 use crate::fixture::{self, guest, store};
+use crate::http2::client_without_window;
 
 fn manifest(tool: &str) -> String {
     let source = guest("by_value");
@@ -124,6 +131,27 @@ async fn a_response_that_is_larger_than_any_call_ends_its_instance_and_nothing_e
     assert!(send(&host, "GET", "served", b"").await.ends_with("\n2"));
 }
 
+/// Requests that wait for an instance came before the bodies of others were in memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whole_bodies_that_are_not_read_are_bounded_for_an_address() {
+    let (_folder, mut host) = start("instances = 1");
+    let send = SendLimits { per_connection: 1 << 20, per_address: 2 << 20, total: 64 << 20 };
+    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
+    let ingress = Arc::new(Ingress::new(IngressOptions { send, drain, ..IngressOptions::default() }).unwrap());
+    let address = host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
+    let client = client_without_window(address).await;
+    let mut responses = Vec::new();
+    for _ in 0..30 {
+        let mut client = client.clone().ready().await.unwrap();
+        let request = Request::get("http://forge.test/by-value/large").body(()).unwrap();
+        responses.push(client.send_request(request, true).unwrap().0);
+    }
+    let responses = join_all(responses).await.into_iter().map(Result::unwrap);
+    let (made, refused): (Vec<_>, Vec<_>) = responses.partition(|response| response.status() == 200);
+    assert!(made.len() <= 8 && refused.iter().all(|response| response.status() == 503), "{}", made.len());
+    assert!(ingress.send_budgets.held() <= 6 << 20, "{}", ingress.send_budgets.held());
+}
+
 #[tokio::test]
 async fn an_instance_takes_requests_in_both_ways_one_after_the_other() {
     let (_folder, host) = start("");
@@ -177,9 +205,11 @@ async fn a_body_that_is_still_to_come_or_breaks_off_is_a_stream() {
 /// A body that the guest streams holds the instance until it ends; the request's time bounds it.
 #[tokio::test]
 async fn a_streamed_body_ends_with_the_time_of_its_request() {
-    let (_folder, host) = start("request_timeout = \"300ms\"");
-    let response = send(&host, "GET", "never", b"").await;
-    assert!(response.contains("broken off: "), "{response}");
+    let (_folder, host) = start("transfer_timeout = \"300ms\"");
+    for body in [LARGE, b""] {
+        let response = send(&host, "GET", "never", body).await;
+        assert!(response.contains("broken off: "), "{response}");
+    }
     assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
 }
 

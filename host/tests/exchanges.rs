@@ -142,8 +142,7 @@ async fn a_forbidden_field_is_not_sent() {
 #[tokio::test]
 async fn an_exchange_ends_with_the_time_of_its_request() {
     let upstream = Upstream::start();
-    let (_folder, host) =
-        start(r#"allowed_outbound_hosts = ["http://127.0.0.1:*"]"#, "request_timeout = \"300ms\"");
+    let (_folder, host) = start(r#"allowed_outbound_hosts = ["http://127.0.0.1:*"]"#, "request_timeout = \"300ms\"");
     let (status, _, _) = exchange(&host, "report", &upstream.url("stall"), "").await;
     assert_eq!(status, 504);
     assert!(report(&host, "report", &upstream.url("hello"), "").await.ends_with("hello"));

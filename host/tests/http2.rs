@@ -109,7 +109,7 @@ pub fn hello(address: SocketAddr) {
     assert_hello(&rest(begin(address, "hello")).unwrap());
 }
 
-async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
+pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::Builder::new().initial_window_size(0).handshake(stream).await.unwrap();
     tokio::spawn(connection);
@@ -194,6 +194,35 @@ async fn small_responses_without_a_window_are_reset_as_well() {
     let error = response.into_body().data().await.expect("an end").expect_err("the body");
     assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
     assert_eq!(ingress.send_budgets.used(), 0);
+}
+
+/// Little is held of their bodies, but a stream takes memory as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_of_small_responses_count() {
+    let send = SendLimits { per_connection: 64 << 10, per_address: 64 << 10, total: 1 << 30 };
+    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
+    let (_server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
+    let (mut statuses, mut unread) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let client = client_without_window(address).await;
+        for _ in 0..60 {
+            let mut client = client.clone().ready().await.unwrap();
+            let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
+            statuses.push(response.status().as_u16());
+            // What is refused waits for no client.
+            assert!(response.status() == 200 || response.body().is_end_stream());
+            unread.push(response);
+        }
+    }
+    let refused = statuses.iter().position(|status| *status == 503).expect("a refusal");
+    assert!((20..=40).contains(&refused) && statuses[refused..].iter().all(|status| *status == 503), "{statuses:?}");
+    assert!(ingress.send_budgets.held() <= 3 * (64 << 10), "{}", ingress.send_budgets.held());
+    drop(unread);
+    while ingress.send_budgets.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut client = client_without_window(address).await.ready().await.unwrap();
+    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -45,7 +45,8 @@ pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, star
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(|request| connection.handle(request));
+    // In a box, which is gone once the response is there: a stream keeps its room until its client has taken it.
+    let service = service_fn(|request| Box::pin(connection.handle(request)));
     let is_flooded = Arc::new(AtomicBool::new(false));
     // What was read is the preface; frames follow.
     let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()) };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Context;
 
-use http::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -19,7 +20,7 @@ use super::in_flight::{ChunkedEnds, InFlight, RequestInFlight};
 use super::socket::SocketState;
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
-use crate::body::{InProgress, ResponseBody};
+use crate::body::{self, InProgress, ResponseBody};
 use crate::ingress::{Ingress, Peer, RequestOrigin, remove_set_operator_cookies};
 use crate::reply;
 use crate::request_id::X_REQUEST_ID;
@@ -194,6 +195,7 @@ impl Connection {
     async fn serve(&self, request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
+        let is_safe = request.method().is_safe();
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
         self.peer.apply_to(&mut request, &self.ingress);
         // Here, so that what the application does not answer has it too.
@@ -203,10 +205,11 @@ impl Connection {
         let mut access =
             self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
         let mut waited = false;
-        let is_overdrawn = |network| self.ingress.send_budgets.is_overdrawn_by(network);
-        let response = match (is_framed_twice(&request), network.is_some_and(is_overdrawn)) {
+        let is_overdrawn = || network.is_some_and(|network| self.ingress.send_budgets.is_overdrawn_by(network));
+        let is_http2 = version == Version::HTTP_2;
+        let response = match (is_framed_twice(&request), is_overdrawn()) {
             (true, _) => refuse_framing(),
-            (false, true) => reply::unread_responses(),
+            (false, true) => refuse_response(is_http2),
             (false, false) => {
                 let mut handling = pin!(self.application.handle(self.shard(), request));
                 let polled = |cx: &mut Context<'_>| {
@@ -223,6 +226,14 @@ impl Connection {
             tokio::task::yield_now().await;
         }
 
+        // Other requests of the address were answered meanwhile, and a whole body is in memory from here on.
+        let is_whole = response.extensions().get::<InProgress>().is_none();
+        let is_long = response.body().size_hint().exact().is_some_and(|length| length > SMALL_BODY);
+        let response = match is_whole && is_long && is_safe && is_overdrawn() {
+            true => refuse_response(is_http2),
+            false => response,
+        };
+
         let (mut head, body) = response.into_parts();
         remove_set_operator_cookies(&mut head.headers);
         head.headers.entry(X_REQUEST_ID).or_insert(id);
@@ -237,13 +248,12 @@ impl Connection {
         if let Some(access) = &mut access {
             access.record_head(head.status.as_u16(), &head.headers);
         }
-        let is_http2 = version == Version::HTTP_2;
         let has_no_body = is_head || head.status == StatusCode::NOT_MODIFIED;
         let in_progress = head.extensions.remove::<InProgress>();
         let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
         let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
             let flow = STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone());
-            SendBuffer::new(flow, self.ingress.send_budgets.of_response(self.budget.clone(), network))
+            SendBuffer::new(flow, self.ingress.send_budgets.of_response(self.budget.clone(), network), is_http2)
         });
         let body = match buffer {
             Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, in_flight, access),
@@ -252,6 +262,16 @@ impl Connection {
         };
         Response::from_parts(head, body)
     }
+}
+
+/// Responses to the client's address wait for their clients. On HTTP/2, this one must not wait as well: it has no body.
+fn refuse_response(is_http2: bool) -> Response<ResponseBody> {
+    let (mut head, body) = reply::unread_responses().into_parts();
+    if !is_http2 {
+        return Response::from_parts(head, body);
+    }
+    [CONTENT_LENGTH, CONTENT_TYPE].iter().for_each(|name| drop(head.headers.remove(name)));
+    Response::from_parts(head, body::full(Bytes::new()))
 }
 
 /// Whether the request has another `Transfer-Encoding` than `chunked`. hyper looks at the last one only, and a proxy

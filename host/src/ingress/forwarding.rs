@@ -48,7 +48,7 @@ const RESERVED_PREFIX: &str = "spin-";
 const X_FORWARDED: &str = "x-forwarded";
 
 /// Headers in which some proxy names the client, or the URL that the client asked for.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 17] = [
     "x-real-ip",
     "x-client-ip",
     "x-cluster-client-ip",
@@ -62,7 +62,10 @@ const OTHERS: [&str; 14] = [
     "cf-connecting-ip",
     "fastly-client-ip",
     "front-end-https",
+    "forwarded-for",
     "via-client-ip",
+    "x-proxyuser-ip",
+    "x-scheme",
 ];
 
 /// Headers that make a request part of a client's trace.

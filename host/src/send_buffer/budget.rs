@@ -32,6 +32,8 @@ pub struct SendBudgets {
     limits: SendLimits,
     total: Arc<Budget>,
     addresses: SharedMap<IpAddr, Budget>,
+    /// Bytes that are held, with those beyond the budgets of addresses.
+    held: Arc<AtomicUsize>,
     /// Tells the writers that wait for a shared budget. One for all of them: few wait, and rarely.
     freed: Arc<Notify>,
 }
@@ -43,6 +45,7 @@ pub struct Budgets {
     address: Arc<Budget>,
     /// The host's. What an address has beyond its own budget is not in it, so that others do not pay for it.
     total: Arc<Budget>,
+    held: Arc<AtomicUsize>,
     freed: Arc<Notify>,
 }
 
@@ -56,7 +59,7 @@ pub struct Budget {
 impl SendBudgets {
     pub fn new(limits: SendLimits) -> Self {
         let (total, addresses) = (Arc::new(Budget::new(limits.total)), SharedMap::default());
-        Self { limits, total, addresses, freed: Arc::default() }
+        Self { limits, total, addresses, held: Arc::default(), freed: Arc::default() }
     }
 
     /// The budget of a new connection.
@@ -67,20 +70,30 @@ impl SendBudgets {
     /// The budgets of a response to a client of `network` on a connection.
     pub fn of_response(&self, connection: Arc<Budget>, network: IpAddr) -> Budgets {
         let address = self.addresses.get_or_insert_with(network, || Budget::new(self.limits.per_address));
-        Budgets { connection, address, total: self.total.clone(), freed: self.freed.clone() }
+        let (total, held, freed) = (self.total.clone(), self.held.clone(), self.freed.clone());
+        Budgets { connection, address, total, held, freed }
     }
 
-    /// Whether the clients of `network` have so much more than their budget, by the one frame that each response may
-    /// always take, that they get no further response for now.
+    /// Whether the clients of `network` have so much, by the one frame that each response may always take, that they get
+    /// no further response for now. While the host's budget is used up, an address may have what one connection may.
     pub fn is_overdrawn_by(&self, network: IpAddr) -> bool {
+        let SendLimits { per_connection, per_address, .. } = self.limits;
+        let limit = match self.total.is_exhausted() {
+            true => per_connection.min(per_address),
+            false => per_address.saturating_mul(OVERDRAFT),
+        };
         // Without a look at the addresses, if none can be.
-        self.used() >= self.limits.per_address
-            && self.used_by(network) >= self.limits.per_address.saturating_mul(OVERDRAFT)
+        self.held() >= limit && self.used_by(network) >= limit
     }
 
     /// Bytes that the host holds for the clients of `network`.
     pub fn used_by(&self, network: IpAddr) -> usize {
         self.addresses.get(&network).map_or(0, |budget| budget.used.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that the host holds for all of its clients.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// Bytes that the host holds for all of its clients, those beyond the budgets of addresses left out.
@@ -97,12 +110,14 @@ impl Budgets {
     /// Counts bytes, also past a limit: their memory is in use already.
     pub fn take(&self, bytes: usize) {
         self.connection.take(bytes);
+        self.held.fetch_add(bytes, Ordering::Relaxed);
         let within = self.address.take(bytes);
         self.total.take(within);
     }
 
     pub fn give_back(&self, bytes: usize) {
         let (_, freed_connection) = self.connection.give_back(bytes);
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
         let (within, freed_address) = self.address.give_back(bytes);
         let (_, freed_total) = self.total.give_back(within);
         if freed_connection || freed_address || freed_total {
@@ -164,13 +179,31 @@ mod tests {
         assert!(response(&budgets.connection(), 3).are_exhausted(), "the host has no more");
         a.take(5);
         assert_eq!((budgets.used(), budgets.used_by(network(1))), (30, 25), "beyond the address's budget");
+        assert_eq!(budgets.held(), 35);
         a.give_back(5);
         assert_eq!(budgets.used(), 30);
         for response in [&a, &b, &other] {
             response.give_back(10);
             assert!(!response.are_exhausted());
         }
-        assert_eq!(budgets.used(), 0);
+        assert_eq!((budgets.used(), budgets.held()), (0, 0));
+    }
+
+    #[test]
+    fn an_address_gets_less_while_the_budget_of_the_host_is_used_up() {
+        let budgets = SendBudgets::new(SendLimits { per_connection: 10, per_address: 20, total: 40 });
+        let of = |last, bytes| {
+            let response = budgets.of_response(budgets.connection(), network(last));
+            response.take(bytes);
+            response
+        };
+        let [_small, first, second] = [of(1, 9), of(2, 10), of(3, 20)];
+        assert!((1..4).all(|last| !budgets.is_overdrawn_by(network(last))));
+        let last = of(4, 1);
+        assert_eq!([1, 2, 3, 4].map(|last| budgets.is_overdrawn_by(network(last))), [false, true, true, false]);
+        last.give_back(1);
+        assert!((1..4).all(|last| !budgets.is_overdrawn_by(network(last))));
+        drop((first, second));
     }
 
     #[test]

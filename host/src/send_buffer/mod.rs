@@ -28,10 +28,15 @@ pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
 use crate::body::{BodyError, InProgress, ResponseBody};
 use crate::instance_permit::InstancePermit;
 
+/// What an HTTP/2 stream takes beside its body until its client has taken that, as measured, in bytes.
+const STREAM_BYTES: usize = 4 << 10;
+
 /// The part of one response that its client has not taken.
 pub struct SendBuffer {
     flow: Arc<Flow>,
     budgets: Budgets,
+    /// Bytes that count as long as the response is there.
+    overhead: usize,
     queue: Mutex<Queue>,
     /// Bytes that are in the queue or in a buffer of the HTTP implementation.
     held: AtomicUsize,
@@ -49,10 +54,16 @@ struct Queue {
 }
 
 impl SendBuffer {
-    pub fn new(flow: Arc<Flow>, budgets: Budgets) -> Arc<Self> {
+    /// `is_stream` says that the response has an HTTP/2 stream.
+    pub fn new(flow: Arc<Flow>, budgets: Budgets, is_stream: bool) -> Arc<Self> {
+        let overhead = if is_stream { STREAM_BYTES } else { 0 };
+        if is_stream {
+            budgets.take(overhead);
+        }
         Arc::new(Self {
             flow,
             budgets,
+            overhead,
             queue: Mutex::default(),
             held: AtomicUsize::new(0),
             writer: AtomicWaker::new(),
@@ -191,6 +202,14 @@ impl SendBuffer {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SendBuffer {
+    fn drop(&mut self) {
+        if self.overhead > 0 {
+            self.budgets.give_back(self.overhead);
+        }
     }
 }
 
