@@ -117,7 +117,13 @@ impl InstallFields {
         let compare = |field: &&'static str| {
             let value = self.normal(field);
             let (is_equal, is_error) = match *field {
-                BUNDLED => (self.bundles_like(document), true),
+                // npm leaves out a list that is written as an object.
+                BUNDLED => (self.bundles_like(document), !(self.bundles_by_object() && document.bundles_nothing())),
+                // npm writes the field beside this script, which runs whatever the field says.
+                "gypfile" => {
+                    let script = self.install_scripts().remove("install");
+                    (document.normal(field) == value, script.is_none_or(|script| script != GYP_SCRIPT))
+                }
                 "bin" => self.compare_bin(document),
                 // yarn turns `directories.bin` into `bin` and omits it.
                 DIRECTORIES => {
@@ -133,7 +139,11 @@ impl InstallFields {
                 }
                 _ => (document.normal(field) == value, true),
             };
-            (!is_equal).then_some(Difference { field, is_error, value })
+            // Installers differ in what they make of other types: they get the normal form.
+            let is_odd = !document.is_well_formed(field);
+            let is_foreign = is_odd && self.written(field) != document.written(field);
+            let is_error = is_foreign || !is_equal && is_error;
+            (is_odd || !is_equal).then_some(Difference { field, is_error, value })
         };
         FIELDS.iter().filter_map(compare).collect()
     }
@@ -158,6 +168,30 @@ impl InstallFields {
         }
     }
 
+    /// The values of a field, under each of its names.
+    fn written(&self, field: &'static str) -> [Option<&Value>; 2] {
+        let alias = if field == BUNDLED { BUNDLED_ALIAS } else { field };
+        [field, alias].map(|name| self.fields.get(name))
+    }
+
+    /// Whether a field has the types that installers expect, or is absent.
+    fn is_well_formed(&self, field: &'static str) -> bool {
+        self.written(field).into_iter().flatten().all(|value| match field {
+            _ if DEPENDENCIES.contains(&field) => is_object_of_texts(value),
+            BUNDLED => value.is_boolean() || is_list_of_texts(value),
+            "bin" => value.is_string() || is_object_of_texts(value),
+            DIRECTORIES => value.is_object() && value.get("bin").is_none_or(Value::is_string),
+            "engines" => is_object_of_texts(value) || is_list_of_texts(value),
+            "os" | "cpu" | "libc" => value.is_string() || is_list_of_texts(value),
+            SCRIPTS => {
+                let is_text = |name: &&str| value.get(*name).is_none_or(Value::is_string);
+                value.is_object() && INSTALL_SCRIPTS.iter().all(is_text)
+            }
+            "gypfile" => value.is_boolean(),
+            _ => value.as_object().is_some_and(|object| object.values().all(Value::is_object)),
+        })
+    }
+
     /// Some clients repeat optional dependencies here.
     fn dependencies(&self) -> BTreeMap<String, String> {
         let map = |field| self.fields.get(field).map(dependency::map).unwrap_or_default();
@@ -169,14 +203,17 @@ impl InstallFields {
         dependencies
     }
 
-    /// yarn 1 leaves out a name that is among the optional dependencies, which win for an installer.
+    /// yarn 1 leaves out a name that is among the optional dependencies, which win for an installer; npm 7 writes any
+    /// version of one that is bundled.
     fn compare_dependencies(&self, document: &InstallFields) -> (bool, bool) {
         let (mut ours, theirs) = (self.required(document), document.required(self));
         if ours == theirs {
             return (true, false);
         }
         let optional = self.fields.get("optionalDependencies").map(dependency::map).unwrap_or_default();
-        ours.retain(|name, _| theirs.contains_key(name) || !optional.contains_key(name));
+        let written = meanings(document.normal("dependencies"));
+        let is_bundled = |name: &String| written.get(name).is_some_and(|spec| spec == "*");
+        ours.retain(|name, _| theirs.contains_key(name) || !(optional.contains_key(name) || is_bundled(name)));
         (false, ours != theirs)
     }
 
@@ -215,6 +252,14 @@ impl InstallFields {
             all
         };
         all(document).is_subset(&all(self))
+    }
+
+    fn bundles_by_object(&self) -> bool {
+        self.written(BUNDLED).into_iter().flatten().all(Value::is_object)
+    }
+
+    fn bundles_nothing(&self) -> bool {
+        self.written(BUNDLED).into_iter().flatten().all(|value| self.bundled(value).is_empty())
     }
 
     fn install_scripts(&self) -> BTreeMap<String, String> {
@@ -262,11 +307,13 @@ impl InstallFields {
             let is_equal = theirs.iter().all(is_of_folder);
             return (is_equal, !is_equal);
         }
-        // yarn leaves out names that npm changes, and absolute paths.
+        // yarn leaves out names that npm changes or that have unusual characters, and paths that lead out of the package.
         let written = self.fields.get("bin");
         let is_plain = |name: &String| match written {
-            Some(Value::Object(bin)) => bin.get(name).is_some_and(|path| !path.as_str().is_some_and(bin::is_absolute)),
-            Some(Value::String(path)) => !bin::is_absolute(path),
+            Some(Value::Object(bin)) => {
+                bin.get(name).and_then(Value::as_str).is_some_and(|path| bin::is_plain(name, path))
+            }
+            Some(Value::String(path)) => bin::is_plain(name, path),
             _ => true,
         };
         let has_all = ours.keys().all(|name| theirs.contains_key(name) || !is_plain(name));
@@ -301,6 +348,14 @@ fn meanings(dependencies: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(dependencies)) = dependencies else { return BTreeMap::new() };
     let meaning = |spec: Value| dependency::meaning(spec.as_str().unwrap_or_default());
     dependencies.into_iter().map(|(name, spec)| (name, meaning(spec))).collect()
+}
+
+fn is_object_of_texts(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| object.values().all(Value::is_string))
+}
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
 }
 
 fn non_empty(map: BTreeMap<String, String>) -> Option<Value> {

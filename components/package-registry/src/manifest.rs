@@ -59,12 +59,12 @@ const REGISTRY_FIELDS: &[&str] = &[
     "maintainers",
     "_npmUser",
     "_npmVersion",
+    "_from",
+    "_integrity",
+    "_resolved",
+    "_rev",
+    "_shasum",
 ];
-
-/// The same for fields of `dist`: digests, counts and address are computed, and signatures and attestations
-/// would be served unchecked.
-const REGISTRY_DIST_FIELDS: &[&str] =
-    &["integrity", "shasum", "tarball", "fileCount", "unpackedSize", "signatures", "npm-signature", "attestations"];
 
 /// Fields that the full metadata of a package repeats from its latest version.
 const LATEST_FIELDS: &[&str] =
@@ -256,9 +256,8 @@ impl<'a> Manifest<'a> {
             values.integrity.shasum(),
             values.integrity.sri()
         );
-        for (name, value) in self.dist.iter().filter(|(name, _)| !REGISTRY_DIST_FIELDS.contains(name)) {
-            push_member(&mut record, name, value.get());
-        }
+        // Nothing of the published `dist` is repeated: digests, counts and address are computed, and signatures and
+        // attestations would be served unchecked.
         for (name, count) in [("fileCount", values.totals.files), ("unpackedSize", values.totals.size)] {
             let _ = write!(record, ",\"{name}\":{count}");
         }

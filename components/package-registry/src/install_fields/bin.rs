@@ -30,9 +30,10 @@ pub fn path(text: &str) -> String {
     segments.join("/")
 }
 
-/// Whether a path starts at the root of a file system.
-pub fn is_absolute(path: &str) -> bool {
-    path.starts_with(['/', '\\'])
+/// Whether every client keeps a command: its name has usual characters only, and its path stays in the package.
+pub fn is_plain(name: &str, path: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.bytes().all(is_usual) && !path.starts_with(['/', '\\']) && !path.split(['/', '\\']).any(|part| part == "..")
 }
 
 fn last(path: &str) -> &str {

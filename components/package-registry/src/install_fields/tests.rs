@@ -246,3 +246,87 @@ fn a_field_with_two_readings_is_refused() {
     let document = InstallFields::of_document(&name("lib"), |field| (field == "bin").then_some(&*twice));
     assert_eq!(document.unwrap_err(), "bin");
 }
+
+/// A value that an installer may understand in a way of its own is not passed on, and not taken from a document.
+#[test]
+fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
+    let odd = [
+        json!(1),
+        json!(true),
+        json!("x"),
+        json!([1]),
+        json!([null]),
+        json!([["x"]]),
+        json!({"x": 1}),
+        json!({"x": null}),
+        json!({"x": {}}),
+        json!({"x": true}),
+        json!({"0": ["x"]}),
+        json!({"bin": 1}),
+        json!({"install": {}}),
+    ];
+    for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
+        for value in &odd {
+            let document = json!({ *field: value });
+            let found = differences(&json!({}), &document, false);
+            let is_served = found.is_empty();
+            let is_expected = match (*field, value) {
+                ("bundleDependencies" | "bundledDependencies" | "gypfile", Value::Bool(_)) => true,
+                ("directories", Value::Object(object)) => !object.contains_key("bin"),
+                ("scripts", Value::Object(object)) => !object.contains_key("install"),
+                ("peerDependenciesMeta" | "dependenciesMeta", value) => *value == json!({"x": {}}),
+                _ => false,
+            };
+            // What it says is said by no file, and what it does not say may be served.
+            assert!(!is_served || is_expected, "{field}: {value}");
+            let same = differences(&document, &document, false);
+            assert!(same.iter().all(|difference| !difference.is_error), "{field}: {value}: {same:?}");
+        }
+    }
+    let file = json!({"dependencies": {"a": "1", "b": 7}});
+    let corrected = differences(&file, &file, false);
+    assert_eq!(corrected.len(), 1);
+    assert_eq!((corrected[0].is_error, corrected[0].value.clone()), (false, Some(json!({"a": "1"}))));
+    for value in [json!({"@acme/victim": 1}), json!({"@acme/victim": null}), json!({"@acme/victim": {}})] {
+        for field in ["dependencies", "optionalDependencies", "peerDependencies"] {
+            assert_eq!(refused(&json!({}), &json!({ field: value })), Some(field), "{value}");
+        }
+    }
+}
+
+/// What npm 6 to 8 and yarn 1 make of these files; the file's form is passed on.
+#[test]
+fn what_older_clients_change_is_corrected() {
+    for (file, document, field) in [
+        (
+            json!({"dependencies": {"a": "^1.0.0", "b": "2"}, "bundleDependencies": ["a"]}),
+            json!({"dependencies": {"a": "*", "b": "2"}, "bundleDependencies": ["a"]}),
+            "dependencies",
+        ),
+        (
+            json!({"gypfile": false, "scripts": {"install": "node-gyp rebuild"}}),
+            json!({"gypfile": true, "scripts": {"install": "node-gyp rebuild"}}),
+            "gypfile",
+        ),
+        (json!({"bundledDependencies": {"a": "1"}}), json!({}), "bundleDependencies"),
+        (json!({"bin": {" a b": "x.js", "c": "c.js"}}), json!({"bin": {"c": "c.js"}}), "bin"),
+        (json!({"bin": {"a%b": "x.js", "~c": "c.js"}}), json!({"bin": {}}), "bin"),
+        (json!({"bin": {"a": "../../etc"}}), json!({"bin": {}}), "bin"),
+    ] {
+        let found = differences(&file, &document, false);
+        assert!(found.iter().all(|difference| !difference.is_error), "{found:?}");
+        assert_eq!(found.iter().map(|difference| difference.field).collect::<Vec<_>>(), [field]);
+        assert_eq!(found[0].value, of(&file).normal(field));
+    }
+    for (file, document) in [
+        (
+            json!({"dependencies": {"a": "^1.0.0"}, "bundleDependencies": ["b"]}),
+            json!({"dependencies": {"a": "*"}, "bundleDependencies": ["b"]}),
+        ),
+        (json!({"gypfile": false}), json!({"gypfile": true})),
+        (json!({"bundleDependencies": ["a"]}), json!({})),
+        (json!({"bin": {"a": "a.js"}}), json!({"bin": {}})),
+    ] {
+        assert!(refused(&file, &document).is_some(), "{file}");
+    }
+}
