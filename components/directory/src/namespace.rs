@@ -190,6 +190,10 @@ fn save_checked(
         true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
         false => Ok(new.clone().of(incarnation)),
     })?;
+    // Two groups that are there can be moved below each other; of one that is new, the other's writer sees the record.
+    if put.former().is_some_and(|former| former.parent_id != new.parent_id) {
+        store::settle(env, &key)?;
+    }
     let checked = if put.is_change() { check() } else { Ok(()) };
     checked
         .and_then(|()| path::confirm(env, new.parent_id, &new.path, owner, put.incarnation()))

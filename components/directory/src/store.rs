@@ -104,6 +104,15 @@ where
     })
 }
 
+/// Waits until others see what this writer has written under `key`, and until it sees what they have written: without
+/// that, two writers that each write a record and then read the other's may both find the former one. 1 read.
+///
+/// A host shows a write to others when it is committed, which it waits for before the writer reads the key; and one that
+/// answers reads from memory asks the store what others have changed.
+pub(crate) fn settle(env: &Env, key: &Key) -> Result<(), StoreError> {
+    env.store.exists(&key.to_string()).map(drop)
+}
+
 /// A record that was written: what it was, and what it is.
 pub(crate) struct Put<R> {
     before: Option<R>,
@@ -113,6 +122,13 @@ pub(crate) struct Put<R> {
 impl<R: Incarnated> Put<R> {
     pub fn incarnation(&self) -> &Incarnation {
         self.after.incarnation()
+    }
+}
+
+impl<R> Put<R> {
+    /// The record that was replaced.
+    pub fn former(&self) -> Option<&R> {
+        self.before.as_ref()
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Changes {
     pub(super) members: BTreeSet<RowKey>,
     /// About to be deleted, and their dependents with them ([`crate::dependents`]).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    deleted_users: BTreeSet<u64>,
+    pub(super) deleted_users: BTreeSet<u64>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     deleted_groups: BTreeSet<u64>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

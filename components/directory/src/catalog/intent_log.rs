@@ -11,6 +11,7 @@
 use super::changes::Changes;
 use super::load;
 use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, blob, manifest};
+use super::member::rows_of_users;
 use super::row;
 use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::member;
@@ -60,7 +61,7 @@ impl IntentLog {
     }
 
     /// What other writers have put below namespaces that this one has deleted, after it looked for what is
-    /// below them. 1 read, and 1 for each intent and each namespace and project in one.
+    /// below them. 1 read, 1 for each intent and each project in one, and 2 for each namespace.
     pub(crate) fn latecomers(&self, env: &Env) -> Result<Changes, StoreError> {
         let mut late = Changes::default();
         if !self.changes.deletes_namespaces() {
@@ -68,6 +69,7 @@ impl IntentLog {
         }
         let mut gone = BTreeSet::new();
         for id in &self.changes.namespaces {
+            store::settle(env, &Key::Namespace(*id))?;
             if namespace::existence(env, *id)? == Existence::Deleted {
                 gone.insert(*id);
             }
@@ -143,6 +145,8 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
         let old = manifest(env, &revision)?;
         let mut changes = changes.clone();
         changes.resolve(env)?;
+        // Another writer may have committed a role of a user after this one looked for the roles that it deletes.
+        changes.members.extend(rows_of_users(env, &old.members, &changes.deleted_users)?);
         let mut update = TableUpdate { env, removed: Vec::new() };
         let mut new = Manifest {
             namespaces: update.table(&old.namespaces, namespace_rows(env, &changes)?)?,

@@ -1,6 +1,6 @@
 //! Direct members by group and project; the records have them by user.
 
-use super::manifest::{self, Part, Root};
+use super::manifest::{self, Part, Root, RowKey};
 use super::row;
 use super::snapshot::Catalog;
 use super::table::Members;
@@ -9,6 +9,7 @@ use crate::model::role::Role;
 use crate::store::{self, Key};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
+use std::collections::BTreeSet;
 
 /// How often a reader tries that is slower than the blobs of a former revision are kept.
 const ATTEMPTS: usize = 5;
@@ -52,6 +53,19 @@ impl Catalog {
     pub fn members(&self, env: &Env, sources: &[Source], each: impl FnMut(Member)) -> Result<(), StoreError> {
         members_in(env, &self.manifest.members, sources, each)
     }
+}
+
+/// The keys of all rows of these users. 1 read for each part, unless there are no users or this instance has it.
+pub(super) fn rows_of_users(env: &Env, parts: &[Part], users: &BTreeSet<u64>) -> Result<Vec<RowKey>, StoreError> {
+    let mut keys = Vec::new();
+    for part in parts.iter().filter(|_| !users.is_empty()) {
+        let blob = member_blob(env, part)?;
+        let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+        let members = Members::parse(&blob).ok_or_else(corrupt)?;
+        let rows = members.of(0..u64::MAX).filter(|row| users.contains(&row.user_id));
+        keys.extend(rows.map(|row| (row.source, row.user_id)));
+    }
+    Ok(keys)
 }
 
 fn members_in(env: &Env, parts: &[Part], sources: &[Source], mut each: impl FnMut(Member)) -> Result<(), StoreError> {

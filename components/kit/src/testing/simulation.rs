@@ -12,7 +12,7 @@ use crate::id::Entropy;
 use crate::outbound::NoNetwork;
 use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use crate::variables::Variables;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -25,7 +25,8 @@ pub struct Behaviour {
     /// How long an operation takes that reads, and one that writes.
     pub read: Range<u64>,
     pub write: Range<u64>,
-    /// How much later than its writer's reply a write is seen by reads.
+    /// How much later than its writer's reply a write is seen by reads. A writer that reads a key which it has written
+    /// waits for that first, and one that has lost a swap for all writes before.
     pub seen_after: u64,
     /// Of a thousand operations, so many are followed by a stall of their writer, of this length.
     pub stalls: u64,
@@ -100,7 +101,7 @@ impl Simulation {
     pub fn env(&self, number: u64) -> Env {
         let seed = self.lock().seed;
         Env {
-            store: Rc::new(self.clone()),
+            store: Rc::new(Writer { simulation: self.clone(), unseen: Rc::default(), lost_at: Rc::default() }),
             blobs: Rc::new(BlobCache::new(1 << 20)),
             instance_cache: Rc::default(),
             snapshot: None,
@@ -157,15 +158,32 @@ impl Simulation {
         drop(self.pass(after));
         result
     }
+}
 
+/// The store as one writer has it.
+struct Writer {
+    simulation: Simulation,
+    /// The keys that it has written, with the moment from which reads see that.
+    unseen: Rc<RefCell<BTreeMap<String, u64>>>,
+    /// The moment from which reads see all that was written when it lost a swap.
+    lost_at: Rc<Cell<u64>>,
+}
+
+impl Writer {
     fn read(&self, key: &str) -> Option<Vec<u8>> {
-        self.operate(&self.0.behaviour.read, |state| state.seen(key))
+        let unseen = self.unseen.borrow().get(key).copied().unwrap_or_default().max(self.lost_at.get());
+        let now = self.simulation.lock().now;
+        if unseen > now {
+            drop(self.simulation.pass(unseen - now));
+        }
+        self.simulation.operate(&self.simulation.0.behaviour.read, |state| state.seen(key))
     }
 
-    fn write<T>(&self, apply: impl FnOnce(&mut State, u64) -> T) -> T {
-        let seen_after = self.0.behaviour.seen_after;
-        self.operate(&self.0.behaviour.write, |state| {
+    fn write<T>(&self, key: &str, apply: impl FnOnce(&mut State, u64) -> T) -> T {
+        let seen_after = self.simulation.0.behaviour.seen_after;
+        self.simulation.operate(&self.simulation.0.behaviour.write, |state| {
             let seen = state.now + seen_after;
+            self.unseen.borrow_mut().insert(key.to_owned(), seen);
             apply(state, seen)
         })
     }
@@ -241,18 +259,18 @@ impl Clock for Simulation {
     }
 }
 
-impl Store for Simulation {
+impl Store for Writer {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.read(key))
     }
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.write(|state, seen| state.put(key, seen, value));
+        self.write(key, |state, seen| state.put(key, seen, value));
         Ok(())
     }
 
     fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.write(|state, _| state.records.remove(key));
+        self.write(key, |state, _| state.records.remove(key));
         Ok(())
     }
 
@@ -261,7 +279,7 @@ impl Store for Simulation {
     }
 
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
-        self.write(|state, seen| {
+        self.write(key, |state, seen| {
             let count = match state.latest(key) {
                 Some(value) => i64::from_le_bytes(
                     value.as_slice().try_into().map_err(|_| StoreError::corrupt(key, "not a counter"))?,
@@ -274,11 +292,13 @@ impl Store for Simulation {
     }
 
     fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(SimulatedCas { simulation: self.clone(), key: key.to_owned(), expected: self.read(key) }))
+        let Writer { simulation, unseen, lost_at } = self;
+        let writer = Writer { simulation: simulation.clone(), unseen: unseen.clone(), lost_at: lost_at.clone() };
+        Ok(Box::new(SimulatedCas { writer, key: key.to_owned(), expected: self.read(key) }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        Ok(self.operate(&self.0.behaviour.read, |state| {
+        Ok(self.simulation.operate(&self.simulation.0.behaviour.read, |state| {
             let below = state.records.keys().filter(|key| key.starts_with(prefix) && key.as_str() > after);
             below.take(limit).cloned().collect()
         }))
@@ -286,7 +306,7 @@ impl Store for Simulation {
 }
 
 struct SimulatedCas {
-    simulation: Simulation,
+    writer: Writer,
     key: String,
     expected: Option<Vec<u8>>,
 }
@@ -297,18 +317,19 @@ impl CompareAndSwap for SimulatedCas {
     }
 
     fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
-        let SimulatedCas { simulation, key, expected } = *self;
-        let found = simulation.write(|state, seen| {
+        let SimulatedCas { writer, key, expected } = *self;
+        let found = writer.write(&key, |state, seen| {
             let found = state.latest(&key).cloned();
             if expected.is_none() || found == expected {
                 state.put(&key, seen, value);
                 return None;
             }
+            writer.lost_at.set(seen);
             Some(found)
         });
         Ok(match found {
             None => SwapOutcome::Yes,
-            Some(expected) => SwapOutcome::No(Box::new(SimulatedCas { simulation, key, expected })),
+            Some(expected) => SwapOutcome::No(Box::new(SimulatedCas { writer, key, expected })),
         })
     }
 }

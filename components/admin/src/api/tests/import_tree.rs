@@ -1,8 +1,10 @@
 //! Imports of groups and projects that cannot be where they are told to be, and other records that are refused.
 
 use super::*;
+use directory::member::Source;
 use directory::project;
 use kit::testing::{Behaviour, Simulation};
+use std::time::Duration;
 
 /// Chains of groups `a` (1000 to 1011) and `b` (2000 to 2011), and a public project 900 in the deepest `a`.
 fn chains() -> String {
@@ -94,4 +96,38 @@ fn what_is_imported_into_a_group_while_it_is_deleted_is_refused_or_deleted_with_
         assert_eq!((catalog.projects().count(), catalog.namespaces().count()), (0, 0), "seed {seed}");
     }
     assert!(refused > 20, "{refused}");
+}
+
+/// Whether the role or the deletion comes last, the catalog has what the records say.
+#[test]
+fn the_catalog_follows_a_role_that_is_imported_while_its_user_is_deleted() {
+    let with_token = |env: Env| {
+        let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
+        Env { variables: std::rc::Rc::new(variables), ..env }
+    };
+    let mut kept = 0;
+    for seed in 0..200 {
+        let seen_after = seed % 2 * 5_000;
+        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 300, stall: 20_000 };
+        let store = Simulation::new(seed, behaviour);
+        let env = with_token(store.env(9));
+        send_lines(
+            &env,
+            r#"{"kind":"group","id":800,"path":"g"}
+{"kind":"user","id":70,"username":"gone"}"#,
+        );
+        let import = |lines: &'static str| move |env: Env| drop(send_lines(&with_token(env), lines));
+        store.run(vec![
+            import(r#"{"kind":"member","source_type":"group","source_id":800,"user_id":70,"access_level":30}"#),
+            import(r#"{"kind":"user","id":70,"deleted":true}"#),
+        ]);
+        let env = with_token(store.env(8));
+        // An answer is given when what it says is seen.
+        env.clock.sleep(Duration::from_millis(10));
+        let record = directory::member::of_user(&env, 70).unwrap();
+        let listed = directory::catalog::member::of_sources(&env, &[Source::Group(800)]).unwrap();
+        assert_eq!(listed.len(), record.0.len(), "seed {seed}");
+        kept += listed.len();
+    }
+    assert!((1..200).contains(&kept), "{kept}");
 }
