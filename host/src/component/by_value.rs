@@ -198,11 +198,14 @@ impl Response {
         let declared: Option<u64> = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let is_bodiless = body.is_empty() && (is_head || status == StatusCode::NOT_MODIFIED);
         let length = body.len() as u64;
-        let body = match (declared.map(|declared| declared.checked_sub(length)), rest) {
-            _ if is_bodiless => empty(),
+        let left = declared.map(|declared| declared.checked_sub(length));
+        // Taken also if it is not sent, so that the guest is told.
+        let rest = rest.map(|rest| taken(rest, left.flatten(), store)).transpose()?;
+        let body = match (left, rest) {
+            (None | Some(Some(_)), Some(rest)) if length == 0 => rest,
+            (None | Some(Some(_)), Some(rest)) => followed_by(body.into(), rest),
             (None | Some(Some(0)), None) => full(body),
-            (None, Some(rest)) => body_of(rest, body, None, store)?,
-            (Some(Some(left)), Some(rest)) => body_of(rest, body, Some(left), store)?,
+            _ if is_bodiless => full(body),
             // It breaks off, as one that is streamed does.
             (Some(None | Some(_)), _) => {
                 let error = WasiError::HttpResponseBodySize(Some(length));
@@ -216,10 +219,9 @@ impl Response {
     }
 }
 
-/// A body of `beginning` and what follows in `rest`, which has `left` bytes if that is known.
-fn body_of(
+/// The body of `rest`, which has `left` bytes if that is known.
+fn taken(
     rest: Resource<p3::Response>,
-    beginning: Vec<u8>,
     left: Option<u64>,
     mut store: StoreContextMut<'_, Guest>,
 ) -> wasmtime::Result<WasiBody> {
@@ -228,11 +230,7 @@ fn body_of(
     // By its fields wasmtime checks the length.
     let fields = left.map(|left| (CONTENT_LENGTH, left.into())).into_iter().collect();
     rest.headers = FieldMap::new_immutable(guest.hooks, fields);
-    let rest = rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body();
-    Ok(match beginning.is_empty() {
-        true => rest,
-        false => followed_by(beginning.into(), rest),
-    })
+    Ok(rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body())
 }
 
 fn followed_by(beginning: Bytes, rest: WasiBody) -> WasiBody {
@@ -241,10 +239,6 @@ fn followed_by(beginning: Bytes, rest: WasiBody) -> WasiBody {
 
 fn full(body: impl Into<Bytes>) -> WasiBody {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
-}
-
-fn empty() -> WasiBody {
-    full(Bytes::new())
 }
 
 /// The fields that a guest gets.
