@@ -76,8 +76,18 @@ pub struct ByValueExport {
 /// The same of one instance.
 #[derive(Clone, Copy)]
 pub struct ByValueHandler {
-    start: TypedFunc<(Request,), (Result<Outcome, ErrorCode>,)>,
-    resume: TypedFunc<(u64, Result<Response, ErrorCode>), (Result<Outcome, ErrorCode>,)>,
+    start: TypedFunc<(Request,), Returned>,
+    resume: TypedFunc<(u64, Result<Response, ErrorCode>), Returned>,
+}
+
+/// What both functions return.
+type Returned = (Result<Outcome, ErrorCode>,);
+
+/// A request on its way to an instance.
+pub enum Passed {
+    ByValue(ByValueHandler, HttpRequest<Bytes>),
+    /// By `wasi:http/handler`.
+    AsStream(HttpRequest<WasiBody>),
 }
 
 impl ByValueExport {
@@ -123,18 +133,16 @@ impl ByValueHandler {
     }
 }
 
-/// The request with its whole body, if that is small and there. Otherwise the request as it was.
-pub fn whole(
-    request: HttpRequest<WasiBody>,
-    context: &RequestContext,
-) -> Result<HttpRequest<Bytes>, HttpRequest<WasiBody>> {
+/// Passes a request by value if the guest takes it so, and its whole body is small and there.
+pub fn pass(handler: Option<ByValueHandler>, request: HttpRequest<WasiBody>, context: &RequestContext) -> Passed {
+    let Some(handler) = handler else { return Passed::AsStream(request) };
     if request.body().is_end_stream() {
-        return Ok(request.map(|_| Bytes::new()));
+        return Passed::ByValue(handler, request.map(|_| Bytes::new()));
     }
     let is_small = request.body().size_hint().upper().is_some_and(|length| length <= MAX_REQUEST_BODY);
     // To ask for the body of a request that expects `100 Continue` is to ask the client to send it.
     if !is_small || request.headers().contains_key(EXPECT) {
-        return Err(request);
+        return Passed::AsStream(request);
     }
     let (head, mut body) = request.into_parts();
     // Who waits is the guest, which may not need the body.
@@ -143,15 +151,15 @@ pub fn whole(
     loop {
         match Pin::new(&mut body).poll_frame(&mut cx) {
             Poll::Ready(Some(Ok(frame))) => frames.push(frame),
-            Poll::Ready(None) => return Ok(HttpRequest::from_parts(head, joined(frames))),
+            Poll::Ready(None) => return Passed::ByValue(handler, HttpRequest::from_parts(head, joined(frames))),
             Poll::Ready(Some(Err(error))) => {
                 let body = stream::iter(frames.into_iter().map(Ok).chain([Err(error)]));
-                return Err(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
+                return Passed::AsStream(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
             }
             Poll::Pending => {
                 context.set_waiting_for_client(false);
                 let body = stream::iter(frames.into_iter().map(Ok)).chain(BodyStream::new(body));
-                return Err(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
+                return Passed::AsStream(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
             }
         }
     }

@@ -20,7 +20,7 @@ use wasmtime::AsContextMut;
 use wasmtime_wasi_http::handler::Prepared;
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
-use super::by_value;
+use super::by_value::{self, Passed};
 use super::lease::Lease;
 use super::pool::{Instance, Pool};
 use crate::guest::Guest;
@@ -240,15 +240,11 @@ async fn serve(
     let handler = instance.handler();
     let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
     let run = pin!(store.run_concurrent(async |accessor| {
-        let request = match by_value {
-            Some(by_value) => by_value::whole(request, context).map(|request| (by_value, request)),
-            None => Err(request),
-        };
-        match request {
-            Ok((by_value, request)) => {
-                let _ = head.send(by_value.call(accessor, request).await);
+        match by_value::pass(*by_value, request, context) {
+            Passed::ByValue(handler, request) => {
+                let _ = head.send(handler.call(accessor, request).await);
             }
-            Err(request) => {
+            Passed::AsStream(request) => {
                 let prepared = accessor
                     .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
                 // `Timed` checks the clock: nothing in here runs while the guest computes.
