@@ -9,7 +9,7 @@ fn first_publications(seed: u64, behaviour: &Behaviour, publishers: u64) {
     let forge = Forge::new();
     let store = Simulation::new(seed, behaviour.clone());
     for key in forge.store.keys() {
-        store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
+        store.env(99).store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
     }
     let publisher = |number: u64| {
         move |env: Env| {
@@ -53,7 +53,7 @@ fn same_version_in_two_projects(seed: u64, behaviour: &Behaviour, has_package: b
     }
     let store = Simulation::new(seed, behaviour.clone());
     for key in forge.store.keys() {
-        store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
+        store.env(99).store.set(&key, &forge.store.get(&key).unwrap().unwrap()).unwrap();
     }
     let publisher = |project: u64| {
         move |env: Env| {
