@@ -89,12 +89,12 @@ fn each_area_takes_a_body_by_value_as_by_streams() {
         ("PUT", format!("{registry}/small"), DEVELOPER, "{}", 400),
         ("PUT", format!("{registry}/small"), "", document, 401),
         ("POST", format!("{registry}/-/npm/v1/security/advisories/bulk"), DEVELOPER, r#"{"small":["1.0.0"]}"#, 200),
-        ("POST", "/api/v4/import/experiments".into(), ADMIN, r#"{"kind":"experiment"}"#, 422),
+        ("POST", "/api/v4/import/experiments".into(), ADMIN, r#"{"kind":"experiment"}"#, 200),
         ("POST", "/api/v4/import/issues".into(), OUTSIDER, r#"{"kind":"issue"}"#, 403),
         ("POST", format!("{project}/product_analytics/request/load"), DEVELOPER, r#"{"query":{"limit":1}}"#, 200),
         ("POST", format!("{project}/product_analytics/request/load"), DEVELOPER, r#"{"query":1}"#, 400),
         ("POST", format!("{project}/merge_requests/1/notes"), DEVELOPER, r#"{"body":"text"}"#, 404),
-        ("POST", "/api/v4/namespaces".into(), DEVELOPER, "{}", 404),
+        ("POST", "/api/v4/namespaces".into(), DEVELOPER, "{}", 405),
     ] {
         assert!(body.len() <= SMALL, "{path}");
         let by_value = forge.send_with(method, &path, token, &json, body.to_owned());
