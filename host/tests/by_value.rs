@@ -18,9 +18,10 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use wasmtime_wasi_http::Error as WasiError;
 
 use crate::fixture::{self, guest, store};
-use crate::http2::client_without_window;
+use crate::http2_unread::client_without_window;
 
-fn manifest(tool: &str) -> String {
+/// A manifest of the guest, with lines for its component and for the host's settings of it.
+pub fn manifest(grants: &str, tool: &str) -> String {
     let source = guest("by_value");
     format!(
         r#"
@@ -31,6 +32,7 @@ fn manifest(tool: &str) -> String {
         component = "guest"
         [component.guest]
         source = {source:?}
+        {grants}
         [component.guest.tool.hexad]
         {tool}
         "#
@@ -39,7 +41,7 @@ fn manifest(tool: &str) -> String {
 
 fn start(tool: &str) -> (tempfile::TempDir, Host) {
     let folder = tempfile::tempdir().unwrap();
-    let host = fixture::start(&folder, &manifest(tool), &[], store()).unwrap();
+    let host = fixture::start(&folder, &manifest("", tool), &[], store()).unwrap();
     (folder, host)
 }
 
@@ -224,7 +226,7 @@ fn a_component_whose_export_is_worded_otherwise_is_refused() {
     found.iter().for_each(|at| wasm[*at..][..other.len()].copy_from_slice(other));
     let path = folder.path().join("other.wasm");
     std::fs::write(&path, wasm).unwrap();
-    let manifest = manifest("").replace(&format!("{:?}", guest("by_value")), &format!("{path:?}"));
+    let manifest = manifest("", "").replace(&format!("{:?}", guest("by_value")), &format!("{path:?}"));
     let error = fixture::start(&folder, &manifest, &[], store()).err().unwrap().to_string();
     assert!(error.contains("`guest`: its export `hexad:platform/by-value-handler@0.1.0` is not as"), "{error}");
 }

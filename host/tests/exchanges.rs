@@ -6,27 +6,13 @@ use hexad::Host;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 
-use crate::fixture::{self, guest, store};
+use crate::by_value::manifest;
+use crate::fixture::{self, store};
 use crate::upstream::Upstream;
 
 fn start(grants: &str, tool: &str) -> (tempfile::TempDir, Host) {
     let folder = tempfile::tempdir().unwrap();
-    let source = guest("by_value");
-    let manifest = format!(
-        r#"
-        spin_manifest_version = 2
-        application = {{ name = "test" }}
-        [[trigger.http]]
-        route = "/by-value/..."
-        component = "guest"
-        [component.guest]
-        source = {source:?}
-        {grants}
-        [component.guest.tool.hexad]
-        {tool}
-        "#
-    );
-    let host = fixture::start(&folder, &manifest, &[], store()).unwrap();
+    let host = fixture::start(&folder, &manifest(grants, tool), &[], store()).unwrap();
     (folder, host)
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use hexad::ingress::IngressOptions;
-use hexad::send_buffer::{DrainPolicy, SendLimits};
 use http::Request;
 
 use crate::slow_readers::{assert_hello, begin, listen, rest, wait_for_busy};
@@ -109,134 +108,8 @@ pub fn hello(address: SocketAddr) {
     assert_hello(&rest(begin(address, "hello")).unwrap());
 }
 
-pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (client, connection) = h2::client::Builder::new().initial_window_size(0).handshake(stream).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-fn get(path: &str) -> Request<()> {
+pub fn get(path: &str) -> Request<()> {
     Request::get(format!("http://forge.test/probe/{path}")).body(()).unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_without_a_window_hold_no_instance_and_are_reset() {
-    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
-    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(2) };
-    let tool = "instances = 4\nqueue_timeout = \"1h\"";
-    let (server, address, ingress) = listen(tool, IngressOptions { send, drain, ..IngressOptions::default() });
-    let client = client_without_window(address).await;
-    let mut responses = Vec::new();
-    for _ in 0..20 {
-        let mut client = client.clone().ready().await.unwrap();
-        responses.push(client.send_request(get("flood?mib=8"), true).unwrap().0);
-    }
-    // All of them get an instance in turn, and so does another client.
-    tokio::task::spawn_blocking(move || hello(address)).await.unwrap();
-    for response in responses {
-        // A response whose stream was reset before it was looked at has no head either.
-        if let Ok(response) = response.await {
-            let error = response.into_body().data().await.expect("an end").expect_err("the body");
-            assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
-        }
-    }
-    // The connection is still of use.
-    let mut client = client.ready().await.unwrap();
-    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
-    tokio::task::spawn_blocking(move || {
-        wait_for_busy(&server, 0);
-        while ingress.send_budgets.used() > 0 {
-            std::thread::yield_now();
-        }
-    })
-    .await
-    .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_takes_no_responses_gets_no_more_of_them() {
-    let send = SendLimits { per_connection: 1 << 20, per_address: 4 << 20, total: 64 << 20 };
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let (_server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
-    let (mut statuses, mut unread) = (Vec::new(), Vec::new());
-    for _ in 0..4 {
-        let client = client_without_window(address).await;
-        for _ in 0..8 {
-            let mut client = client.clone().ready().await.unwrap();
-            let response = client.send_request(get("flood?mib=1"), true).unwrap().0.await.unwrap();
-            statuses.push(response.status().as_u16());
-            if response.status() == 503 {
-                assert_eq!(response.headers()["retry-after"], "1");
-            }
-            unread.push(response);
-        }
-    }
-    assert!(statuses.starts_with(&[200; 4]) && statuses.ends_with(&[503; 8]), "{statuses:?}");
-    // A response may have begun while the last one arrived in the budget.
-    assert!(ingress.send_budgets.used_by("127.0.0.1".parse().unwrap()) <= 10 << 20);
-    assert!(ingress.send_budgets.used() <= 4 << 20, "other addresses have the rest of the host's budget");
-    drop(unread);
-    while ingress.send_budgets.used() > 0 {
-        tokio::task::yield_now().await;
-    }
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_responses_without_a_window_are_reset_as_well() {
-    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
-    let (_server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
-    assert_eq!(response.status(), 200);
-    let error = response.into_body().data().await.expect("an end").expect_err("the body");
-    assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
-    assert_eq!(ingress.send_budgets.used(), 0);
-}
-
-/// Little is held of their bodies, but a stream takes memory as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_of_small_responses_count() {
-    let send = SendLimits { per_connection: 64 << 10, per_address: 64 << 10, total: 1 << 30 };
-    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
-    let (_server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
-    let (mut statuses, mut unread) = (Vec::new(), Vec::new());
-    for _ in 0..2 {
-        let client = client_without_window(address).await;
-        for _ in 0..60 {
-            let mut client = client.clone().ready().await.unwrap();
-            let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
-            statuses.push(response.status().as_u16());
-            // What is refused waits for no client.
-            assert!(response.status() == 200 || response.body().is_end_stream());
-            unread.push(response);
-        }
-    }
-    let refused = statuses.iter().position(|status| *status == 503).expect("a refusal");
-    assert!((20..=40).contains(&refused) && statuses[refused..].iter().all(|status| *status == 503), "{statuses:?}");
-    assert!(ingress.send_budgets.held() <= 3 * (64 << 10), "{}", ingress.send_budgets.held());
-    drop(unread);
-    while ingress.send_budgets.held() > 0 {
-        tokio::task::yield_now().await;
-    }
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_its_client_resets_gives_its_permit_back() {
-    let (server, address, _) = listen("instances = 2\nrequest_timeout = \"1h\"", IngressOptions::default());
-    let mut client = client_without_window(address).await.ready().await.unwrap();
-    let (response, _) = client.send_request(get("never"), true).unwrap();
-    let server = tokio::task::spawn_blocking(move || {
-        wait_for_busy(&server, 1);
-        server
-    });
-    let server = server.await.unwrap();
-    drop(response);
-    tokio::task::spawn_blocking(move || wait_for_busy(&server, 0)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

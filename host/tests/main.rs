@@ -21,6 +21,7 @@ mod handover;
 mod health;
 mod http2;
 mod http2_rules;
+mod http2_unread;
 mod http2_uploads;
 mod ingress;
 mod ingress_fuzz;

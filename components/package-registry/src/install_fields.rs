@@ -7,6 +7,7 @@
 
 mod bin;
 mod dependency;
+mod types;
 
 use crate::json;
 use crate::name::PackageName;
@@ -168,30 +169,6 @@ impl InstallFields {
         }
     }
 
-    /// The values of a field, under each of its names.
-    fn written(&self, field: &'static str) -> [Option<&Value>; 2] {
-        let alias = if field == BUNDLED { BUNDLED_ALIAS } else { field };
-        [field, alias].map(|name| self.fields.get(name))
-    }
-
-    /// Whether a field has the types that installers expect, or is absent.
-    fn is_well_formed(&self, field: &'static str) -> bool {
-        self.written(field).into_iter().flatten().all(|value| match field {
-            _ if DEPENDENCIES.contains(&field) => is_object_of_texts(value),
-            BUNDLED => value.is_boolean() || is_list_of_texts(value),
-            "bin" => value.is_string() || is_object_of_texts(value),
-            DIRECTORIES => value.is_object() && value.get("bin").is_none_or(Value::is_string),
-            "engines" => is_object_of_texts(value) || is_list_of_texts(value),
-            "os" | "cpu" | "libc" => value.is_string() || is_list_of_texts(value),
-            SCRIPTS => {
-                let is_text = |name: &&str| value.get(*name).is_none_or(Value::is_string);
-                value.is_object() && INSTALL_SCRIPTS.iter().all(is_text)
-            }
-            "gypfile" => value.is_boolean(),
-            _ => value.as_object().is_some_and(|object| object.values().all(Value::is_object)),
-        })
-    }
-
     /// Some clients repeat optional dependencies here.
     fn dependencies(&self) -> BTreeMap<String, String> {
         let map = |field| self.fields.get(field).map(dependency::map).unwrap_or_default();
@@ -348,14 +325,6 @@ fn meanings(dependencies: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(dependencies)) = dependencies else { return BTreeMap::new() };
     let meaning = |spec: Value| dependency::meaning(spec.as_str().unwrap_or_default());
     dependencies.into_iter().map(|(name, spec)| (name, meaning(spec))).collect()
-}
-
-fn is_object_of_texts(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| object.values().all(Value::is_string))
-}
-
-fn is_list_of_texts(value: &Value) -> bool {
-    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
 }
 
 fn non_empty(map: BTreeMap<String, String>) -> Option<Value> {

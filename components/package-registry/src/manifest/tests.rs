@@ -15,9 +15,10 @@ fn manifest() -> Value {
         "name": "@acme/lib", "version": "1.0.0", "license": {"type": "MIT"}, "author": "", "readme": "# long",
         "bin": "x.js", "dependencies": {"a": "^1"}, "peerDependenciesMeta": {"a": {"optional": true}},
         "_custom": [1, 2], "_id": "forged", "hasInstallScript": true, "_hasShrinkwrap": true, "_npmVersion": "forged",
-        "maintainers": [{"name": "forged"}], "_npmUser": {"name": "forged"},
+        "maintainers": [{"name": "forged"}], "_npmUser": {"name": "forged"}, "_resolved": "forged", "_integrity": "forged",
+        "_from": "forged", "_rev": "forged", "_shasum": "forged",
         "dist": {"shasum": "00", "integrity": "sha512-x", "tarball": "https://elsewhere.example/x.tgz", "fileCount": 3,
-                 "signatures": [{"sig": "forged"}]},
+                 "signatures": [{"sig": "forged"}], "other": "forged"},
     })
 }
 
@@ -53,7 +54,8 @@ fn the_full_record_has_everything_but_the_readme() {
     let (full, _) = records(&manifest()).unwrap();
     let integrity = Integrity::of(b"hello");
     let mut expected = manifest();
-    for field in ["readme", "hasInstallScript", "_hasShrinkwrap", "maintainers"] {
+    let internal = ["_resolved", "_integrity", "_from", "_rev", "_shasum"];
+    for field in ["readme", "hasInstallScript", "_hasShrinkwrap", "maintainers"].into_iter().chain(internal) {
         expected.as_object_mut().unwrap().remove(field);
     }
     expected["_id"] = json!("@acme/lib@1.0.0");

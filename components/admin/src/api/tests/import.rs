@@ -1,3 +1,4 @@
+use super::import_tree::with_token;
 use super::*;
 use bytes::Bytes;
 use directory::access::Role;
@@ -356,8 +357,7 @@ fn of_two_imports_that_claim_one_path_at_once_one_at_most_gets_it() {
         let store = Simulation::new(seed, behaviour);
         let import = |id: u64| {
             move |env: Env| {
-                let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
-                let env = Env { variables: std::rc::Rc::new(variables), ..env };
+                let env = with_token(env);
                 send_lines(&env, format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"x\"}}")).1["failed"] == 0
             }
         };

@@ -68,12 +68,14 @@ fn a_token_has_a_name_of_bounded_length() {
     assert_eq!((import(255), import(256)), (json!(0), json!(1)));
 }
 
+/// The environment of a writer whose requests are an administrator's.
+pub fn with_token(env: Env) -> Env {
+    let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
+    Env { variables: std::rc::Rc::new(variables), ..env }
+}
+
 #[test]
 fn what_is_imported_into_a_group_while_it_is_deleted_is_refused_or_deleted_with_it() {
-    let with_token = |env: Env| {
-        let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
-        Env { variables: std::rc::Rc::new(variables), ..env }
-    };
     let mut refused = 0;
     for seed in 0..200 {
         let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
@@ -101,10 +103,6 @@ fn what_is_imported_into_a_group_while_it_is_deleted_is_refused_or_deleted_with_
 /// Whether the role or the deletion comes last, the catalog has what the records say.
 #[test]
 fn the_catalog_follows_a_role_that_is_imported_while_its_user_is_deleted() {
-    let with_token = |env: Env| {
-        let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
-        Env { variables: std::rc::Rc::new(variables), ..env }
-    };
     let mut kept = 0;
     for seed in 0..200 {
         let seen_after = seed % 2 * 5_000;

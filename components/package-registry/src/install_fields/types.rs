@@ -1,0 +1,38 @@
+//! The types that installers expect of each field.
+
+use super::{BUNDLED, BUNDLED_ALIAS, DEPENDENCIES, DIRECTORIES, INSTALL_SCRIPTS, InstallFields, SCRIPTS};
+use serde_json::Value;
+
+impl InstallFields {
+    /// The values of a field, under each of its names.
+    pub(super) fn written(&self, field: &'static str) -> [Option<&Value>; 2] {
+        let alias = if field == BUNDLED { BUNDLED_ALIAS } else { field };
+        [field, alias].map(|name| self.fields.get(name))
+    }
+
+    /// Whether a field has the types that installers expect, or is absent.
+    pub(super) fn is_well_formed(&self, field: &'static str) -> bool {
+        self.written(field).into_iter().flatten().all(|value| match field {
+            _ if DEPENDENCIES.contains(&field) => is_object_of_texts(value),
+            BUNDLED => value.is_boolean() || is_list_of_texts(value),
+            "bin" => value.is_string() || is_object_of_texts(value),
+            DIRECTORIES => value.is_object() && value.get("bin").is_none_or(Value::is_string),
+            "engines" => is_object_of_texts(value) || is_list_of_texts(value),
+            "os" | "cpu" | "libc" => value.is_string() || is_list_of_texts(value),
+            SCRIPTS => {
+                let is_text = |name: &&str| value.get(*name).is_none_or(Value::is_string);
+                value.is_object() && INSTALL_SCRIPTS.iter().all(is_text)
+            }
+            "gypfile" => value.is_boolean(),
+            _ => value.as_object().is_some_and(|object| object.values().all(Value::is_object)),
+        })
+    }
+}
+
+fn is_object_of_texts(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| object.values().all(Value::is_string))
+}
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
+}
