@@ -5,7 +5,6 @@ use crate::line_error::{InvalidLine, LineError};
 use crate::record::{PendingMemberships, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
-use directory::dependents;
 use directory::reauthorization::AdminRequest;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
@@ -118,7 +117,6 @@ impl Batch {
             }
         }
         pending.write(env, report)?;
-        dependents::delete_latecomers(env, &intent_log)?;
         Ok(intent_log.commit(env)?)
     }
 }

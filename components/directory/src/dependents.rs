@@ -4,7 +4,8 @@
 //! first, which adds the dependents to it, and commits what it has changed before that. A dependent is
 //! deleted only if its record still says that it is one.
 
-use crate::catalog::intent_log::IntentLog;
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::{IntentLog, Orphans};
 use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
@@ -42,17 +43,38 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     user::delete(env, id)
 }
 
-/// Deletes what other writers have put below groups and users while a writer deleted them: it calls this
-/// after its deletions.
-pub fn delete_latecomers(env: &Env, intent_log: &IntentLog) -> Result<(), StoreError> {
-    let late = intent_log.latecomers(env)?;
+impl IntentLog {
+    /// Updates the catalog to the present records, those of other writers' intents included. What was put below groups
+    /// and users while they were deleted is deleted with them first.
+    pub fn commit(self, env: &Env) -> Result<(), StoreError> {
+        delete_late(env, self.latecomers(env)?)?;
+        loop {
+            let orphans = self.update_catalog(env, Orphans::Refused)?;
+            if orphans.is_empty() {
+                return Ok(());
+            }
+            match delete_late(env, orphans) {
+                // Other writers' changes must not wait for the repair of what belongs to it.
+                Err(StoreError::Corrupt { .. }) => return self.update_catalog(env, Orphans::Listed).map(drop),
+                deleted => deleted?,
+            }
+        }
+    }
+}
+
+/// Deletes groups and projects that are below deleted namespaces.
+fn delete_late(env: &Env, late: Changes) -> Result<(), StoreError> {
     if late.is_empty() {
         return Ok(());
     }
     let (groups, projects) = (late.deleted_groups(), late.deleted_projects());
     let deletion = IntentLog::begin(env, late)?;
-    projects.iter().try_for_each(|id| delete_project(env, *id))?;
-    groups.iter().try_for_each(|id| delete_group(env, *id))?;
+    let catalog = catalog::read(env)?;
+    projects.iter().try_for_each(|id| delete_project_of(env, &catalog, *id))?;
+    for id in groups {
+        delete_below(env, &catalog, id)?;
+        delete_group_alone(env, &catalog, id)?;
+    }
     deletion.commit(env)
 }
 

@@ -86,7 +86,7 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
     // The namespace may have been deleted since. If it is deleted from now on, that finds the project
-    // ([`crate::dependents::delete_latecomers`]).
+    // ([`crate::catalog::intent_log::IntentLog::commit`]).
     let checked = if put.is_change() { check() } else { Ok(()) };
     checked
         .and_then(|()| path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id), put.incarnation()))

@@ -90,10 +90,11 @@ impl IntentLog {
         Ok(late)
     }
 
-    /// Updates the catalog to the present records, those of other writers' intents included.
-    pub fn commit(self, env: &Env) -> Result<(), StoreError> {
-        let Some(own) = self.blob else { return Ok(()) };
-        let mut changes = self.changes;
+    /// Updates the catalog to the present records, those of other writers' intents included. If some of them are of
+    /// groups and projects below namespaces that are deleted, it is not updated, and these are returned.
+    pub(crate) fn update_catalog(&self, env: &Env, orphans: Orphans) -> Result<Changes, StoreError> {
+        let Some(own) = self.blob.clone() else { return Ok(Changes::default()) };
+        let mut changes = self.changes.clone();
         let intents = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
         let mut done = vec![own];
         for other in intents {
@@ -108,10 +109,22 @@ impl IntentLog {
                 done.push(other.blob);
             }
         }
-        update_catalog(env, &changes)?;
+        match update_catalog(env, &changes, orphans) {
+            Err(CatalogError::Orphans(orphans)) => return Ok(*orphans),
+            Err(CatalogError::Store(error)) => return Err(error),
+            Ok(()) => {}
+        }
         update_intents(env, |intents| intents.retain(|other| !done.contains(&other.blob)))?;
-        done.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))
+        done.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
+        Ok(Changes::default())
     }
+}
+
+/// What an update of the catalog does with groups and projects below deleted namespaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Orphans {
+    Refused,
+    Listed,
 }
 
 fn is_older(at: Timestamp, now: Timestamp, millis: i64) -> bool {
@@ -132,10 +145,23 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
     Ok(id)
 }
 
+/// Why the catalog was not updated.
+enum CatalogError {
+    /// These groups and projects are below deleted namespaces.
+    Orphans(Box<Changes>),
+    Store(StoreError),
+}
+
+impl From<StoreError> for CatalogError {
+    fn from(error: StoreError) -> Self {
+        CatalogError::Store(error)
+    }
+}
+
 /// Makes the next revision, unless it would be the same; the root changes also then. Blobs of an attempt
 /// whose swap was lost stay until they are collected as garbage: a swap that is reported as lost may have
 /// taken place.
-fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
+fn update_catalog(env: &Env, changes: &Changes, orphans: Orphans) -> Result<(), CatalogError> {
     let batch = env.id();
     root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         if current.as_ref().is_some_and(|root| root.batch == batch) {
@@ -147,10 +173,17 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
         changes.resolve(env)?;
         // Another writer may have committed a role of a user after this one looked for the roles that it deletes.
         changes.members.extend(rows_of_users(env, &old.members, &changes.deleted_users)?);
+        let (namespaces, projects) = (namespace_rows(env, &changes)?, project_rows(env, &changes)?);
+        if orphans == Orphans::Refused {
+            let orphans = below_deleted(env, &namespaces, &projects)?;
+            if !orphans.is_empty() {
+                return Err(CatalogError::Orphans(Box::new(orphans)));
+            }
+        }
         let mut update = TableUpdate { env, removed: Vec::new() };
         let mut new = Manifest {
-            namespaces: update.table(&old.namespaces, namespace_rows(env, &changes)?)?,
-            projects: update.table(&old.projects, project_rows(env, &changes)?)?,
+            namespaces: update.table(&old.namespaces, namespaces)?,
+            projects: update.table(&old.projects, projects)?,
             members: update.table(&old.members, member_rows(env, &changes)?)?,
             retired: old.retired.clone(),
         };
@@ -160,7 +193,7 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
             return Ok(if is_unmade { Decision::Done(()) } else { Decision::Write(root, ()) });
         }
         if gc::is_too_late(env) {
-            return Err(StoreError::TooLate);
+            return Err(StoreError::TooLate.into());
         }
         let now = env.clock.now();
         // The last ones were retired by the swap that made this revision, whose end its writer could not
@@ -180,6 +213,38 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
 
 /// New rows by key; `None` removes one.
 type Rows<R> = BTreeMap<RowKey, Option<R>>;
+
+/// The groups and projects of these rows that are right below a deleted namespace. 1 read for each namespace that they
+/// are below.
+///
+/// Of a writer that puts something below a namespace and one that deletes it, the first sees here that it is deleted, or
+/// the second finds what is below it ([`IntentLog::latecomers`]): each has written, and waited until others see that,
+/// before it looks. Here that is so because the rows are read before.
+fn below_deleted(
+    env: &Env,
+    namespaces: &Rows<NamespaceRow>,
+    projects: &Rows<ProjectRow>,
+) -> Result<Changes, StoreError> {
+    let mut below: BTreeMap<u64, Changes> = BTreeMap::new();
+    for row in namespaces.values().flatten().filter(|row| row.parent_id != 0) {
+        below.entry(row.parent_id).or_default().delete_group(row.id);
+    }
+    for row in projects.values().flatten() {
+        below.entry(row.namespace_id).or_default().delete_project(row.id);
+    }
+    let mut orphans = Changes::default();
+    for (id, below) in below {
+        let is_deleted = match namespace::existence(env, id) {
+            // As for its row ([`rows`]).
+            Err(StoreError::Corrupt { .. }) => false,
+            existence => existence? == Existence::Deleted,
+        };
+        if is_deleted {
+            orphans.extend(below);
+        }
+    }
+    Ok(orphans)
+}
 
 fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {
     rows(&changes.namespaces, |id| namespace_row(env, id))

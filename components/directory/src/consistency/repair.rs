@@ -3,7 +3,7 @@
 
 use super::{Comparison, PREFIX, PresentPath, Subject, missing};
 use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::IntentLog;
+use crate::catalog::intent_log::{IntentLog, Orphans};
 use crate::catalog::manifest::{Intent, Root};
 use crate::path;
 use crate::save_error::SaveError;
@@ -59,7 +59,8 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             report.roots += 1;
         }
     }
-    intent_log.commit(env)?;
+    // What is below a deleted namespace is reported, and is somebody's to decide on.
+    intent_log.update_catalog(env, Orphans::Listed)?;
     report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(Key::PATHS, String::as_str).to_owned());
     Ok(report)
 }

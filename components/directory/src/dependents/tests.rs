@@ -1,8 +1,6 @@
 use super::*;
 use crate::access::Role;
 use crate::caller::{AcceptedTokens, Caller, authenticate};
-use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::IntentLog;
 use crate::dependents;
 use crate::member::{Membership, Share};
 use crate::namespace::NewGroup;

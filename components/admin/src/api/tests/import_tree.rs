@@ -75,26 +75,42 @@ pub fn with_token(env: Env) -> Env {
 }
 
 #[test]
-fn what_is_imported_into_a_group_while_it_is_deleted_is_refused_or_deleted_with_it() {
+fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_with_it() {
     let mut refused = 0;
-    for seed in 0..200 {
-        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
+    for seed in 0..400 {
+        let seen_after = seed % 2 * 5_000;
+        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 20, stall: 50_000 };
         let store = Simulation::new(seed, behaviour);
         let env = with_token(store.env(9));
-        send_lines(&env, r#"{"kind":"group","id":800,"path":"g"}"#);
+        send_lines(
+            &env,
+            r#"{"kind":"group","id":800,"path":"g"}
+{"kind":"user","id":70,"username":"u","namespace_id":870}"#,
+        );
         let import = |lines: &'static str| move |env: Env| send_lines(&with_token(env), lines).1["failed"].clone();
-        let delete = r#"{"kind":"group","id":800,"deleted":true}"#;
         let failed = store.run(vec![
-            import(r#"{"kind":"project","id":900,"path":"p","namespace_id":800}"#),
-            import(r#"{"kind":"group","id":801,"path":"s","parent_id":800}"#),
-            import(delete),
+            import(
+                r#"{"kind":"project","id":900,"path":"p","namespace_id":800}
+{"kind":"project","id":901,"path":"q","namespace_id":870}"#,
+            ),
+            import(
+                r#"{"kind":"group","id":801,"path":"s","parent_id":800}
+{"kind":"project","id":902,"path":"r","namespace_id":801}"#,
+            ),
+            import(
+                r#"{"kind":"group","id":800,"deleted":true}
+{"kind":"user","id":70,"deleted":true}"#,
+            ),
         ]);
-        refused += failed.iter().filter(|failed| **failed == 1).count();
-        for key in ["project/900", "namespace/801", "namespace/800"] {
+        refused += failed.iter().filter_map(serde_json::Value::as_u64).sum::<u64>();
+        let env = with_token(store.env(8));
+        // An answer is given when what it says is seen.
+        env.clock.sleep(Duration::from_millis(10));
+        for key in ["project/900", "project/901", "project/902", "namespace/801", "namespace/800", "namespace/870"] {
             let record = env.store.get(&format!("directory/v1/{key}")).unwrap();
             assert!(record.is_none_or(|record| record == b"null"), "seed {seed}: {key}");
         }
-        let catalog = directory::catalog::read(&with_token(store.env(8))).unwrap();
+        let catalog = directory::catalog::read(&env).unwrap();
         assert_eq!((catalog.projects().count(), catalog.namespaces().count()), (0, 0), "seed {seed}");
     }
     assert!(refused > 20, "{refused}");
