@@ -16,6 +16,8 @@ pub enum RequestError {
     SlowClient,
     /// Every instance is busy, and the queue is full or the wait was too long.
     Saturated,
+    /// While the request waited, its client left too much of other responses unread.
+    Unread,
     /// wasmtime cannot make another instance.
     NoInstance,
     /// The host had no memory left that the component may have.
@@ -46,6 +48,7 @@ impl RequestError {
             Self::BodyTooLarge(_) => Refusal::TooLarge,
             Self::SlowClient => Refusal::SlowClient,
             Self::Saturated => Refusal::Saturated,
+            Self::Unread => Refusal::Unread,
             Self::NoInstance => Refusal::NoInstance,
             Self::NoMemory => Refusal::NoMemory,
             Self::Failing(_) => Refusal::Failing,

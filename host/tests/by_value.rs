@@ -100,10 +100,13 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
         ("length", 200),
         ("in-two", 200),
         ("in-two-too-long", 502),
+        ("in-two-too-short", 502),
+        ("no-rest", 502),
         ("too-long", 502),
         ("too-short", 502),
         ("nothing", 502),
         ("no-status", 500),
+        ("large-status", 500),
         ("hop-by-hop", 500),
         ("no-field-name", 500),
         ("no-field-value", 500),
@@ -121,6 +124,38 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
         assert!(by_value.starts_with("200\n"), "{path}: {by_value}");
         assert_eq!(by_value, send(&host, "HEAD", path, LARGE).await, "{path}");
     }
+}
+
+/// The length of what was not sent is not known, so that hyper must not declare one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_without_a_body_declares_no_length_of_its_own() {
+    let (_folder, mut host) = start("");
+    let ingress = Arc::new(Ingress::new(IngressOptions::default()).unwrap());
+    let address = host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress).unwrap();
+    let client = client_without_window(address).await;
+    for (method, path, length) in [
+        ("GET", "not-modified", None),
+        ("HEAD", "streaming", None),
+        ("HEAD", "empty", None),
+        ("HEAD", "length", Some("6")),
+        ("HEAD", "nothing", Some("6")),
+    ] {
+        let mut client = client.clone().ready().await.unwrap();
+        let request = Request::builder().method(method).uri(format!("http://forge.test/by-value/{path}"));
+        let response = client.send_request(request.body(()).unwrap(), true).unwrap().0.await.unwrap();
+        let declared = response.headers().get("content-length").map(|length| length.to_str().unwrap());
+        assert_eq!(declared, length, "{method} {path}");
+    }
+}
+
+/// Nothing waits for a reader of the rest of a response that is not sent.
+#[tokio::test]
+async fn a_response_that_is_refused_leaves_nothing_behind() {
+    let (_folder, host) = start("instances = 1");
+    for _ in 0..3 {
+        assert!(send(&host, "GET", "refused", b"").await.starts_with("500\n"));
+    }
+    assert!(send(&host, "GET", "served", b"").await.ends_with("\n4"));
 }
 
 /// The host copies a response out of the guest in one piece, which is therefore bounded.
@@ -143,9 +178,9 @@ async fn whole_bodies_that_are_not_read_are_bounded_for_an_address() {
     let address = host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
     let client = client_without_window(address).await;
     let mut responses = Vec::new();
-    for _ in 0..30 {
+    for method in ["GET", "POST"].into_iter().cycle().take(60) {
         let mut client = client.clone().ready().await.unwrap();
-        let request = Request::get("http://forge.test/by-value/large").body(()).unwrap();
+        let request = Request::builder().method(method).uri("http://forge.test/by-value/large").body(()).unwrap();
         responses.push(client.send_request(request, true).unwrap().0);
     }
     let responses = join_all(responses).await.into_iter().map(Result::unwrap);

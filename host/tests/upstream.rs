@@ -107,6 +107,20 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
             send(&vec![b'x'; 200 << 10])?;
             closed()
         }
+        "large-with-trailers" => {
+            send(b"HTTP/1.1 200 OK\r\ntrailer: x-end\r\ntransfer-encoding: chunked\r\n\r\n4b000\r\n")?;
+            send(&vec![b'x'; 300 << 10])?;
+            send(b"\r\n0\r\nx-end: 1\r\n\r\n")
+        }
+        "large-and-slow" => {
+            send(b"HTTP/1.1 200 OK\r\ncontent-length: 307200\r\n\r\n")?;
+            send(&vec![b'x'; 200 << 10])?;
+            wait_for_end(stream)
+        }
+        "large-declared-twice" => {
+            send(b"HTTP/1.1 200 OK\r\ncontent-length: 307200\r\ncontent-length: 307200\r\n\r\n")?;
+            send(&vec![b'x'; 300 << 10])
+        }
         "location" => send(sized(&format!("http://{address}/hello")).as_bytes()),
         "stall" => {
             send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789")?;

@@ -13,6 +13,7 @@ pub fn of(error: RequestError) -> Response<ResponseBody> {
         RequestError::BodyTooLarge(limit) => reply::body_too_large(limit),
         RequestError::SlowClient => reply::request_timeout(),
         RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
+        RequestError::Unread => reply::unread_responses(),
         RequestError::NoMemory => reply::no_memory(),
         RequestError::Failing(retry_after) => reply::failing(retry_after),
         RequestError::Failed | RequestError::NotDurable => reply::internal_error(),

@@ -1,6 +1,7 @@
 //! Calls of a handler by value (`hexad:platform/by-value-handler` in `wit/platform.wit`): a request whose body is small,
 //! and most responses, cross the sandbox in one call each, where `wasi:http/handler` takes about twenty.
 
+mod body;
 mod exchange;
 
 use std::pin::Pin;
@@ -11,7 +12,7 @@ use futures::{StreamExt, stream};
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Method, Request as HttpRequest, Response as HttpResponse, StatusCode};
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use wasmtime::component::{
     Accessor, Component, ComponentExportIndex, ComponentType, Instance, Lift, Lower, Resource, TypedFunc,
 };
@@ -21,6 +22,7 @@ use wasmtime_wasi_http::{Error as WasiError, FieldMap, WasiBody, WasiHttpView, p
 
 use crate::guest::Guest;
 use crate::request_context::RequestContext;
+use body::{broken, followed_by, full, without_length};
 use exchange::Exchange;
 
 /// The interface, and its functions.
@@ -109,21 +111,23 @@ impl ByValueExport {
 }
 
 impl ByValueHandler {
-    /// The response to a request. The guest has no more to do for it if it has all of its body.
+    /// The response to a request, or why the guest has none that can be sent. The guest has no more to do for it if it
+    /// has all of its body. A failure ends the instance.
     pub async fn call(
         self,
         accessor: &Accessor<Guest>,
         request: HttpRequest<Bytes>,
-    ) -> wasmtime::Result<HttpResponse<WasiBody>> {
+    ) -> wasmtime::Result<wasmtime::Result<HttpResponse<WasiBody>>> {
         let is_head = request.method() == Method::HEAD;
         let request = accessor.with(|mut store| Request::of_client(request, store.get()));
         let (mut outcome,) = self.start.call_concurrent(accessor, (request,)).await?;
         loop {
-            match outcome? {
-                Outcome::Response(response) => {
+            match outcome {
+                Err(code) => return Ok(Err(code.into())),
+                Ok(Outcome::Response(response)) => {
                     return accessor.with(|mut store| response.into_http(is_head, store.as_context_mut()));
                 }
-                Outcome::Exchange(exchange) => {
+                Ok(Outcome::Exchange(exchange)) => {
                     let continuation = exchange.continuation;
                     let response = exchange.run(accessor).await?;
                     (outcome,) = self.resume.call_concurrent(accessor, (continuation, response)).await?;
@@ -193,38 +197,50 @@ impl Request {
 }
 
 impl Response {
-    /// The response for the client. `is_head` says that the response is to a `HEAD` request, and may declare the length
-    /// of a body that it has not.
+    /// The response for the client, or why it cannot be sent. `is_head` says that the response is to a `HEAD` request,
+    /// and may declare the length of a body that it has not.
     fn into_http(
         self,
         is_head: bool,
         mut store: StoreContextMut<'_, Guest>,
-    ) -> wasmtime::Result<HttpResponse<WasiBody>> {
+    ) -> wasmtime::Result<wasmtime::Result<HttpResponse<WasiBody>>> {
         let Response { status, headers, body, rest } = self;
-        let headers = checked(headers, store.data_mut())?;
-        let status = StatusCode::from_u16(status)?;
-        let declared: Option<u64> = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let is_bodiless = body.is_empty() && (is_head || status == StatusCode::NOT_MODIFIED);
+        let head = status_code(status).and_then(|status| Ok((status, checked(headers, store.data_mut())?)));
         let length = body.len() as u64;
+        let declared = head.as_ref().ok().and_then(|(_, headers)| declared_length(headers));
         let left = declared.map(|declared| declared.checked_sub(length));
-        // Taken also if it is not sent, so that the guest is told.
+        // Taken also if it is not sent, so that the guest is told, and nothing of it stays.
         let rest = rest.map(|rest| taken(rest, left.flatten(), store)).transpose()?;
+        let (status, headers) = match head {
+            Ok(head) => head,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let is_bodiless = is_head || status == StatusCode::NOT_MODIFIED;
         let body = match (left, rest) {
-            (None | Some(Some(_)), Some(rest)) if length == 0 => rest,
             (None | Some(Some(_)), Some(rest)) => followed_by(body.into(), rest),
+            (None, None) if is_bodiless => without_length(),
             (None | Some(Some(0)), None) => full(body),
-            _ if is_bodiless => full(body),
+            _ if is_bodiless && length == 0 => full(body),
             // It breaks off, as one that is streamed does.
-            (Some(None | Some(_)), _) => {
-                let error = WasiError::HttpResponseBodySize(Some(length));
-                StreamBody::new(stream::iter([Err(error)])).boxed_unsync()
-            }
+            (Some(None | Some(_)), _) => broken(WasiError::HttpResponseBodySize(Some(length))),
         };
         let mut response = HttpResponse::new(body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;
-        Ok(response)
+        Ok(Ok(response))
     }
+}
+
+/// A status that `wasi:http` has too.
+fn status_code(status: u16) -> wasmtime::Result<StatusCode> {
+    match StatusCode::from_u16(status) {
+        Ok(code) if status < 600 => Ok(code),
+        _ => Err(wasmtime::format_err!("{status} is not a status")),
+    }
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// The body of `rest`, which has `left` bytes if that is known.
@@ -239,14 +255,6 @@ fn taken(
     let fields = left.map(|left| (CONTENT_LENGTH, left.into())).into_iter().collect();
     rest.headers = FieldMap::new_immutable(guest.hooks, fields);
     Ok(rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body())
-}
-
-fn followed_by(beginning: Bytes, rest: WasiBody) -> WasiBody {
-    StreamBody::new(stream::iter([Ok(Frame::data(beginning))]).chain(BodyStream::new(rest))).boxed_unsync()
-}
-
-fn full(body: impl Into<Bytes>) -> WasiBody {
-    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// The fields that a guest gets.

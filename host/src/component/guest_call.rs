@@ -242,7 +242,7 @@ async fn serve(
     let run = pin!(store.run_concurrent(async |accessor| {
         match by_value::pass(*by_value, request, context) {
             Passed::ByValue(handler, request) => {
-                let _ = head.send(handler.call(accessor, request).await);
+                let _ = head.send(handler.call(accessor, request).await?);
             }
             Passed::AsStream(request) => {
                 let prepared = accessor

@@ -21,7 +21,7 @@ use super::socket::SocketState;
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
 use crate::body::{self, InProgress, ResponseBody};
-use crate::ingress::{Ingress, Peer, RequestOrigin, remove_set_operator_cookies};
+use crate::ingress::{Ingress, Peer, RequestOrigin, Unread, remove_set_operator_cookies};
 use crate::reply;
 use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
@@ -204,6 +204,9 @@ impl Connection {
         let network = origin.map(RequestOrigin::network);
         let mut access =
             self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
+        if let Some(network) = network.filter(|_| !is_safe) {
+            request.extensions_mut().insert(Unread { ingress: self.ingress.clone(), network });
+        }
         let mut waited = false;
         let is_overdrawn = || network.is_some_and(|network| self.ingress.send_budgets.is_overdrawn_by(network));
         let is_http2 = version == Version::HTTP_2;

@@ -40,6 +40,20 @@ pub struct Ingress {
     flood_throttle: LogThrottle,
 }
 
+/// The extension of a request that takes effect when it is handled, so that its response is not refused afterwards.
+#[derive(Clone)]
+pub struct Unread {
+    pub ingress: Arc<Ingress>,
+    pub network: IpAddr,
+}
+
+impl Unread {
+    /// Whether the client's addresses leave too much unread for another response.
+    pub fn is_too_much(&self) -> bool {
+        self.ingress.send_budgets.is_overdrawn_by(self.network)
+    }
+}
+
 /// How long a connection stays open without a request.
 #[derive(Clone, Debug)]
 pub struct KeepAlive {

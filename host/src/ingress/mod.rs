@@ -12,5 +12,5 @@ pub use certificates::{CertificateError, Certificates, ReloadFailure};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;
-pub use listener::{Accepted, ConnectionPermits, Ingress, IngressOptions, KeepAlive};
+pub use listener::{Accepted, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};
 pub use operator_cookie::{OPERATOR_COOKIE, remove_set_operator_cookies};

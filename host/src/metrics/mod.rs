@@ -46,6 +46,8 @@ pub enum Refusal {
     TooLarge,
     /// The request did not get a permit in time.
     Saturated,
+    /// The client left too much of other responses unread.
+    Unread,
     /// The instantiation failed.
     NoInstance,
     /// The host had no memory left for the component.
@@ -71,10 +73,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [(Self, &'static str); 14] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
         (Self::Saturated, "busy"),
+        (Self::Unread, "unread"),
         (Self::NoInstance, "no_instance"),
         (Self::NoMemory, "no_memory"),
         (Self::SlowClient, "slow_client"),

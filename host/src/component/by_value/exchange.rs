@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream;
 use http::Method;
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http_body::Body;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::BodyExt;
+use tokio::time::Instant;
 use wasmtime::component::{Accessor, ComponentType, Lift};
 use wasmtime::{AsContextMut, StoreContextMut};
 use wasmtime_wasi::TrappableError;
@@ -18,7 +18,8 @@ use wasmtime_wasi_http::p3::bindings::http::client::HostWithStore;
 use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{FieldMap, RequestOptions, WasiBody, WasiHttp, WasiHttpView, p3};
 
-use super::{Request, Response, checked, fields, followed_by, full};
+use super::body::{broken, followed_by, full, waited_for};
+use super::{Request, Response, checked, fields};
 use crate::guest::Guest;
 
 /// An error for the guest, or a failure of the call.
@@ -26,6 +27,10 @@ type HttpError = TrappableError<ErrorCode>;
 
 /// How much of a response the guest is given by value, if it has more. An answer of the usual size is whole.
 const BEGINNING: usize = 128 * 1024;
+
+/// The largest body of a request, in bytes: it is in the host's memory until it is sent, which may be when the server
+/// reads it. A component sends a larger one by `wasi:http/client`, from its own memory.
+const MAX_REQUEST_BODY: usize = 1 << 20;
 
 /// The longest timeout that is kept; a longer one is as good as none.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -50,9 +55,14 @@ impl Exchange {
     /// Sends the request. Returns what the guest is given.
     pub async fn run(self, accessor: &Accessor<Guest>) -> wasmtime::Result<Result<Response, ErrorCode>> {
         let total = Duration::from_nanos(self.timeouts.total).min(MAX_TIMEOUT);
-        match tokio::time::timeout(total, self.send(accessor)).await {
+        let deadline = Instant::now() + total;
+        match tokio::time::timeout_at(deadline, self.send(accessor)).await {
             Ok(received) => match received {
-                Ok((head, body)) => accessor.with(|mut store| given(head, body, store.as_context_mut())).map(Ok),
+                Ok((head, mut body)) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    body.rest = body.rest.map(|rest| waited_for(rest, left));
+                    accessor.with(|mut store| given(head, body, store.as_context_mut())).map(Ok)
+                }
                 Err(error) => error.downcast().map(Err),
             },
             Err(_) => Ok(Err(ErrorCode::HttpResponseTimeout)),
@@ -77,7 +87,11 @@ impl Exchange {
     /// The request with the checks that `wasi:http` makes of its parts.
     fn request(self, guest: &mut Guest) -> Result<p3::Request, HttpError> {
         let Request { method, scheme, authority, path_with_query, headers, body } = self.request;
-        let mut headers = checked(headers, guest).map_err(HttpError::trap)?;
+        if body.len() > MAX_REQUEST_BODY {
+            return Err(ErrorCode::HttpRequestBodySize(Some(body.len() as u64)).into());
+        }
+        // By `wasi:http` a guest is told so before there is a request.
+        let mut headers = checked(headers, guest).map_err(|_| ErrorCode::HttpProtocolError)?;
         headers.remove(CONTENT_LENGTH);
         if !body.is_empty() {
             headers.insert(CONTENT_LENGTH, body.len().into());
@@ -120,10 +134,7 @@ impl Received {
                         return Self { beginning, rest: Some(followed_by(data, body)) };
                     }
                 }
-                Some(Err(error)) => {
-                    let broken = StreamBody::new(stream::iter([Err(error)])).boxed_unsync();
-                    return Self { beginning, rest: Some(broken) };
-                }
+                Some(Err(error)) => return Self { beginning, rest: Some(broken(error)) },
                 None => return Self { beginning, rest: None },
             }
         }

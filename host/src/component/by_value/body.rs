@@ -1,0 +1,146 @@
+//! Bodies of messages that cross the sandbox by value, in part or whole.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, StreamBody};
+use tokio::time::{Instant, Sleep};
+use wasmtime_wasi_http::{Error as WasiError, WasiBody};
+
+/// A body that is there.
+pub fn full(body: impl Into<Bytes>) -> WasiBody {
+    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// No body, and no length: the response to a `HEAD` request has that of another response, which is not known.
+pub fn without_length() -> WasiBody {
+    StreamBody::new(stream::empty()).boxed_unsync()
+}
+
+/// A body that breaks off at once.
+pub fn broken(error: WasiError) -> WasiBody {
+    StreamBody::new(stream::iter([Err(error)])).boxed_unsync()
+}
+
+/// The data of `rest` after `beginning`. Only its body counts, so that trailers are dropped.
+pub fn followed_by(beginning: Bytes, rest: WasiBody) -> WasiBody {
+    FollowedBy { beginning: Some(beginning).filter(|beginning| !beginning.is_empty()), rest }.boxed_unsync()
+}
+
+struct FollowedBy {
+    beginning: Option<Bytes>,
+    rest: WasiBody,
+}
+
+impl Body for FollowedBy {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        if let Some(beginning) = self.beginning.take() {
+            return Poll::Ready(Some(Ok(Frame::data(beginning))));
+        }
+        let frame = ready!(Pin::new(&mut self.rest).poll_frame(cx));
+        Poll::Ready(frame.filter(|frame| !frame.as_ref().is_ok_and(Frame::is_trailers)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.beginning.is_none() && self.rest.is_end_stream()
+    }
+
+    /// The length is what tells whether a body breaks off, so that it must not be lost.
+    fn size_hint(&self) -> SizeHint {
+        let beginning = self.beginning.as_ref().map_or(0, |beginning| beginning.len() as u64);
+        let rest = self.rest.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(beginning));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(beginning));
+        }
+        hint
+    }
+}
+
+/// A body for which its reader waits for so long in all.
+pub fn waited_for(body: WasiBody, left: Duration) -> WasiBody {
+    WaitedFor { body, left, since: None, timer: None }.boxed_unsync()
+}
+
+struct WaitedFor {
+    body: WasiBody,
+    /// Without the present wait.
+    left: Duration,
+    /// The beginning of the present wait.
+    since: Option<Instant>,
+    /// It may fire too early, rather than be reset for each wait.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Body for WaitedFor {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            if let Some(since) = this.since.take() {
+                this.left = this.left.saturating_sub(since.elapsed());
+            }
+            return Poll::Ready(frame);
+        }
+        let deadline = *this.since.get_or_insert_with(Instant::now) + this.left;
+        let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= deadline {
+                return Poll::Ready(Some(Err(WasiError::HttpResponseTimeout)));
+            }
+            timer.as_mut().reset(deadline);
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::StreamExt;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_time_counts_in_which_a_reader_waits() {
+        let frame = |after: u64| async move {
+            tokio::time::sleep(Duration::from_secs(after)).await;
+            Ok(Frame::data(Bytes::from_static(b"x")))
+        };
+        let frames = stream::iter([2, 2, 0, 2, 2]).then(frame);
+        let mut body = waited_for(StreamBody::new(frames.boxed()).boxed_unsync(), Duration::from_secs(7));
+        for _ in 0..4 {
+            assert!(body.frame().await.unwrap().is_ok());
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        assert!(matches!(body.frame().await, Some(Err(WasiError::HttpResponseTimeout))));
+    }
+
+    #[tokio::test]
+    async fn a_length_is_that_of_both_parts_and_trailers_are_dropped() {
+        let body = followed_by(Bytes::from_static(b"ab"), full("cd"));
+        assert_eq!(body.size_hint().exact(), Some(4));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "abcd");
+        let trailers = [Ok(Frame::data(Bytes::from_static(b"cd"))), Ok(Frame::trailers(http::HeaderMap::new()))];
+        let body = followed_by(Bytes::new(), StreamBody::new(stream::iter(trailers)).boxed_unsync());
+        let collected = body.collect().await.unwrap();
+        assert!(collected.trailers().is_none());
+        assert_eq!(collected.to_bytes(), "cd");
+    }
+}
