@@ -12,7 +12,7 @@ use crate::bounded_file::read_component;
 use crate::component::{Artifact, Generation, LoadError, Surroundings};
 use crate::deploy::{Policy, PolicyError, Signature, Untrusted};
 use crate::digest::Digest;
-use crate::manifest::{Component, Manifest};
+use crate::manifest::{Component, Manifest, UnknownComponent};
 use crate::memory_budget::{MemoryBudget, MemoryDivision, MemoryError};
 use crate::metrics::Metrics;
 use crate::runtime::{Runtime, RuntimeError};
@@ -45,8 +45,8 @@ pub struct ValidComponent {
 /// Why something could not be served: a sentence for the author of the manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
-    #[error("there is no component `{0}` in the manifest")]
-    Unknown(String),
+    #[error(transparent)]
+    Unknown(#[from] UnknownComponent),
     #[error("component `{id}`: {path} is not trusted: {source}")]
     Untrusted { id: String, path: PathBuf, source: Box<Untrusted> },
     #[error(transparent)]
@@ -83,10 +83,11 @@ pub fn validate(
         results.push(Err(error.into()));
     }
     if let Some((id, _)) = &options.replacement {
-        components.retain(|component| component.id == *id);
-        if components.is_empty() {
-            results.push(Err(ValidationError::Unknown(id.clone())));
+        if components.iter().all(|component| component.id != *id) {
+            let known = components.iter().map(|component| &*component.id);
+            results.push(Err(UnknownComponent::new(id, known).into()));
         }
+        components.retain(|component| component.id == *id);
     }
     let folder = tempfile::tempdir()?;
     let store = Sqlite::open(folder.path(), &sqlite::Options::default())?;

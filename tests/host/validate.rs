@@ -95,7 +95,7 @@ fn a_swap_is_checked_against_the_slot() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for (component, file, words) in [
         ("probe", fixture("hello"), "does not say which area it is"),
-        ("nobody", fixture("hello"), "there is no component `nobody`"),
+        ("nobody", fixture("hello"), "there is no component `nobody` in the manifest, which has `"),
         ("probe", "/nowhere.wasm".to_owned(), "cannot read /nowhere.wasm"),
         ("probe", manifest.clone(), "not a usable component"),
     ] {

@@ -106,6 +106,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::AccessStatus { name } => visibility::access_status(&request, &name),
         Endpoint::Owners { name } => owners::list(&request, &name),
         Endpoint::ChangeOwners => Err(owners::refuse_change(&request)),
+        Endpoint::ChangeAccess => Err(visibility::refuse_change(&request)),
         Endpoint::List => list::packages(&request),
     }
 }

@@ -104,6 +104,7 @@ pub enum Endpoint {
         name: String,
     },
     ChangeOwners,
+    ChangeAccess,
     /// The list of all versions of packages, in the form of every registry of the forge.
     List,
 }
@@ -177,6 +178,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
         (Target::Visibility { name }, &Method::GET | &Method::HEAD) => Endpoint::Visibility { name },
         (Target::AccessStatus { name }, &Method::GET | &Method::HEAD) => Endpoint::AccessStatus { name },
+        // npm sends a POST, and pnpm a PUT.
+        (Target::AccessStatus { .. }, &Method::POST | &Method::PUT) => Endpoint::ChangeAccess,
+        (Target::AccessStatus { .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, POST, PUT")),
         (Target::Owners { name, user: None }, &Method::GET | &Method::HEAD) => Endpoint::Owners { name },
         (Target::Owners { user: None, .. }, &Method::PUT) => Endpoint::ChangeOwners,
         (Target::Owners { user: None, .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),

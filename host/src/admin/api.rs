@@ -19,7 +19,7 @@ use super::operator::{self, OperatorPages, OperatorRoute};
 use super::response::{AdminResponse, body};
 use super::route::{Route, RouteError};
 use super::upload::{self, RequestBody};
-use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
+use crate::deploy::{self, DeployError, DeployReport, Deployer, Signature, SwapRequest};
 
 /// The actor, for the audit log. It is not verified.
 const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
@@ -89,13 +89,10 @@ impl AdminApi {
                 json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
             Route::Components => json_body(StatusCode::OK, &self.components()),
-            Route::Component(id) => {
-                let mut slots = context.deployer.application().slots().iter();
-                match slots.find(|slot| slot.id() == id) {
-                    Some(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
-                    None => failure_response(&DeployError::Unknown(id).into()),
-                }
-            }
+            Route::Component(id) => match deploy::slot_of(context.deployer.application(), &id) {
+                Ok(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
+                Err(unknown) => failure_response(&DeployError::from(unknown).into()),
+            },
             Route::Swap { component, canary, without } => match signature(parts.headers.get(SIGNATURE)) {
                 Ok(signature) => {
                     let (wasm, expected) = (Bytes::new(), None);

@@ -10,7 +10,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use ipnet::IpNet;
 
-use super::values::parse_time;
+use super::values::{parse_count, parse_time};
 use crate::access_log::{AccessLog, AccessLogFormat};
 use crate::ingress::{ForwardedFamily, Forwarding, IngressOptions};
 use crate::send_buffer::{DrainPolicy, SendLimits};
@@ -44,11 +44,11 @@ pub struct IngressArgs {
 
     /// How many connections there may be at once; more wait. Fewer, if the process may not open as many files and
     /// sockets [default: 10000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     max_connections: Option<NonZeroUsize>,
 
     /// How many of them may be from one address; more are closed [default: 1000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     max_connections_per_address: Option<NonZeroUsize>,
 
     /// How long a connection stays open without a request [default: 75s].
@@ -60,7 +60,7 @@ pub struct IngressArgs {
     max_connection_age: Option<Duration>,
 
     /// HTTP/2: how many requests of one connection may be under way [default: 100].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroU32>)]
     max_streams: Option<NonZeroU32>,
 
     /// Bytes of responses that are kept for one connection whose client reads slowly; then the component
@@ -103,7 +103,7 @@ impl IngressArgs {
         };
         let access_log = self.access_log.as_ref().map(|path| {
             let log = AccessLog::open(path.clone(), self.access_log_format);
-            log.with_context(|| format!("cannot open the access log {}", path.display()))
+            log.with_context(|| format!("cannot open {}; name a file with --access-log", path.display()))
         });
         Ok(IngressOptions {
             certificates: self.tls_cert.clone().zip(self.tls_key.clone()),

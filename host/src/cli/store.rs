@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use jiff::SignedDuration;
 
+use super::values::parse_count;
 use crate::store::postgres::{self, Passwords, StoreUrl};
 
 /// Where the host keeps what is stored.
@@ -19,7 +20,7 @@ pub struct StoreArgs {
     store: Option<String>,
 
     /// How many connections to PostgreSQL write; each thread has another one that reads.
-    #[arg(long, default_value = "12", value_name = "N")]
+    #[arg(long, default_value = "12", value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     store_connections: NonZeroUsize,
 
     /// How fresh an answer from memory is, on PostgreSQL: `exact` asks before each whether another host

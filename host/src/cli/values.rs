@@ -1,6 +1,7 @@
 //! Values of options.
 
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -42,6 +43,11 @@ fn parse_within(text: &str, hours: u32) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
     let parsed = parsed.filter(|period| *period <= HOUR * hours);
     parsed.ok_or_else(|| format!("write a number and a unit, such as 6h, and at most {hours}h, or 0"))
+}
+
+/// A number other than zero.
+pub fn parse_count<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "write a number from 1".to_owned())
 }
 
 pub fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {

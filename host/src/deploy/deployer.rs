@@ -11,7 +11,7 @@ use super::fleet::{Fleet, FleetChange, FleetHost};
 use super::record::Entry;
 use super::reload_record::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};
-use super::{DeployError, DeployReport, SwapRequest, proposal};
+use super::{DeployError, DeployReport, SwapRequest, proposal, slot_of};
 use crate::application::Application;
 use crate::bounded_file::read_component;
 use crate::component::{Generation, Slot};
@@ -289,8 +289,7 @@ impl Deployer {
     }
 
     pub(super) fn slot(&self, component: &str) -> Result<&Slot, DeployError> {
-        let mut slots = self.application.slots().iter();
-        slots.find(|slot| slot.id() == component).ok_or_else(|| DeployError::Unknown(component.to_owned()))
+        Ok(slot_of(&self.application, component)?)
     }
 
     /// The state, if the slot may be changed now.

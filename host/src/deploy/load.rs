@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::stop_phase::StopPhase;
-use super::{DeployError, Deployer, background};
+use super::{DeployError, Deployer, background, slot_of};
 use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
 
 impl Deployer {
@@ -38,8 +38,7 @@ impl Deployer {
         let (runtime, application, memory) = (self.runtime.clone(), self.application().clone(), self.memory.clone());
         let (id, number) = (slot.id().to_owned(), slot.next_number());
         let made = background::run(&self.phases, end, move || {
-            let slot = application.slots().iter().find(|slot| slot.id() == id);
-            let metrics = slot.ok_or(DeployError::Unknown(id.clone()))?.metrics();
+            let metrics = slot_of(&application, &id)?.metrics();
             let Settings { component, outbound, .. } = &*settings;
             let (backends, outbound) = (application.backends(), outbound.as_ref());
             let surroundings =

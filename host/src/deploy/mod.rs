@@ -50,8 +50,10 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::component::{CanaryPolicy, LoadError};
+use crate::application::Application;
+use crate::component::{CanaryPolicy, LoadError, Slot};
 use crate::digest::Digest;
+use crate::manifest::UnknownComponent;
 use crate::store::StoreError;
 
 pub use audit::AuditRecord;
@@ -103,6 +105,13 @@ pub struct DeployReport {
     pub milliseconds: u64,
 }
 
+/// The slot of a component.
+pub fn slot_of<'a>(application: &'a Application, id: &str) -> Result<&'a Slot, UnknownComponent> {
+    let slots = application.slots();
+    let unknown = || UnknownComponent::new(id, slots.iter().map(Slot::id));
+    slots.iter().find(|slot| slot.id() == id).ok_or_else(unknown)
+}
+
 impl From<RecordError> for DeployError {
     fn from(error: RecordError) -> Self {
         Self::Record(Box::new(error))
@@ -112,8 +121,8 @@ impl From<RecordError> for DeployError {
 /// Why a deployment was refused, or is not complete ([`changed_nothing`](Self::changed_nothing)).
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
-    #[error("there is no component `{0}` in the manifest")]
-    Unknown(String),
+    #[error(transparent)]
+    Unknown(#[from] UnknownComponent),
     #[error("component `{0}` has a canary; promote it or roll it back first")]
     CanaryUnderWay(String),
     #[error("component `{0}` has no canary")]

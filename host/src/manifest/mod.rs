@@ -10,6 +10,7 @@ mod error;
 mod limits;
 mod maintenance;
 mod schema;
+mod unknown_component;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ pub use error::ManifestError;
 use error::Problems;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
 pub use maintenance::{Maintenance, MaintenanceTokens};
+pub use unknown_component::UnknownComponent;
 pub use variables::Environment;
 
 use crate::bounded_file;

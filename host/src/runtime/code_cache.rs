@@ -31,7 +31,7 @@ const MAX_UNUSED_FILES: usize = 16;
 /// Why the cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeCacheError {
-    #[error("cannot use the folder {path} for compiled code: {source}")]
+    #[error("cannot use the folder {path} for compiled code: {source}; choose another folder with --data")]
     Io { path: PathBuf, source: io::Error },
     #[error(
         "the folder {path} holds compiled code and must be yours alone, but {finding}; \

@@ -22,9 +22,13 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
 /// `PUT <prefix>/-/package/:package_name/owners`, `DELETE …/owners/:user`: refused, because pnpm would print any success as
 /// a change.
 pub fn refuse_change(request: &RegistryRequest) -> Error {
-    if request.caller.is_anonymous() {
-        return Error::unauthorized();
+    unchanged(request, "nothing was changed: the owners of a package are the members of its project")
+}
+
+/// The answer to a change that is made in the project and not in its packages.
+pub fn unchanged(request: &RegistryRequest, text: &'static str) -> Error {
+    match request.caller.is_anonymous() {
+        true => Error::unauthorized(),
+        false => same_text(StatusCode::BAD_REQUEST, text),
     }
-    let text = "nothing was changed: the owners of a package are the members of its project";
-    same_text(StatusCode::BAD_REQUEST, text)
 }

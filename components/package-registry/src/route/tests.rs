@@ -135,6 +135,8 @@ fn tags_and_services() {
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/visibility"), visibility);
     let access = Endpoint::AccessStatus { name: "@acme/lib".into() };
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/access"), access);
+    assert_eq!(at(&Method::POST, "/-/package/@acme%2flib/access"), Endpoint::ChangeAccess);
+    assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/access"), Endpoint::ChangeAccess);
     let owners = Endpoint::Owners { name: "@acme/lib".into() };
     assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/owners"), owners);
     assert_eq!(at(&Method::PUT, "/-/package/@acme%2flib/owners"), Endpoint::ChangeOwners);

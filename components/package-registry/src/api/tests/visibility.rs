@@ -48,6 +48,12 @@ fn pnpm_is_told_the_same_in_its_own_form() {
         forge.send(add()).is_refused(400, text);
         forge.send(remove).is_refused(400, text);
         assert_eq!(forge.send(add().by("")).status, 401);
+        let text = "nothing was changed: who may read a package is who may read its project";
+        for method in [Method::POST, Method::PUT] {
+            let change = || request(method.clone(), &format!("{path}/access")).body(r#"{"access":"public"}"#);
+            forge.send(change()).is_refused(400, text);
+            assert_eq!(forge.send(change().by("")).status, 401);
+        }
         for resource in ["access", "owners"] {
             let hidden = request(Method::GET, &format!("{path}/{resource}")).by("outsider");
             assert_eq!(forge.send(hidden).status, if project == PUBLIC { 200 } else { 404 }, "{resource}");

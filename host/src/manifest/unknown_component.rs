@@ -1,0 +1,16 @@
+//! The error about a component that the manifest does not have.
+
+/// It names those that the manifest has, so that a typing error is seen.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no component `{id}` in the manifest, which has {known}")]
+pub struct UnknownComponent {
+    id: String,
+    known: String,
+}
+
+impl UnknownComponent {
+    pub fn new<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known: Vec<_> = known.map(|id| format!("`{id}`")).collect();
+        Self { id: id.to_owned(), known: known.join(", ") }
+    }
+}
