@@ -11,6 +11,7 @@ use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
 use crate::work::{DEFAULT_MAX_WORK, MAX_WORK, WorkBudget};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
+use directory::catalog::{self, Catalog};
 use directory::reauthorization::{self, AdminRequest};
 use directory::redirect::Redirect;
 use directory::setting;
@@ -21,6 +22,7 @@ use kit::ndjson;
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde_json::json;
+use std::rc::Rc;
 use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
@@ -43,7 +45,12 @@ async fn answer(env: &Env, mut request: Request) -> Result<Response, Error> {
             let (env, caller) = reauthorization::with_body(env, &mut request, limit, authenticate).await?;
             maintenance::answer(&env, request, caller.is_admin(), task, &IndexStore::new(&env)).await
         }
-        Route::Count(level) => count_issues(env, &authenticate(env, &request)?, &level, &request),
+        Route::Count(level) => {
+            // Before the caller: what is made of both is remembered under the revision of the catalog, which must not be
+            // later than what is known of the caller.
+            let catalog = catalog::read(env)?;
+            count_issues(env, catalog, &authenticate(env, &request)?, &level, &request)
+        }
     }
 }
 
@@ -65,12 +72,18 @@ async fn import_issues(env: &Env, caller: &Caller, mut request: Request) -> Resu
     Ok(Response { cause, ..Response::ok(&imported.report) })
 }
 
-fn count_issues(env: &Env, caller: &Caller, level: &Level, request: &Request) -> Result<Response, Error> {
+fn count_issues(
+    env: &Env,
+    catalog: Rc<Catalog>,
+    caller: &Caller,
+    level: &Level,
+    request: &Request,
+) -> Result<Response, Error> {
     let license = setting::read(env)?.license();
     let parameters = parameters::read(&request.params(), level, license)?;
     let store = IndexStore::new(env);
     let is_search = !parameters.search.is_empty();
-    let authorized = match authorization::authorize(env, &store, caller, level, is_search)? {
+    let authorized = match authorization::authorize(env, &store, catalog, caller, level, is_search)? {
         Decision::Authorized(authorized) => authorized,
         Decision::Moved(project) => {
             let base_url = env.external_url(request);

@@ -7,7 +7,7 @@ use directory::caller::Caller;
 use directory::catalog::Catalog;
 use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::project::{Project, ProjectLookup};
-use directory::{access, catalog, namespace, project};
+use directory::{access, namespace, project};
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error};
 use std::rc::Rc;
@@ -38,10 +38,11 @@ pub enum Decision {
     Moved(Box<Project>),
 }
 
-/// 404 if the caller may not read the group or project, 429 if they searched too often.
+/// `catalog` was read before the caller was. 404 if the caller may not read the group or project, 429 if they searched too often.
 pub fn authorize(
     env: &Env,
     store: &IndexStore,
+    catalog: Rc<Catalog>,
     caller: &Caller,
     level: &Level,
     is_search: bool,
@@ -72,7 +73,6 @@ pub fn authorize(
         let limit = RateLimit { variable: SEARCH_RATE_LIMIT, seconds: 60, keys: SEARCH_RATE_KEYS };
         rate_limit::check(env, &limit, &user_id.to_string())?;
     }
-    let catalog = catalog::read(env)?;
     let snapshot =
         store.cache.access_snapshot(user_id, catalog.revision(), env.now, || catalog.access_snapshot(env, caller))?;
     Ok(Decision::Authorized(AuthorizedCount { user_id, target, catalog, snapshot }))

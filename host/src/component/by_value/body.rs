@@ -115,20 +115,28 @@ impl Body for WaitedFor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::StreamExt;
+    use futures::poll;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn only_the_time_counts_in_which_a_reader_waits() {
-        let frame = |after: u64| async move {
-            tokio::time::sleep(Duration::from_secs(after)).await;
-            Ok(Frame::data(Bytes::from_static(b"x")))
-        };
-        let frames = stream::iter([2, 2, 0, 2, 2]).then(frame);
-        let mut body = waited_for(StreamBody::new(frames.boxed()).boxed_unsync(), Duration::from_secs(7));
-        for _ in 0..4 {
-            assert!(body.frame().await.unwrap().is_ok());
-            tokio::time::sleep(Duration::from_secs(60)).await;
-        }
+        let (send, frames) = futures::channel::mpsc::unbounded();
+        let hour = Duration::from_secs(3600);
+        let mut body = WaitedFor { body: StreamBody::new(frames).boxed_unsync(), left: hour, since: None, timer: None };
+        let mut poll = async || poll!(body.frame()).map(|frame| (frame.unwrap().is_ok(), body.left));
+        let pause = || std::thread::sleep(Duration::from_millis(2));
+        let frame = || send.unbounded_send(Ok(Frame::data(Bytes::from_static(b"x")))).unwrap();
+        frame();
+        pause();
+        assert_eq!(poll().await, Poll::Ready((true, hour)), "nobody waited");
+        assert!(poll().await.is_pending());
+        pause();
+        frame();
+        let Poll::Ready((true, left)) = poll().await else { panic!("a frame was sent") };
+        assert!(left <= hour - Duration::from_millis(2), "{left:?}");
+        frame();
+        pause();
+        assert_eq!(poll().await, Poll::Ready((true, left)));
+        body.left = Duration::ZERO;
         assert!(matches!(body.frame().await, Some(Err(WasiError::HttpResponseTimeout))));
     }
 

@@ -113,9 +113,17 @@ fn forge_before_a_merge() -> MemoryStore {
 
 /// Calls `check` with an interruption at each operation of what it does, until it ends before the interruption.
 fn at_every_operation(interrupt: fn(&MemoryStore), check: impl Fn(&InterruptedStore, &MemoryStore)) {
+    at_every_operation_on(forge_before_a_merge, interrupt, check);
+}
+
+fn at_every_operation_on(
+    forge: fn() -> MemoryStore,
+    interrupt: fn(&MemoryStore),
+    check: impl Fn(&InterruptedStore, &MemoryStore),
+) {
     let mut operations = 0;
     loop {
-        let store = forge_before_a_merge();
+        let store = forge();
         let other = store.clone();
         let interrupted = InterruptedStore::new(store.clone(), operations, move || interrupt(&other));
         check(&interrupted, &store);
@@ -167,5 +175,35 @@ fn imports_at_the_same_time_lose_nothing() {
             let count = |query: &str| all(&fresh, "root", &format!("issues_statistics?scope=all&search={query}"));
             assert_eq!(["text", "old", "new", "third"].map(count), [20, 10, 5, 5]);
         }
+    });
+}
+
+/// Alice is a Reporter of a private project with an issue.
+fn forge_with_a_reporter() -> MemoryStore {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    join(&env, 2, Source::Project(101), Role::Reporter);
+    import(&env, &[issue(1, json!({"project_id": 101}))]);
+    store
+}
+
+fn end_the_role(store: &MemoryStore) {
+    let env = instance(store.clone(), 1);
+    let end = || member::save(&env, 2, &[(Source::Project(101), None)].into()).unwrap();
+    change(&env, |changes| changes.member(Source::Project(101), 2), end);
+}
+
+/// What an instance remembers of a user's access is what the catalog's revision says.
+#[test]
+fn a_role_that_ends_during_a_count_is_not_remembered() {
+    at_every_operation_on(forge_with_a_reporter, end_the_role, |interrupted, _| {
+        let env = instance(interrupted.clone(), 2);
+        for path in ["projects/101/issues_statistics?scope=all", "issues_statistics?scope=all"] {
+            let status = get(&env, "alice", path).status;
+            assert!([200, 404].contains(&status), "{status}");
+        }
+        let had_ended = interrupted.is_done();
+        let remembered = all(&env, "alice", "issues_statistics?scope=all");
+        assert!(remembered == 0 || !had_ended);
     });
 }
