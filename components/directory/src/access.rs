@@ -6,10 +6,11 @@ use crate::caller::{Caller, Session};
 use crate::member::{Memberships, Share, Source, is_current};
 use crate::namespace::{self, MAX_DEPTH, Namespace, NamespaceKind, Visibility};
 use crate::project::{self, FeatureAccess, Project};
-use crate::user::UserState;
+use crate::user::{self, UserState};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The caller's role in a project: the highest of their own, those inherited from every group
 /// above, and those through invited groups. The owner of a personal namespace owns its projects;
@@ -25,6 +26,14 @@ pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Rol
         return Ok(Role::None);
     };
     role(env, session, Some(project), &project.namespace)
+}
+
+/// The role that a user has in a project, as [`project_role`] says it of a caller, whoever asks. None of an unknown one.
+pub fn project_role_of(env: &Env, user_id: u64, project: &Project) -> Result<Role, StoreError> {
+    match user::shared_by_id(env, user_id)? {
+        Some(user) => role(env, &Session::new(user, Rc::default()), Some(project), &project.namespace),
+        None => Ok(Role::None),
+    }
 }
 
 /// The caller's role in a group or personal namespace, likewise.

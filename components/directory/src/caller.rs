@@ -154,7 +154,7 @@ fn session(env: &Env, user_id: u64, incarnation: &Incarnation, scopes: Rc<[Strin
     let user = user::shared_by_id(env, user_id)?.filter(|user| user.incarnation == *incarnation);
     let user = user.ok_or_else(Error::unauthorized)?;
     check_state(&user)?;
-    Ok(Session { user, scopes, built_in: false, memberships: OnceCell::new() })
+    Ok(Session::new(user, scopes))
 }
 
 fn check_state(user: &User) -> Result<(), Error> {
@@ -256,11 +256,15 @@ impl Caller {
             true => token::PERSONAL_SCOPES.map(str::to_owned).into(),
             false => admin.scopes.clone(),
         };
-        Ok(Caller::User(Session { user: Rc::new(user), scopes, built_in: false, memberships: OnceCell::new() }))
+        Ok(Caller::User(Session::new(Rc::new(user), scopes)))
     }
 }
 
 impl Session {
+    pub(crate) fn new(user: Rc<User>, scopes: Rc<[String]>) -> Self {
+        Session { user, scopes, built_in: false, memberships: OnceCell::new() }
+    }
+
     fn built_in() -> Self {
         let user = User {
             id: 0,

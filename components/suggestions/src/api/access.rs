@@ -13,6 +13,7 @@ use crate::store::{default_branch, merge_requests, refs};
 use crate::suggestion::Suggestion;
 use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
+use directory::namespace::Visibility;
 use directory::project::{self, Project, ProjectKey, ProjectLookup};
 use directory::record_cache;
 use http::StatusCode;
@@ -186,11 +187,30 @@ pub fn pushable_merge_request(
     if may_push(env, caller, &source, &merge_request.source_branch)? {
         return Ok(PushableMergeRequest { source, target });
     }
-    let may_collaborate = merge_request.allow_collaboration && source.accepts_pushes();
-    match may_collaborate && may_push(env, caller, &target, &merge_request.target_branch)? {
+    let lends = lends_branch(env, merge_request, &source, &target)?;
+    match lends && may_push(env, caller, &target, &merge_request.target_branch)? {
         true => Ok(PushableMergeRequest { source, target }),
         false => Err(Error::forbidden()),
     }
+}
+
+/// Whether who may push to the target branch may push to the source branch too. As in the reference service, this takes
+/// another project that everybody can see, as can the target, and a branch that is not protected. What its author lends
+/// is their own right, which they may have lost since.
+fn lends_branch(
+    env: &Env,
+    merge_request: &MergeRequest,
+    source: &Project,
+    target: &Project,
+) -> Result<bool, StoreError> {
+    let is_seen = |project: &Project| project.visibility != Visibility::Private;
+    let (Some(author), true) = (merge_request.author_id, merge_request.allow_collaboration) else { return Ok(false) };
+    if source.id == target.id || !is_seen(source) || !is_seen(target) || !source.accepts_pushes() {
+        return Ok(false);
+    }
+    let default_branches = protected_default_branches(env, source)?;
+    Ok(!is_protected(source, &merge_request.source_branch, &default_branches)
+        && access::project_role_of(env, author, source)? >= Role::Developer)
 }
 
 fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {
@@ -210,6 +230,13 @@ fn protected_default_branches(env: &Env, project: &Project) -> Result<Vec<String
 fn may_push_to(project: &Project, role: Role, branch: &str, default_branches: &[String]) -> bool {
     let default_branch = default_branches.iter().find(|default| *default == branch);
     project.may_push(role, branch, default_branch.map(String::as_str))
+}
+
+fn is_protected(project: &Project, branch: &str, default_branches: &[String]) -> bool {
+    match &project.protected_branches {
+        Some(protected) => protected.iter().any(|protected| protected.covers(branch)),
+        None => default_branches.iter().any(|default| default == branch),
+    }
 }
 
 /// A project whose repository the caller may push to; each branch is decided on by itself.
@@ -233,10 +260,7 @@ impl PushableRepository {
 
     /// Whether a branch may neither be deleted nor lose commits.
     pub fn is_protected(&self, branch: &str) -> bool {
-        match &self.project.protected_branches {
-            Some(protected) => protected.iter().any(|protected| protected.covers(branch)),
-            None => self.default_branches.iter().any(|default| default == branch),
-        }
+        is_protected(&self.project, branch, &self.default_branches)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Who may read code, merge requests and suggestions, and push: by visibility, access level and role.
 
 use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, block, comment};
+use directory::access::Role;
 use directory::namespace::Visibility;
-use directory::project::FeatureAccess;
+use directory::project::{FeatureAccess, NewProject, ProtectedBranch};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -143,9 +144,45 @@ fn collaboration_on_a_fork_takes_the_right_to_push_to_the_target_branch() {
     forge.import(PUBLIC, &Repository::with(&FILES));
     forge.import(FORK, &Repository::with(&FILES));
     forge.project(FORK, |project| project.namespace_id = 1004);
-    forge.merge_request(3, json!({"source_project_id": FORK, "allow_collaboration": true}));
+    let merge_request = |author: u64| {
+        let author = json!({"id": author});
+        forge.merge_request(3, json!({"source_project_id": FORK, "allow_collaboration": true, "author": author}));
+    };
+    merge_request(4);
     let id = forge.suggest(3, "a.txt", 1, &block("", "1"))[0];
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 403, "the target branch is the default one");
+    merge_request(6);
+    assert_eq!(forge.apply(id, "mia", Value::Null).status, 403, "the author has no right to lend");
+    merge_request(4);
+    let fork = |change: fn(&mut NewProject)| {
+        forge.project(FORK, |project| {
+            project.namespace_id = 1004;
+            change(project);
+        });
+        forge.apply(id, "mia", Value::Null).status
+    };
+    let protect = |project: &mut NewProject| {
+        project.protected_branches = Some(vec![ProtectedBranch { name: "t*".into(), push: Some(Role::Developer) }]);
+    };
+    assert_eq!(fork(protect), 403);
+    assert_eq!(fork(|project| project.visibility = Visibility::Private), 403);
+    assert_eq!(fork(|project| project.archived = true), 403);
+    assert_eq!(fork(|_| {}), 200);
+}
+
+/// In one project, who may push to one branch may not push to another by a merge request between them.
+#[test]
+fn collaboration_is_with_another_project() {
+    let forge = Forge::new();
+    forge.import(PUBLIC, &Repository::with(&FILES));
+    let body = json!({"source_branch": "main", "target_branch": "topic", "title": "T", "allow_collaboration": true});
+    let created = forge.send(Method::POST, &format!("projects/{PUBLIC}/merge_requests"), "dev", body);
+    assert_eq!(created.status, 201, "{}", created.text());
+    let iid = created.json()["iid"].as_u64().unwrap();
+    let head = forge.head(PUBLIC, "main");
+    let discussion = forge.comment(iid, "dev", comment(&head, "a.txt", 1, &block("", "1"))).json();
+    let id = discussion["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 403);
     assert_eq!(forge.apply(id, "mia", Value::Null).status, 200);
 }
 
