@@ -42,7 +42,7 @@ pub enum Target {
 /// `true` or `false` to these, each a list separated by commas. One that is there and names nobody is refused, as is
 /// the reference service's `repository`: the change was not meant for all.
 pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureChange, Error> {
-    let params = Params::from_json(fields);
+    let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
     if !is_name(name) {
         checks.reject("name is invalid");

@@ -25,7 +25,7 @@ pub struct NpmToken {
 
 /// The request's fields, validated. A restriction that is not supported is refused by name.
 pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NpmToken, Error> {
-    let params = Params::from_json(fields);
+    let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
     let password = checks.required("password").unwrap_or_default().to_owned();
     for name in RESTRICTIONS {

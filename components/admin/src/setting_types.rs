@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn the_declared_type_decides() {
         let typed = |name: &str, value: Value| {
-            let params = Params::from_json(json!({name: value}).as_object().unwrap());
+            let params = Params::from_json(json!({name: value}).as_object().unwrap()).unwrap();
             let checks = Validation::new(&params);
             let coerced = coerce(name, &value, &checks).unwrap_or(value);
             checks.finish().map(|()| coerced).map_err(|error| error.to_json()["error"].clone())

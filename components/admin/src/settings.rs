@@ -26,7 +26,7 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
     let mut changes = with_stored_names(fields);
     // A form has no null: an empty field stands for it.
     changes.values_mut().filter(|value| **value == "").for_each(|value| *value = Value::Null);
-    let params = Params::from_json(&changes);
+    let params = Params::from_json(&changes)?;
     let checks = Validation::new(&params);
     if changes.is_empty() {
         checks.reject("settings are missing, at least one parameter must be provided");

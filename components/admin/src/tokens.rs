@@ -29,7 +29,7 @@ pub struct NewToken {
 
 /// The token that a request asks for, validated.
 pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Error> {
-    let params = Params::from_json(fields);
+    let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
     checks.exclusive(&["user_id", "username"]);
     let user_id = checks.integer("user_id");

@@ -44,10 +44,10 @@ impl Input {
     }
 
     /// The same as text, whatever the types of the values were.
-    pub fn into_params(self) -> Params {
+    pub fn into_params(self) -> Result<Params, Error> {
         match self {
             Input::Json(object) => Params::from_json(&object),
-            Input::Form(params) => params,
+            Input::Form(params) => Ok(params),
         }
     }
 }
@@ -55,7 +55,7 @@ impl Input {
 /// The parameters of the query and of a body of at most `limit` bytes; those of the body win.
 pub async fn read_params(request: Request, limit: u64) -> Result<Params, Error> {
     let mut params = request.params();
-    params.extend(Input::read(request, limit).await?.into_params());
+    params.extend(Input::read(request, limit).await?.into_params()?);
     Ok(params)
 }
 

@@ -8,6 +8,13 @@ use crate::error::Error;
 use serde_json::Value;
 use std::cell::RefCell;
 
+/// The most memory that the parameters of a JSON object take, in bytes. Each item of a list repeats the whole name, so
+/// that a small body may have very large ones.
+const MAX_FLAT: usize = 64 << 20;
+
+/// What a pair takes beside its texts.
+const PAIR: usize = 64;
+
 /// Parameters in the order of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params {
@@ -25,25 +32,41 @@ impl Params {
         self.pairs.extend(more.pairs);
     }
 
-    /// The parameters of a JSON object; `null` counts as absent.
-    pub fn from_json(object: &serde_json::Map<String, Value>) -> Self {
-        let mut params = Params::default();
+    /// The parameters of a JSON object; `null` counts as absent. 400 if they would take more than [`MAX_FLAT`].
+    pub fn from_json(object: &serde_json::Map<String, Value>) -> Result<Self, Error> {
+        let (mut params, mut left) = (Params::default(), MAX_FLAT);
         for (name, value) in object {
-            params.flatten(name.clone(), value);
+            params.flatten(&mut name.clone(), value, &mut left)?;
         }
-        params
+        Ok(params)
     }
 
-    fn flatten(&mut self, name: String, value: &Value) {
-        match value {
-            Value::Null => {}
-            Value::Bool(_) | Value::Number(_) => self.pairs.push((name, value.to_string())),
-            Value::String(text) => self.pairs.push((name, text.clone())),
-            Value::Array(items) => items.iter().for_each(|item| self.flatten(format!("{name}[]"), item)),
-            Value::Object(fields) => {
-                fields.iter().for_each(|(key, value)| self.flatten(format!("{name}[{key}]"), value));
+    /// `name` is the same afterwards.
+    fn flatten(&mut self, name: &mut String, value: &Value, left: &mut usize) -> Result<(), Error> {
+        let length = name.len();
+        let text = match value {
+            Value::Null => return Ok(()),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) => {
+                name.push_str("[]");
+                items.iter().try_for_each(|item| self.flatten(name, item, left))?;
+                name.truncate(length);
+                return Ok(());
             }
-        }
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    name.extend(["[", key, "]"]);
+                    self.flatten(name, value, left)?;
+                    name.truncate(length);
+                }
+                return Ok(());
+            }
+        };
+        let remaining = left.checked_sub(length + text.len() + PAIR);
+        *left = remaining.ok_or_else(|| Error::bad_request("the parameters are too many, or their names too long"))?;
+        self.pairs.push((name.clone(), text));
+        Ok(())
     }
 
     /// Every pair, in order.
@@ -215,10 +238,23 @@ mod tests {
     #[test]
     fn json_is_the_same_as_a_form() {
         let object = json!({"ids": [1, 2], "not": {"labels": ["a"]}, "x": null, "ok": true});
-        let params = Params::from_json(object.as_object().unwrap());
+        let params = Params::from_json(object.as_object().unwrap()).unwrap();
         assert_eq!(params.list("ids"), Some(vec!["1", "2"]));
         assert_eq!(params.below("not").list("labels"), Some(vec!["a"]));
         assert_eq!((params.last("x"), params.last("ok")), (None, Some("true")));
+    }
+
+    /// A body of 64 KiB would otherwise be half a gigabyte of names.
+    #[test]
+    fn names_that_are_repeated_are_bounded() {
+        let name = "n".repeat(32 << 10);
+        let small = json!({&*name: vec![0; 1000]});
+        assert_eq!(Params::from_json(small.as_object().unwrap()).unwrap().pairs().count(), 1000);
+        let fields: serde_json::Map<_, _> = (0..4000).map(|key| (key.to_string(), json!(0))).collect();
+        for value in [json!(vec![0; 4000]), fields.into()] {
+            let error = Params::from_json(json!({&*name: value}).as_object().unwrap()).unwrap_err();
+            assert_eq!(error.status, 400);
+        }
     }
 
     #[test]

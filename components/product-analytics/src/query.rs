@@ -64,7 +64,7 @@ impl Query {
                 query = given.query;
                 let others = [("queryType", given.query_type), ("include_token", given.include_token)];
                 let others = others.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-                params.extend(Params::from_json(&others.collect()));
+                params.extend(Params::from_json(&others.collect())?);
             }
             Some(other) => return Err(Error::unsupported_media_type(other)),
         }

@@ -99,7 +99,7 @@ pub fn revoke(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -
 /// `POST /personal_access_tokens/:id/rotate` and `…/self/rotate`.
 pub async fn rotate(env: &Env, caller: &Caller, name: &TokenName, request: Request) -> Result<Response, Error> {
     let presented = caller::presented_token(&request, AcceptedTokens::Api)?;
-    let params = Params::from_json(&parameters::read(request).await?);
+    let params = Params::from_json(&parameters::read(request).await?)?;
     let end = tokens::rotation_end(&params, env.now)?;
     let old = find(env, caller, name, presented)?;
     let secret = tokens::generate_secret(&*env.entropy);

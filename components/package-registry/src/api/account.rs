@@ -20,7 +20,7 @@ const MAX_BODY: u64 = 64 << 10;
 pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Result<Response, Error> {
     rate_limit::check(env, &http, &Caller::Anonymous, route)?;
     let mut presented = caller::without_credentials(&http, Method::PUT);
-    let params = Input::read(http, MAX_BODY).await?.into_params();
+    let params = Input::read(http, MAX_BODY).await?.into_params()?;
     let password = params.text("password").ok_or_else(|| Error::validation("password is missing"))?;
     let refused = || {
         let text = format!("the password has to be a personal access token of {name}");
