@@ -4,13 +4,14 @@
 use crate::engine::{self, Engine};
 use crate::gap_filling::{self, Gap};
 use crate::pass_through::{self, Additions, Received};
-use crate::query::Query;
+use crate::query::{self, Query};
 use crate::response::{self, ResponseError, Verdict};
 use crate::route::{self, Endpoint, Target};
 use crate::token;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Actor};
 use directory::project::{Project, ProjectLookup};
+use directory::reauthorization;
 use directory::record_cache;
 use directory::redirect::Redirect;
 use directory::token::LAST_USE_MINUTES;
@@ -61,19 +62,27 @@ fn with_error_text(error: Error) -> Error {
     if is_complete { error } else { error.paired() }
 }
 
-async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
+async fn respond(env: &Env, mut request: Request) -> Result<Response, Error> {
     let (id, target) = route::parse(&request.method, &request.path)?;
-    let env = &record_cache::attach(env)?;
-    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
-    caller.user_or_401()?;
-    caller.require_scope(caller::api_scopes(&request.method))?;
+    let env = record_cache::attach(env)?;
     let endpoint = match target {
         Target::Endpoint(endpoint) => endpoint,
         Target::Unsupported(name) => {
+            authenticate(&env, &request)?;
             let text = format!("404 The engine's endpoint `{name}` is not supported; `load`, `dry-run` and `meta` are");
             return Err(Error::message(StatusCode::NOT_FOUND, text));
         }
     };
+    let (env, caller) = match endpoint {
+        Endpoint::Load | Endpoint::DryRun => {
+            reauthorization::with_body(&env, &mut request, query::MAX_BODY, authenticate).await?
+        }
+        Endpoint::Meta => {
+            let caller = authenticate(&env, &request)?;
+            (env, caller)
+        }
+    };
+    let env = &env;
     let base_url = env.external_url(&request);
     let (method, path, query_string) = (request.method.clone(), request.path.clone(), request.query.clone());
     let query = match endpoint {
@@ -100,6 +109,13 @@ async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     };
     let limit = env.variables.number(MAX_RESPONSE.0, MAX_RESPONSE.1);
     convert(response, &gaps, additions, limit).await
+}
+
+fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
+    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
+    caller.user_or_401()?;
+    caller.require_scope(caller::api_scopes(&request.method))?;
+    Ok(caller)
 }
 
 /// The project with this id or path, if the caller may read it, and whether the path is a former one.

@@ -10,6 +10,12 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::{RawValue, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
+
+/// The most gaps and measures of a query whose gaps are filled. Charts have a few of each; each missing day would have a
+/// row for each gap, with all of the measures.
+const MAX_GAPS: usize = 20;
+const MAX_MEASURES: usize = 200;
 
 /// A range of days, each of which gets a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +24,7 @@ pub struct Gap {
     member: String,
     first: Date,
     last: Date,
-    measures: Vec<String>,
+    measures: Rc<[String]>,
 }
 
 /// The part of a query that matters for gap filling. A query with other types in these places fills no
@@ -42,16 +48,17 @@ struct Filter {
 /// The gaps that a query wants filled.
 pub fn requested(query: &RawValue) -> Vec<Gap> {
     let Ok(PartialQuery { measures, filters }) = serde_json::from_str(query.get()) else { return Vec::new() };
-    if measures.is_empty() {
+    if measures.is_empty() || measures.len() > MAX_MEASURES {
         return Vec::new();
     }
+    let measures: Rc<[String]> = measures.into();
     let gap = |filter: Filter| {
         let [first, last] = filter.values.as_slice() else { return None };
         let is_range = filter.operator.as_deref() == Some("inDateRange");
         let (first, last) = (day(first.as_str()?)?, day(last.as_str()?)?);
         Some(Gap { member: filter.member?, first, last, measures: measures.clone() }).filter(|_| is_range)
     };
-    filters.into_iter().filter_map(gap).collect()
+    filters.into_iter().filter_map(gap).take(MAX_GAPS).collect()
 }
 
 /// The day of a date or of a time.
@@ -183,6 +190,16 @@ mod tests {
         ] {
             assert_eq!(requested(&raw(text)), [], "{text}");
         }
+    }
+
+    #[test]
+    fn a_query_with_very_many_ranges_or_measures_fills_few_gaps_or_none() {
+        let filter = r#"{"member":"S.at","operator":"inDateRange","values":["2024-05-01","2024-05-02"]}"#;
+        let requested = |measures: usize, filters: usize| {
+            let (measures, filters) = (vec![r#""a""#; measures].join(","), vec![filter; filters].join(","));
+            requested(&raw(&format!(r#"{{"measures":[{measures}],"filters":[{filters}]}}"#))).len()
+        };
+        assert_eq!([requested(200, 20), requested(200, 30_000), requested(201, 1)], [20, 20, 0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, Value};
 use std::fmt::Display;
 
 /// The largest request body, in bytes. Engines accept up to 50 MB; a query has some hundred bytes.
-const MAX_BODY: u64 = 4 << 20;
+pub const MAX_BODY: u64 = 4 << 20;
 
 /// The default `queryType`: the engine responds with a list of results.
 const DEFAULT_TYPE: &str = "multi";

@@ -184,3 +184,37 @@ fn a_member_who_is_removed_is_refused_by_an_instance_that_knew_them() {
     token::save(&env, &Fingerprint::of(b"guest"), None).unwrap();
     assert_eq!(status(), 401);
 }
+
+/// A client may send its body for as long as the host lets it.
+#[test]
+fn who_loses_access_while_the_body_arrives_is_refused() {
+    let forge = Forge::answering("{}");
+    let (env, writer) = (forge.env(), forge.env());
+    let set = |role: Option<Role>| {
+        let membership = role.map(|role| Membership { role, expires_at: None });
+        let save = || member::save(&writer, 2, &[(Source::Group(10), membership)].into()).unwrap();
+        change(&writer, |changes| changes.member(Source::Group(10), 2), save);
+    };
+    set(Some(Role::Guest));
+    let slowly = |between: Box<dyn FnOnce()>| {
+        let (first, rest) = QUERY.split_at(5);
+        let second = std::iter::once_with(move || {
+            between();
+            Ok(rest.into())
+        });
+        let body = Body::pull(std::iter::once(Ok(first.into())).chain(second));
+        ask(env.clone(), "guest", Method::POST, "9/product_analytics/request/load", body).status
+    };
+    assert_eq!(slowly(Box::new(|| ())), 200);
+    let ended = writer.clone();
+    let end = move || {
+        let save = || member::save(&ended, 2, &[(Source::Group(10), None)].into()).unwrap();
+        change(&ended, |changes| changes.member(Source::Group(10), 2), save);
+    };
+    assert_eq!(slowly(Box::new(end)), 404);
+    set(Some(Role::Guest));
+    let revoked = writer.clone();
+    let revoke = move || token::save(&revoked, &Fingerprint::of(b"guest"), None).unwrap();
+    assert_eq!(slowly(Box::new(revoke)), 401);
+    assert_eq!(forge.engine.take_calls().len(), 1);
+}
