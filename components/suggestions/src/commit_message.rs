@@ -23,9 +23,12 @@ pub struct PlaceholderValues<'a> {
     pub co_authors: Vec<(String, String)>,
 }
 
+/// The longest message, in bytes. A template of this length may name long values again and again.
+pub const MAX_MESSAGE: usize = 1 << 20;
+
 /// Renders the first of these templates that is not blank, or else the default. Unknown placeholders are
-/// kept as they are.
-pub fn render(requested: Option<&str>, project: Option<&str>, values: &PlaceholderValues) -> String {
+/// kept as they are. `None` if the message would be longer than [`MAX_MESSAGE`].
+pub fn render(requested: Option<&str>, project: Option<&str>, values: &PlaceholderValues) -> Option<String> {
     let template = [requested, project].into_iter().flatten().find(|template| !template.trim().is_empty());
     let mut message = String::new();
     let mut rest = template.unwrap_or(DEFAULT_TEMPLATE);
@@ -42,10 +45,13 @@ pub fn render(requested: Option<&str>, project: Option<&str>, values: &Placehold
                 rest = after;
             }
         }
+        if message.len() > MAX_MESSAGE {
+            return None;
+        }
     }
     message.push_str(rest);
     message.truncate(message.trim_end().len());
-    message
+    Some(message).filter(|message| message.len() <= MAX_MESSAGE)
 }
 
 impl PlaceholderValues<'_> {
@@ -78,6 +84,10 @@ impl PlaceholderValues<'_> {
 mod tests {
     use super::*;
 
+    fn rendered(requested: Option<&str>, project: Option<&str>, values: &PlaceholderValues) -> String {
+        render(requested, project, values).unwrap()
+    }
+
     fn values() -> PlaceholderValues<'static> {
         PlaceholderValues {
             branch_name: "topic",
@@ -94,26 +104,33 @@ mod tests {
     #[test]
     fn the_default_names_the_other_authors() {
         let expected = "Apply 3 suggestion(s) to 2 file(s)\n\nCo-authored-by: Dev <d@x>\nCo-authored-by: E vil <e@x>";
-        assert_eq!(render(None, None, &values()), expected);
+        assert_eq!(rendered(None, None, &values()), expected);
         let alone = PlaceholderValues { co_authors: vec![], ..values() };
-        assert_eq!(render(Some(" \n"), Some(""), &alone), "Apply 3 suggestion(s) to 2 file(s)");
+        assert_eq!(rendered(Some(" \n"), Some(""), &alone), "Apply 3 suggestion(s) to 2 file(s)");
     }
 
     #[test]
     fn placeholders_are_replaced_in_every_template() {
         let all = "%{branch_name}|%{files_count}|%{file_paths}|%{project_name}|%{project_path}|%{user_full_name}|%{username}|%{suggestions_count}";
         let expected = "topic|2|a.rs, b.rs|My Site|site|Mia M|mia|3";
-        assert_eq!(render(Some(all), Some("other"), &values()), expected);
-        assert_eq!(render(None, Some(all), &values()), expected);
+        assert_eq!(rendered(Some(all), Some("other"), &values()), expected);
+        assert_eq!(rendered(None, Some(all), &values()), expected);
     }
 
     #[test]
     fn unknown_placeholders_are_kept() {
         for typed in ["%{unknown}", "%{", "%{branch_name", "100% {x}", "%%{", "{branch_name}"] {
-            assert_eq!(render(Some(typed), None, &values()), typed);
+            assert_eq!(rendered(Some(typed), None, &values()), typed);
         }
         // A placeholder within a value is not replaced.
         let nested = PlaceholderValues { branch_name: "%{username}", ..values() };
-        assert_eq!(render(Some("%{branch_name}"), None, &nested), "%{username}");
+        assert_eq!(rendered(Some("%{branch_name}"), None, &nested), "%{username}");
+    }
+
+    #[test]
+    fn a_message_has_a_bound_whatever_its_template_names() {
+        let values = PlaceholderValues { file_paths: vec!["x"; 1000], ..values() };
+        assert!(render(Some(&"%{file_paths} ".repeat(340)), None, &values).is_some());
+        assert!(render(Some(&"%{file_paths} ".repeat(70_000)), None, &values).is_none());
     }
 }

@@ -4,15 +4,13 @@ mod batch;
 
 use super::context::RequestContext;
 use super::input;
+use crate::commit_message::MAX_MESSAGE;
 use batch::SuggestionBatch;
 use kit::params::{Params, Validation};
 use kit::{Error, Response};
 
 /// The most suggestions in one commit. Each of them costs 4 reads.
 const MAX_BATCH: usize = 1000;
-
-/// The longest message, in bytes.
-const MAX_MESSAGE: usize = 1 << 20;
 
 /// `PUT /suggestions/:id/apply`.
 pub fn one(context: &RequestContext, id: &str, params: &Params) -> Result<Response, Error> {

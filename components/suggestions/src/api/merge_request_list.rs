@@ -56,11 +56,13 @@ const ABSENT: [&str; 11] = [
 const SCOPES: [&str; 6] =
     ["created_by_me", "created-by-me", "assigned_to_me", "assigned-to-me", "reviews_for_me", "all"];
 
-/// A merge request that a list has.
+/// A merge request that a list has: what its place depends on. Descriptions are not kept, which may be large.
 struct Found {
     project: Rc<Project>,
     iid: u64,
-    merge_request: MergeRequest,
+    title: String,
+    created: Option<Timestamp>,
+    updated: Option<Timestamp>,
 }
 
 /// A request for a list.
@@ -153,7 +155,8 @@ impl<'a> ListRequest<'a> {
             if let Some(merge_request) = store::read(&context.env, &key, iid)?
                 && self.filter.accepts(iid, &merge_request, author_id)
             {
-                found.push(Found { project: project.clone(), iid, merge_request });
+                let MergeRequest { title, created, updated, .. } = merge_request;
+                found.push(Found { project: project.clone(), iid, title, created, updated });
             }
         }
         Ok(())
@@ -162,9 +165,9 @@ impl<'a> ListRequest<'a> {
     fn respond(&self, context: &RequestContext, mut found: Vec<Found>) -> Result<Response, Error> {
         let identity = |one: &Found| (one.project.id, one.iid);
         match self.order_by {
-            "title" => found.sort_by(|one, other| one.merge_request.title.cmp(&other.merge_request.title)),
-            "updated_at" => found.sort_by_key(|one| (one.merge_request.updated, identity(one))),
-            _ => found.sort_by_key(|one| (one.merge_request.created, identity(one))),
+            "title" => found.sort_by(|one, other| one.title.cmp(&other.title)),
+            "updated_at" => found.sort_by_key(|one| (one.updated, identity(one))),
+            _ => found.sort_by_key(|one| (one.created, identity(one))),
         }
         if !self.is_ascending {
             found.reverse();
@@ -173,7 +176,9 @@ impl<'a> ListRequest<'a> {
         let skip = usize::try_from(self.page.offset()).unwrap_or(usize::MAX);
         let mut renderer = MergeRequestRenderer::new(context);
         let mut json = Vec::new();
-        for Found { project, iid, merge_request } in found.into_iter().skip(skip).take(self.page.per_page as usize) {
+        for Found { project, iid, .. } in found.into_iter().skip(skip).take(self.page.per_page as usize) {
+            // It may have been deleted meanwhile.
+            let Some(merge_request) = store::read(&context.env, &project.key(), iid)? else { continue };
             let project = Rc::unwrap_or_clone(project);
             json.push(renderer.render(&ReadableMergeRequest { project, iid, merge_request })?);
         }

@@ -13,9 +13,10 @@ use crate::store::discussions as store;
 use http::StatusCode;
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
-use kit::{Error, Response};
+use kit::{Error, Response, Timestamp};
 use serde_json::Value;
-use std::cmp::Reverse;
+use std::ops::ControlFlow;
+use std::rc::Rc;
 
 /// The most notes of a discussion.
 const MAX_NOTES: usize = 1000;
@@ -259,21 +260,32 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let sort = checks.one_of("sort", &["asc", "desc"]).unwrap_or("desc");
     checks.finish()?;
     let readable = name.read(context)?;
-    let (_, discussions) = store::list(&context.env, &readable.project.key(), readable.iid, 0, MAX_DISCUSSIONS)?;
-    let mut notes: Vec<(&Discussion, &Note)> =
-        discussions.iter().flat_map(|discussion| discussion.notes.iter().map(move |note| (discussion, note))).collect();
+    let (project, iid) = (readable.project.key(), readable.iid);
     let time = |note: &Note| if order_by == "created_at" { note.created } else { note.updated };
+    // Time, note, and the id of its discussion.
+    let mut notes: Vec<(Timestamp, u64, Rc<str>)> = Vec::new();
+    store::visit(&context.env, &project, iid, 0, MAX_DISCUSSIONS, |discussion| {
+        if let Some(discussion) = discussion {
+            let id: Rc<str> = discussion.id.as_str().into();
+            notes.extend(discussion.notes.iter().map(|note| (time(note), note.id, id.clone())));
+        }
+        ControlFlow::Continue(())
+    })?;
     match sort {
-        "asc" => notes.sort_by_key(|(_, note)| (time(note), note.id)),
-        _ => notes.sort_by_key(|(_, note)| Reverse((time(note), note.id))),
+        "asc" => notes.sort_unstable(),
+        _ => notes.sort_unstable_by(|one, other| other.cmp(one)),
     }
     let total = notes.len() as u64;
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
-    let shown: Vec<(&Discussion, &Note)> = notes.into_iter().skip(skip).take(page.per_page as usize).collect();
-    let of_page: Vec<Discussion> = shown.iter().map(|(discussion, _)| (*discussion).clone()).collect();
-    let mut renderer = DiscussionRenderer::new(context, &readable, &of_page)?;
-    let json = shown.iter().map(|(discussion, note)| renderer.render_note(discussion, note));
-    let json = json.collect::<Result<Vec<Value>, Error>>()?;
+    let mut json = Vec::new();
+    for (_, note, discussion) in notes.into_iter().skip(skip).take(page.per_page as usize) {
+        // It may have been deleted meanwhile.
+        let Some(discussion) = store::read(&context.env, &discussion)? else { continue };
+        if let Some(note) = discussion.note(note) {
+            let mut renderer = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?;
+            json.push(renderer.render_note(&discussion, note)?);
+        }
+    }
     let url = context.own_url();
     Ok(page.describe(Response::ok(&json), &url, &[("order_by", order_by), ("sort", sort)], total))
 }
@@ -288,8 +300,12 @@ fn find_discussion(
     let found = match discussion {
         Some(id) => Some(show::find(context, readable, id)?).filter(|discussion| discussion.note(note_id).is_some()),
         None => {
-            let (_, all) = store::list(&context.env, &readable.project.key(), readable.iid, 0, MAX_DISCUSSIONS)?;
-            all.into_iter().find(|discussion| discussion.note(note_id).is_some())
+            let mut found = None;
+            store::visit(&context.env, &readable.project.key(), readable.iid, 0, MAX_DISCUSSIONS, |discussion| {
+                found = discussion.filter(|discussion| discussion.note(note_id).is_some());
+                if found.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            found
         }
     };
     found.ok_or_else(|| Error::not_found("Note"))

@@ -13,6 +13,7 @@ use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::{CompareAndSwap, StoreError};
 use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// How many discussions a full page of a list names. Each comment rewrites the page that is not full.
@@ -188,15 +189,23 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
     })
 }
 
-/// How many discussions of a merge request are read to count their notes.
+/// How many discussions of a merge request are read to count their notes, and how many bytes of notes.
 const MAX_COUNTED: usize = 1000;
+const MAX_COUNTED_BYTES: usize = 4 << 20;
 
-/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000; each discussion
-/// beyond these counts as one.
+/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000, and fewer if their
+/// notes are long; each discussion beyond these counts as one.
 pub fn count_notes(env: &Env, project: &ProjectKey, iid: u64) -> Result<usize, StoreError> {
-    let (total, discussions) = list(env, project, iid, 0, MAX_COUNTED)?;
-    let notes = discussions.iter().flat_map(|discussion| &discussion.notes).filter(|note| !note.is_system).count();
-    Ok(notes + total.saturating_sub(MAX_COUNTED))
+    let (mut notes, mut bytes, mut visited) = (0, 0, 0);
+    let total = visit(env, project, iid, 0, MAX_COUNTED, |discussion| {
+        visited += 1;
+        for note in discussion.iter().flat_map(|discussion| &discussion.notes) {
+            notes += usize::from(!note.is_system);
+            bytes += note.body.len();
+        }
+        if bytes < MAX_COUNTED_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(notes + total.saturating_sub(visited))
 }
 
 fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
@@ -213,10 +222,27 @@ pub fn list(
     skip: usize,
     count: usize,
 ) -> Result<(usize, Vec<Discussion>), StoreError> {
+    let mut discussions = Vec::new();
+    let total = visit(env, project, iid, skip, count, |discussion| {
+        discussions.extend(discussion);
+        ControlFlow::Continue(())
+    })?;
+    Ok((total, discussions))
+}
+
+/// Calls `each` for the same discussions one after the other, until it breaks off: all of them at once may be larger than
+/// the memory. It gets `None` for one that is deleted. Returns how many the merge request has.
+pub fn visit(
+    env: &Env,
+    project: &ProjectKey,
+    iid: u64,
+    skip: usize,
+    count: usize,
+    mut each: impl FnMut(Option<Discussion>) -> ControlFlow<()>,
+) -> Result<usize, StoreError> {
     let key = Key::Discussions(project, iid).to_string();
     let list = root::read::<DiscussionListRecord>(&*env.store, &key)?.unwrap_or_default();
     let total = list.pages.len() * PAGE + list.last.len();
-    let mut discussions = Vec::new();
     let end = total.min(skip.saturating_add(count));
     let mut number = skip;
     while number < end {
@@ -230,10 +256,12 @@ pub fn list(
         }
         number += ids.len();
         for id in ids {
-            discussions.extend(read_existing(env, id)?);
+            if each(read_existing(env, id)?).is_break() {
+                return Ok(total);
+            }
         }
     }
-    Ok((total, discussions))
+    Ok(total)
 }
 
 /// The discussion with this id. 2 reads.

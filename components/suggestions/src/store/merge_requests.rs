@@ -38,9 +38,10 @@ pub fn update<T, E: From<StoreError>>(
     mut decide: impl FnMut(Option<MergeRequest>) -> Result<Option<(Option<MergeRequest>, T)>, E>,
 ) -> Result<Option<T>, E> {
     let key = Key::MergeRequest(project, iid).to_string();
-    let mut written = None;
+    let (mut written, mut was_open) = (None, false);
     let result = root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
         let current = current.flatten();
+        was_open = current.clone().map(MergeRequest::from).is_some_and(|current| current.is_open());
         let Some((new, result)) = decide(current.clone().map(MergeRequest::from))? else {
             return Ok::<_, E>(Decision::Done(None));
         };
@@ -56,10 +57,26 @@ pub fn update<T, E: From<StoreError>>(
             list.iids.remove(&iid);
             list.open.remove(&iid);
         })?,
-        Some(Some(new)) if !new.is_open() => change_list(env, project, |list| drop(list.open.remove(&iid)))?,
+        Some(Some(new)) if !new.is_open() => {
+            change_list(env, project, |list| drop(list.open.remove(&iid)))?;
+            let key = Key::MergeRequests(project).to_string();
+            list_again(env, project, iid, &key)?;
+        }
+        Some(Some(_)) if !was_open => list_again(env, project, iid, &key)?,
         _ => {}
     }
     Ok(result)
+}
+
+/// Adds an open merge request to the list once more, of which the record, or the list, was written under `key`: another
+/// writer may have closed it and removed it from the list meanwhile, or opened it again. Each of the two waits until others
+/// see what it has written, and then looks. 2 reads, and 1 for the list of an open one.
+fn list_again(env: &Env, project: &ProjectKey, iid: u64, key: &str) -> Result<(), StoreError> {
+    env.store.exists(key)?;
+    match read(env, project, iid)? {
+        Some(present) if present.is_open() => add_to_list(env, project, iid, &present),
+        _ => Ok(()),
+    }
 }
 
 /// Adds a merge request to its project's list, before its record is written.
@@ -170,4 +187,64 @@ pub fn allocate_id(env: &Env) -> Result<u64, StoreError> {
     let key = Key::MergeRequestCounter.to_string();
     let number = u64::try_from(env.store.increment(&key, 1)?).map_err(|why| StoreError::corrupt(&key, why))?;
     Ok(FIRST_ID + number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge_request::MergeRequestState;
+    use kit::testing::{Behaviour, Simulation};
+    use std::time::Duration;
+
+    fn opened() -> MergeRequest {
+        MergeRequest {
+            id: 1,
+            state: MergeRequestState::Opened,
+            source: None,
+            source_branch: "topic".into(),
+            target_branch: "main".into(),
+            title: "T".into(),
+            description: None,
+            author_id: Some(1),
+            allow_collaboration: false,
+            created: None,
+            updated: None,
+            ended: None,
+            sha: None,
+            merged_into: None,
+        }
+    }
+
+    #[test]
+    fn an_open_merge_request_is_listed_whoever_closed_it_meanwhile() {
+        let mut open = 0;
+        for seed in 0..400 {
+            let seen_after = seed % 2 * 5_000;
+            let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 50, stall: 20_000 };
+            let (store, project) = (Simulation::new(seed, behaviour), ProjectKey::parse("7").unwrap());
+            let env = store.env(0);
+            save(&env, &project, 1, Some(&opened())).unwrap();
+            env.clock.sleep(Duration::from_millis(10));
+            let set = |events: &'static [bool]| {
+                let project = project.clone();
+                move |env: Env| {
+                    for is_open in events {
+                        let changed = update(&env, &project, 1, |current| {
+                            let mut new = current.unwrap_or_else(opened);
+                            new.set_open(*is_open, env.now, 1);
+                            Ok::<_, StoreError>(Some((Some(new), ())))
+                        });
+                        changed.unwrap();
+                    }
+                }
+            };
+            store.run(vec![set(&[false]), set(&[false, true]), set(&[false, true])]);
+            env.clock.sleep(Duration::from_millis(10));
+            let is_open = read(&env, &project, 1).unwrap().is_some_and(|merge_request| merge_request.is_open());
+            let is_listed = !list(&env, &project).unwrap().open.is_empty();
+            assert!(is_listed || !is_open, "seed {seed}");
+            open += usize::from(is_open);
+        }
+        assert!(open > 50, "{open}");
+    }
 }

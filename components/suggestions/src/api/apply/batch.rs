@@ -362,7 +362,8 @@ impl<'a> SuggestionBatch<'a> {
             suggestions_count: self.items.len(),
             co_authors,
         };
-        Ok(commit_message::render(requested, self.target.suggestion_commit_message.as_deref(), &values))
+        let message = commit_message::render(requested, self.target.suggestion_commit_message.as_deref(), &values);
+        message.ok_or_else(|| Error::validation("commit_message is too long"))
     }
 }
 
