@@ -20,10 +20,17 @@ const MAX_TEXT: usize = 255;
 /// Milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
+/// Who gets a token.
+#[derive(Debug, PartialEq, Eq)]
+pub enum UserName {
+    Id(u64),
+    /// Also one of digits.
+    Username(String),
+}
+
 /// A token that a request asks for.
 pub struct NewToken {
-    /// Id or username.
-    pub user: String,
+    pub user: UserName,
     pub new: NewPersonalToken,
 }
 
@@ -32,8 +39,8 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
     checks.exclusive(&["user_id", "username"]);
-    let user_id = checks.integer("user_id");
-    let user = user_id.map(|id| id.to_string()).or_else(|| params.text("username").map(str::to_owned));
+    let user_id = checks.integer("user_id").map(|id| UserName::Id(u64::try_from(id).unwrap_or(0)));
+    let user = user_id.or_else(|| params.text("username").map(|name| UserName::Username(name.to_owned())));
     if !params.has("user_id") && params.text("username").is_none() {
         checks.reject("user_id, username are missing, exactly one parameter must be provided");
     }
@@ -49,7 +56,7 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     checks.finish()?;
     let description = params.text("description").unwrap_or_default().to_owned();
     let new = NewPersonalToken { name: name.to_owned(), description, scopes, expires_at };
-    Ok(NewToken { user: user.unwrap_or_default(), new })
+    Ok(NewToken { user: user.unwrap_or(UserName::Id(0)), new })
 }
 
 /// Rejects a name or a description that is too long. An answer has those of up to 100 tokens.
@@ -128,12 +135,12 @@ mod tests {
     fn parses_a_request() {
         let new = read(json!({"user_id": 2, "name": "n", "scopes": ["api", "sudo"], "expires_at": "2099-01-01"}));
         let NewToken { user, new } = new.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((user.as_str(), new.scopes.len()), ("2", 2));
+        assert_eq!((user, new.scopes.len()), (UserName::Id(2), 2));
         assert_eq!(new.expires_at.map(Timestamp::to_date).as_deref(), Some("2099-01-01"));
-        assert_eq!(
-            read(json!({"username": "bob", "name": "n", "scopes": "api"})).ok().map(|token| token.user).as_deref(),
-            Some("bob")
-        );
+        for name in ["bob", "123"] {
+            let named = read(json!({"username": name, "name": "n", "scopes": "api"}));
+            assert_eq!(named.ok().map(|token| token.user), Some(UserName::Username(name.into())));
+        }
     }
 
     #[test]

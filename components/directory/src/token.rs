@@ -24,17 +24,30 @@ use kit::store::StoreError;
 /// Creates or replaces the token with this fingerprint, for the user, group or project that has the id
 /// now; `None` deletes it.
 pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), StoreError> {
-    let Some(token) = token else { return list::delete(env, fingerprint) };
+    match token {
+        Some(token) => save_with(env, fingerprint, token, false),
+        None => list::delete(env, fingerprint),
+    }
+}
+
+/// Creates or replaces a token of which it is not said whether it is revoked. One that was revoked here, or rotated, stays
+/// so: who repeats an import does not bring it back.
+pub fn save_keeping_revocation(env: &Env, fingerprint: &Fingerprint, token: Token) -> Result<(), StoreError> {
+    save_with(env, fingerprint, token, true)
+}
+
+fn save_with(env: &Env, fingerprint: &Fingerprint, token: Token, keeps_revocation: bool) -> Result<(), StoreError> {
     if let Subject::User(user_id) = token.subject {
         list::add(env, user_id, fingerprint, "")?;
     }
-    let is_revoked = token.revoked;
     let new = issued::record(env, token)?;
-    // A token that stays revoked still leads to the one that replaced it.
     store::update(env, &Key::Token(fingerprint), |current: Option<TokenRecord>| {
-        let rotated_to = current.and_then(|current| current.rotated_to).filter(|_| is_revoked);
         let mut record = new.clone();
-        record.rotated_to = rotated_to;
+        if let Some(current) = current {
+            record.revoked |= keeps_revocation && current.revoked && current.is_of_same(&record);
+            // A token that stays revoked still leads to the one that replaced it.
+            record.rotated_to = current.rotated_to.filter(|_| record.revoked);
+        }
         record
     })
     .map_err(|error| Key::Token(fingerprint).redact(error))

@@ -4,7 +4,7 @@
 use crate::parameters;
 use crate::route::TokenName;
 use crate::token_filter::TokenFilter;
-use crate::tokens;
+use crate::tokens::{self, UserName};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::token::{self, Fingerprint, MAX_TOKENS, PersonalToken, Rotation, TokenId};
 use directory::{catalog, user};
@@ -64,7 +64,11 @@ pub async fn create(env: &Env, caller: &Caller, user: Option<String>, request: R
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
-    let user = user::find(env, &wanted.user)?.ok_or_else(|| Error::not_found("User"))?;
+    let user = match &wanted.user {
+        UserName::Id(id) => user::by_id(env, *id)?,
+        UserName::Username(name) => user::by_username(env, name)?,
+    };
+    let user = user.ok_or_else(|| Error::not_found("User"))?;
     let secret = tokens::generate_secret(&*env.entropy);
     let created = token::create(env, user.id, &Fingerprint::of(secret.as_bytes()), wanted.new)?;
     let created = created.ok_or_else(too_many_tokens)?;

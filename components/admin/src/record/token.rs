@@ -29,8 +29,7 @@ pub struct TokenRecord {
     /// Read later: an error of the parser would not name the field, because it may quote the token.
     #[serde(default)]
     expires_at: Value,
-    #[serde(default)]
-    revoked: bool,
+    revoked: Option<bool>,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
@@ -53,17 +52,20 @@ impl TokenRecord {
             return Err(InvalidLine::Fields("name is too long (maximum is 255 characters)").into());
         }
         let fingerprint = Fingerprint::of(self.token.as_bytes());
-        let token = match deleted {
-            true => None,
-            false => Some(Token {
-                subject: self.subject(env)?,
-                expires_at: self.end()?,
-                name: self.name.unwrap_or_default(),
-                scopes: self.scopes,
-                revoked: self.revoked,
-            }),
+        if deleted {
+            return Ok(token::save(env, &fingerprint, None)?);
+        }
+        let token = Token {
+            subject: self.subject(env)?,
+            expires_at: self.end()?,
+            name: self.name.unwrap_or_default(),
+            scopes: self.scopes,
+            revoked: self.revoked.unwrap_or_default(),
         };
-        Ok(token::save(env, &fingerprint, token)?)
+        Ok(match self.revoked {
+            Some(_) => token::save(env, &fingerprint, Some(token))?,
+            None => token::save_keeping_revocation(env, &fingerprint, token)?,
+        })
     }
 
     fn end(&self) -> Result<Option<Timestamp>, LineError> {

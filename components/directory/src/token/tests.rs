@@ -29,6 +29,25 @@ fn rotated(env: &Env, old: &PersonalToken, text: &str) -> Option<PersonalToken> 
     }
 }
 
+/// Who repeats an import does not mean to bring back what leaked.
+#[test]
+fn a_revoked_token_stays_revoked_unless_it_is_said_otherwise() {
+    let env = forge();
+    let fingerprint = Fingerprint::of(b"leaked");
+    let again = || save_keeping_revocation(&env, &fingerprint, new_token(Subject::User(2), &["api"])).unwrap();
+    let is_revoked = || find(&env, &fingerprint).unwrap().unwrap().revoked;
+    again();
+    assert!(!is_revoked());
+    revoke(&env, &fingerprint).unwrap();
+    again();
+    assert!(is_revoked());
+    save(&env, &fingerprint, Some(new_token(Subject::User(2), &["api"]))).unwrap();
+    assert!(!is_revoked());
+    revoke(&env, &fingerprint).unwrap();
+    save_keeping_revocation(&env, &fingerprint, new_token(Subject::User(3), &["api"])).unwrap();
+    assert!(!is_revoked(), "another user's");
+}
+
 #[test]
 fn a_token_is_found_by_id_by_text_and_among_its_users() {
     let env = forge();

@@ -29,6 +29,13 @@ pub(crate) struct TokenRecord {
     pub project_incarnation: Incarnation,
 }
 
+impl TokenRecord {
+    /// Whether both are for the same user, group or project.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        self.subject == other.subject && self.incarnation == other.incarnation
+    }
+}
+
 /// Every personal token of one user, by number. What authenticates is in the records of the tokens.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserTokensRecord {
