@@ -12,6 +12,7 @@ use crate::member::{self, Source};
 use crate::namespace::{self, NewGroup};
 use crate::project;
 use crate::save_error::SaveError;
+use crate::store::Existence;
 use crate::user::{self, NewUser};
 use kit::Env;
 use kit::store::StoreError;
@@ -70,12 +71,26 @@ fn delete_late(env: &Env, late: Changes) -> Result<(), StoreError> {
     let (groups, projects) = (late.deleted_groups(), late.deleted_projects());
     let deletion = IntentLog::begin(env, late)?;
     let catalog = catalog::read(env)?;
-    projects.iter().try_for_each(|id| delete_project_of(env, &catalog, *id))?;
+    for id in projects {
+        if let Some(parent) = deleted(env, project::namespace_of(env, id)?)? {
+            end_project(env, &catalog, id)?;
+            project::delete_in(env, id, &parent)?;
+        }
+    }
     for id in groups {
-        delete_below(env, &catalog, id)?;
-        delete_group_alone(env, &catalog, id)?;
+        if let Some(parent) = deleted(env, namespace::parent_of(env, id)?)? {
+            delete_below(env, &catalog, id)?;
+            end_group(env, &catalog, id)?;
+            namespace::delete_group_in(env, id, &parent)?;
+        }
     }
     deletion.commit(env)
+}
+
+/// The namespace, if it is deleted.
+fn deleted(env: &Env, namespace: Option<u64>) -> Result<Option<BTreeSet<u64>>, StoreError> {
+    let Some(id) = namespace else { return Ok(None) };
+    Ok((namespace::existence(env, id)? == Existence::Deleted).then(|| [id].into()))
 }
 
 /// Creates or replaces a group. Moving one moves everything below it, which the catalog must know by then.
@@ -116,25 +131,39 @@ fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError>
     }
     for project in namespace.projects_below() {
         if project::namespace_of(env, project.id())?.is_some_and(|parent| parents.contains(&parent)) {
-            delete_project_of(env, catalog, project.id())?;
+            end_project(env, catalog, project.id())?;
+            project::delete_in(env, project.id(), &parents)?;
         }
     }
-    below.iter().rev().try_for_each(|group| delete_group_alone(env, catalog, *group))
+    below.iter().rev().try_for_each(|group| {
+        end_group(env, catalog, *group)?;
+        namespace::delete_group_in(env, *group, &parents)
+    })
 }
 
 fn delete_project_of(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
-    end_memberships(env, catalog, Source::Project(id))?;
-    feature::forget_actor(env, Actor::Project(id))?;
+    end_project(env, catalog, id)?;
     project::delete(env, id)
 }
 
 fn delete_group_alone(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    end_group(env, catalog, id)?;
+    namespace::delete_group(env, id)
+}
+
+/// Removes what names a project that is about to be deleted.
+fn end_project(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    end_memberships(env, catalog, Source::Project(id))?;
+    feature::forget_actor(env, Actor::Project(id))
+}
+
+/// The same of a group.
+fn end_group(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     end_memberships(env, catalog, Source::Group(id))?;
     feature::forget_actor(env, Actor::Group(id))?;
     let (groups, projects) = catalog.inviting(id);
     groups.iter().try_for_each(|inviting| namespace::withdraw_share(env, *inviting, id))?;
-    projects.iter().try_for_each(|inviting| project::withdraw_share(env, *inviting, id))?;
-    namespace::delete_group(env, id)
+    projects.iter().try_for_each(|inviting| project::withdraw_share(env, *inviting, id))
 }
 
 fn end_memberships(env: &Env, catalog: &Catalog, source: Source) -> Result<(), StoreError> {

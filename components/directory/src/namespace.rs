@@ -8,6 +8,7 @@ use crate::save_error::{InvalidRecord, SaveError};
 use crate::store::{self, Existence, Incarnated as _, Key, NamespaceRecord};
 use kit::Env;
 use kit::store::StoreError;
+use std::collections::BTreeSet;
 
 /// The namespace with this id. One read for each level. What is below itself, or so deep that no import
 /// makes it, is not part of the tree; `hexad fsck` reports it.
@@ -206,6 +207,13 @@ pub(crate) fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
         Some(record) if record.owner_id.is_some() => Ok(()),
         _ => store::write::<NamespaceRecord>(env, &Key::Namespace(id), None),
     }
+}
+
+/// The same of one that is deleted with what it is in, unless another writer has moved it elsewhere meanwhile.
+pub(crate) fn delete_group_in(env: &Env, id: u64, parents: &BTreeSet<u64>) -> Result<(), StoreError> {
+    store::delete_if(env, &Key::Namespace(id), |record: &NamespaceRecord| {
+        record.parent_id.is_some_and(|parent| parents.contains(&parent))
+    })
 }
 
 /// Deletes the record of a user's personal namespace.

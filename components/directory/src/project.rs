@@ -14,7 +14,7 @@ use crate::seal;
 use crate::store::{self, Incarnated as _, Key, ProjectRecord};
 use kit::Env;
 use kit::store::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a project's analytics key is sealed for.
 fn analytics_key_context(id: u64) -> String {
@@ -154,6 +154,11 @@ pub fn repository_existence(env: &Env, id: u64) -> Result<Existence, StoreError>
 /// Deletes the record of a project. What belongs to it is deleted by [`crate::dependents`].
 pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<ProjectRecord>(env, &Key::Project(id), None)
+}
+
+/// The same of one that is deleted with what it is in, unless another writer has moved it elsewhere meanwhile.
+pub(crate) fn delete_in(env: &Env, id: u64, namespaces: &BTreeSet<u64>) -> Result<(), StoreError> {
+    store::delete_if(env, &Key::Project(id), |record: &ProjectRecord| namespaces.contains(&record.namespace_id))
 }
 
 /// Removes the invitation of a group from a project.

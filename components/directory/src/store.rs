@@ -89,7 +89,12 @@ pub(crate) fn put<R>(
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone + Incarnated,
 {
+    // A swap that was reported as lost, or as unknown, may have taken place.
+    let mut attempt: Option<Put<R>> = None;
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
+        if let Some(own) = attempt.take_if(|own| current.as_ref().is_some_and(|now| now.as_ref() == Some(&own.after))) {
+            return Ok(Decision::Done(own));
+        }
         let incarnation = match &current {
             None => Incarnation::default(),
             Some(None) => Incarnation::new(env.id()),
@@ -97,10 +102,11 @@ where
         };
         let before = current.flatten();
         let after = change(before.as_ref(), incarnation)?;
-        Ok(match before.as_ref() == Some(&after) {
-            true => Decision::Done(Put { before, after }),
-            false => Decision::Write(Some(after.clone()), Put { before, after }),
-        })
+        if before.as_ref() == Some(&after) {
+            return Ok(Decision::Done(Put { before, after }));
+        }
+        attempt = Some(Put { before: before.clone(), after: after.clone() });
+        Ok(Decision::Write(Some(after.clone()), Put { before, after }))
     })
 }
 
@@ -173,6 +179,17 @@ pub(crate) fn existence<R: DeserializeOwned + Incarnated>(env: &Env, key: &Key) 
         None => Existence::Unknown,
         Some(None) => Existence::Deleted,
         Some(Some(record)) => Existence::Present(record.incarnation().clone()),
+    })
+}
+
+/// Deletes a record, if there is one and `is_meant` says so of it.
+pub(crate) fn delete_if<R>(env: &Env, key: &Key, is_meant: impl Fn(&R) -> bool) -> Result<(), StoreError>
+where
+    R: Serialize + DeserializeOwned,
+{
+    root::update(env, &key.to_string(), |current: Option<Option<R>>| {
+        let is_there = current.flatten().is_some_and(|record| is_meant(&record));
+        Ok(if is_there { Decision::Write(None, ()) } else { Decision::Done(()) })
     })
 }
 

@@ -116,6 +116,41 @@ fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_w
     assert!(refused > 20, "{refused}");
 }
 
+/// What another import has moved out of a group is not deleted with it.
+#[test]
+fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
+    for seed in 0..400 {
+        let seen_after = seed % 2 * 5_000;
+        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 20, stall: 50_000 };
+        let store = Simulation::new(seed, behaviour);
+        let env = with_token(store.env(9));
+        send_lines(
+            &env,
+            r#"{"kind":"group","id":800,"path":"g"}
+{"kind":"group","id":810,"path":"h"}
+{"kind":"group","id":801,"path":"s","parent_id":800}
+{"kind":"project","id":900,"path":"p","namespace_id":800}"#,
+        );
+        env.clock.sleep(Duration::from_millis(10));
+        let import = |lines: &'static str| move |env: Env| send_lines(&with_token(env), lines).1;
+        let reports = store.run(vec![
+            import(
+                r#"{"kind":"project","id":900,"path":"p","namespace_id":810}
+{"kind":"group","id":801,"path":"s","parent_id":810}"#,
+            ),
+            import(r#"{"kind":"group","id":800,"deleted":true}"#),
+        ]);
+        assert_eq!(reports[0]["failed"], 0, "seed {seed}");
+        let env = with_token(store.env(8));
+        env.clock.sleep(Duration::from_millis(10));
+        let is_there = |key: &str| {
+            let record = env.store.get(&format!("directory/v1/{key}")).unwrap();
+            record.is_some_and(|record| record != b"null")
+        };
+        assert!(is_there("project/900") && is_there("namespace/801"), "seed {seed}");
+    }
+}
+
 /// Whether the role or the deletion comes last, the catalog has what the records say.
 #[test]
 fn the_catalog_follows_a_role_that_is_imported_while_its_user_is_deleted() {
