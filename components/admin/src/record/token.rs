@@ -62,10 +62,11 @@ impl TokenRecord {
             scopes: self.scopes,
             revoked: self.revoked.unwrap_or_default(),
         };
-        Ok(match self.revoked {
-            Some(_) => token::save(env, &fingerprint, Some(token))?,
-            None => token::save_keeping_revocation(env, &fingerprint, token)?,
-        })
+        let saved = match self.revoked {
+            Some(_) => token::save(env, &fingerprint, Some(token)),
+            None => token::save_keeping_revocation(env, &fingerprint, token),
+        };
+        Ok(saved?)
     }
 
     fn end(&self) -> Result<Option<Timestamp>, LineError> {
