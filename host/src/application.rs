@@ -26,13 +26,13 @@ use wasmtime_wasi_http::WasiBody;
 use self::cache_lookup::is_nested;
 use self::response_wait::ResponseWait;
 pub use self::route_target::RouteTarget;
-use self::trial::judge;
+use self::trial::{check_unread, judge};
 use crate::body::{InProgress, ResponseBody};
 use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
-use crate::ingress::{RequestOrigin, Unread};
+use crate::ingress::RequestOrigin;
 use crate::metrics::Counter;
 use crate::nested_request::{Depth, NestedRequest, ParentRequest};
 use crate::redaction;
@@ -317,9 +317,7 @@ impl Steps<'_> {
         let (depth, is_nested) = (Depth::of(&parts), is_nested(&parts));
         let lease = self.slot.lease(&self.deployment, self.shard, &context, depth, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
-        if parts.extensions.get::<Unread>().is_some_and(Unread::is_too_much) {
-            return Err(RequestError::Unread);
-        }
+        check_unread(&parts, trial)?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));

@@ -43,6 +43,14 @@ async fn batches_return_every_key_in_order() {
     assert_eq!(server.ok("kv/list").await, "b None");
 }
 
+/// Each handle has a copy of the value in the host's memory.
+#[tokio::test]
+async fn what_handles_hold_is_bounded_also_when_they_are_read_again() {
+    let server = Server::with("");
+    let kept = server.ok("kv/handles?key=k").await;
+    assert!(kept.starts_with("2 ") && kept.contains("hold at most 67108864 bytes"), "{kept}");
+}
+
 #[tokio::test]
 async fn several_writes_of_a_request_need_one_flush() {
     let server = Server::with("");

@@ -142,9 +142,13 @@ impl InstallFields {
             };
             // Installers differ in what they make of other types: they get the normal form.
             let is_odd = !document.is_well_formed(field);
-            let is_foreign = is_odd && self.written(field) != document.written(field);
-            let is_error = is_foreign || !is_equal && is_error;
-            (is_odd || !is_equal).then_some(Difference { field, is_error, value })
+            let is_rewritten = self.written(field) != document.written(field);
+            let is_error = is_odd && is_rewritten || !is_equal && is_error;
+            // Of a path that leads out of the package, some clients make another one than npm's normal form.
+            let leads_out = matches!(*field, "bin" | DIRECTORIES)
+                && document.fields.get(*field).is_some_and(|written| !bin::stays_inside(written));
+            let leads_elsewhere = leads_out && is_rewritten && value.is_some();
+            (is_odd || !is_equal || leads_elsewhere).then_some(Difference { field, is_error, value })
         };
         FIELDS.iter().filter_map(compare).collect()
     }

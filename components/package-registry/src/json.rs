@@ -11,6 +11,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
+/// The most members of one object. A client could otherwise have a megabyte of text take ten of memory; the largest
+/// packages have some ten thousand versions.
+const MAX_MEMBERS: usize = 200_000;
+
 /// The members of one JSON object, in the order in which they were written, each name once.
 #[derive(Debug, Default)]
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -53,6 +57,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 while let Some(Name(name)) = map.next_key()? {
                     if !names.insert(name.clone()) {
                         return Err(A::Error::custom(format_args!("`{name}` is given twice")));
+                    }
+                    if names.len() > MAX_MEMBERS {
+                        return Err(A::Error::custom(format_args!("an object has more than {MAX_MEMBERS} members")));
                     }
                     members.push((name, map.next_value()?));
                 }

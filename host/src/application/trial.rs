@@ -1,12 +1,25 @@
-//! The judgement of responses during the trial of a canary.
+//! What counts in the trial of a canary, and what does not.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use http::StatusCode;
+use http::request::Parts;
 
 use crate::component::{ResponseEnd, Trial};
 use crate::deployment_event::DeploymentEvent;
+use crate::ingress::Unread;
+use crate::request_error::RequestError;
+
+/// Refuses a request whose client has left too much unread meanwhile. That says nothing of the component, so that it ends
+/// the request's part in a trial.
+pub fn check_unread(request: &Parts, trial: &mut Option<Trial>) -> Result<(), RequestError> {
+    if !request.extensions.get::<Unread>().is_some_and(Unread::is_too_much) {
+        return Ok(());
+    }
+    *trial = None;
+    Err(RequestError::Unread)
+}
 
 /// Counts a response once it has ended. If it decides against the canary, that serves no requests from then
 /// on, and the supervisor, which gets `events`, ends the trial and records that.

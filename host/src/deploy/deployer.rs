@@ -1,5 +1,6 @@
 //! Swaps and rollbacks, from the request to the pointer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -7,7 +8,8 @@ use std::time::Instant;
 use super::audit::{Action, AuditEntry, AuditRecord, Outcome};
 use super::expected::Expected;
 use super::files::{Deployments, completed, io_error};
-use super::fleet::{Fleet, FleetChange, FleetHost};
+use super::fleet::{Fleet, FleetHost};
+use super::fleet_change::FleetChange;
 use super::record::Entry;
 use super::reload_record::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};
@@ -31,6 +33,9 @@ pub struct Deployer {
     pub(super) memory_division: MemoryDivision,
     /// Held while a component is compiled and checked, so that one is at a time.
     compiling: Mutex<()>,
+    /// Whether deployments are taken. Not in the state, which is locked while files are written: whether the host is
+    /// ready, and its stop, do not wait for a disk.
+    open: AtomicBool,
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,
     pub(super) phases: StopPhases,
@@ -40,7 +45,6 @@ pub struct Deployer {
 
 pub(super) struct DeployerState {
     pub(super) files: Deployments,
-    pub(super) open: bool,
 }
 
 impl Deployer {
@@ -52,7 +56,7 @@ impl Deployer {
         (files, fleet): (Deployments, Option<Arc<Fleet>>),
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
-        let state = Mutex::new(DeployerState { files, open: true });
+        let state = Mutex::new(DeployerState { files });
         let (compiling, last_reload) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
             runtime,
@@ -62,6 +66,7 @@ impl Deployer {
             memory,
             memory_division,
             compiling,
+            open: AtomicBool::new(true),
             state,
             last_reload,
             phases: fleet.as_ref().map(|fleet| fleet.phases.clone()).unwrap_or_default(),
@@ -73,9 +78,9 @@ impl Deployer {
         &self.application
     }
 
-    /// Refuses all deployments from now on.
+    /// Refuses all deployments from now on. One that is being recorded ends as it would have.
     pub fn close(&self) {
-        self.state().open = false;
+        self.open.store(false, Ordering::SeqCst);
         let _ = self.events.send(DeploymentEvent::Stop);
     }
 
@@ -109,7 +114,7 @@ impl Deployer {
     }
 
     pub fn is_open(&self) -> bool {
-        self.state().open
+        self.open.load(Ordering::SeqCst)
     }
 
     /// Compiles, checks and deploys a component. Blocks for seconds; must not be called from an
@@ -149,7 +154,8 @@ impl Deployer {
             drop(compiling);
             let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
             let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
-            let change = FleetChange { by: &request.by, action, canary, trust, without, expected };
+            let sent = Some((&*request.wasm, request.signature.as_ref()));
+            let change = FleetChange { by: &request.by, action, canary, trust, without, expected, sent };
             self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
             let report = self.report(slot, &generation, started);
             return Ok(DeployReport { previous: Some(previous), canary: canary.is_some(), ..report });
@@ -206,7 +212,7 @@ impl Deployer {
         let started = Instant::now();
         let slot = self.slot(component)?;
         let mut state = self.state();
-        if !state.open {
+        if !self.is_open() {
             return Err(DeployError::Stopping);
         }
         let deployment = slot.deployment();
@@ -295,7 +301,7 @@ impl Deployer {
     /// The state, if the slot may be changed now.
     pub(super) fn lock_for_change(&self, slot: &Slot) -> Result<MutexGuard<'_, DeployerState>, DeployError> {
         let state = self.state();
-        if !state.open {
+        if !self.is_open() {
             return Err(DeployError::Stopping);
         }
         match slot.deployment().canary {

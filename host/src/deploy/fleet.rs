@@ -1,7 +1,7 @@
 //! What the hosts of one store serve, as they record it there, and this host's part in it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -118,19 +118,6 @@ pub struct FleetHost {
     pub report: HostReport,
 }
 
-/// A change of a component that every host prepares first.
-pub struct FleetChange<'a> {
-    pub by: &'a str,
-    pub action: Action,
-    pub canary: Option<&'a CanaryPolicy>,
-    /// The reason for trusting the component, if there is a policy.
-    pub trust: Option<&'a str>,
-    /// The hosts that are left out, by name or instance.
-    pub without: &'a [String],
-    /// What the component replaces; anything if `None`.
-    pub expected: Option<&'a Expected>,
-}
-
 /// A checked generation, and the settings that it was made with.
 struct Prepared {
     settings: Arc<Settings>,
@@ -142,6 +129,8 @@ struct Prepared {
 pub struct Fleet {
     pub store: FleetStore,
     pub followed: Arc<FollowedKey>,
+    /// The file of which the digest is reported.
+    manifest: PathBuf,
     /// This host's name for people: the machine's, and the data folder.
     pub name: String,
     /// This process among those that share the store: the name, and a random text.
@@ -188,24 +177,6 @@ impl CanaryEntry {
     }
 }
 
-impl FleetChange<'_> {
-    /// The entry of the component `digest`, after `entry`, while `present` serves.
-    pub fn entry(&self, entry: Option<&ServingEntry>, present: Digest, digest: Digest) -> ServingEntry {
-        let before = entry.and_then(|entry| entry.previous);
-        let (by, action) = (self.by.to_owned(), self.action);
-        match self.canary {
-            Some(policy) => {
-                let canary = Some(CanaryEntry::new(digest, policy));
-                ServingEntry { digest: present, previous: before, canary, by, action, reason: None }
-            }
-            None => {
-                let previous = if present == digest { before } else { Some(present) };
-                ServingEntry { digest, previous, canary: None, by, action, reason: None }
-            }
-        }
-    }
-}
-
 impl FleetHost {
     pub fn is_live(&self) -> bool {
         self.age < LIVE
@@ -231,6 +202,10 @@ fn new_id() -> Result<String, DeployError> {
     random::token(8).map_err(|source| DeployError::Io { what: "the system's randomness", source })
 }
 
+fn digest_of(manifest: &Path) -> Option<Digest> {
+    bounded_file::read(manifest, MAX_BYTES).ok().as_deref().map(Digest::of)
+}
+
 impl Fleet {
     /// `data` is the data folder, and `manifest` the file of which the digest is reported.
     pub fn new(store: FleetStore, data: &Path, manifest: &Path) -> Result<Self, DeployError> {
@@ -241,12 +216,13 @@ impl Fleet {
         let report = HostReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             name: Some(name.clone()),
-            manifest: bounded_file::read(manifest, MAX_BYTES).ok().as_deref().map(Digest::of),
+            manifest: digest_of(manifest),
             ..HostReport::default()
         };
         Ok(Self {
             store,
             followed,
+            manifest: manifest.to_owned(),
             instance: format!("{name}#{}", new_id()?),
             name,
             changing: Mutex::default(),
@@ -301,6 +277,12 @@ impl Fleet {
     }
 
     /// Changes what this host says of itself. True if that is something new.
+    /// Tells the others which manifest this host has, after it has applied another one.
+    pub fn report_manifest(&self) {
+        let manifest = digest_of(&self.manifest);
+        self.set_report(|report| report.manifest = manifest);
+    }
+
     pub fn set_report(&self, change: impl FnOnce(&mut HostReport)) -> bool {
         let mut report = lock(&self.report);
         let before = report.clone();

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::expected::Expected;
 use super::files::completed;
-use super::fleet::{Fleet, FleetChange, FleetHost, Proposal, ServingRecord};
+use super::fleet::{CanaryEntry, Fleet, FleetHost, Proposal, ServingEntry, ServingRecord};
+use super::policy::Signature;
 use super::stop_phase::StopPhase;
 use super::{DeployError, DeployReport, Deployer, HOST};
-use crate::component::{Generation, Settings, Slot};
+use crate::component::{CanaryPolicy, Generation, Settings, Slot};
 use crate::digest::Digest;
 
 /// How long the hosts may take to compile and check a component.
@@ -21,6 +22,39 @@ const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the reports of the hosts are read meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// A change of a component that every host prepares first.
+pub struct FleetChange<'a> {
+    pub by: &'a str,
+    pub action: Action,
+    pub canary: Option<&'a CanaryPolicy>,
+    /// The reason for trusting the component, if there is a policy.
+    pub trust: Option<&'a str>,
+    /// The hosts that are left out, by name or instance.
+    pub without: &'a [String],
+    /// What the component replaces; anything if `None`.
+    pub expected: Option<&'a Expected>,
+    /// The component and its signature, if it was sent.
+    pub sent: Option<(&'a [u8], Option<&'a Signature>)>,
+}
+
+impl FleetChange<'_> {
+    /// The entry of the component `digest`, after `entry`, while `present` serves.
+    pub fn entry(&self, entry: Option<&ServingEntry>, present: Digest, digest: Digest) -> ServingEntry {
+        let before = entry.and_then(|entry| entry.previous);
+        let (by, action) = (self.by.to_owned(), self.action);
+        match self.canary {
+            Some(policy) => {
+                let canary = Some(CanaryEntry::new(digest, policy));
+                ServingEntry { digest: present, previous: before, canary, by, action, reason: None }
+            }
+            None => {
+                let previous = if present == digest { before } else { Some(present) };
+                ServingEntry { digest, previous, canary: None, by, action, reason: None }
+            }
+        }
+    }
+}
 
 impl Deployer {
     /// Has all hosts serve a generation that this host has checked.
@@ -34,6 +68,10 @@ impl Deployer {
         let _changing = fleet.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (component, digest, current) = (slot.id(), generation.digest, slot.current().digest);
         fleet.keep_prepared(component, settings, generation);
+        if let Some((wasm, signature)) = change.sent {
+            // A change that was made meanwhile has removed what no host is known to need.
+            self.state().files.keep(&digest, wasm, signature)?;
+        }
         // The hosts need the present one too, for a rollback or beside a canary.
         for digest in [current, digest] {
             self.publish_stored(fleet, &digest)?;
@@ -181,7 +219,7 @@ impl Deployer {
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
         // Otherwise it would undo what another host has deployed meanwhile.
         let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
-        let change = FleetChange { by, action, canary: None, trust, without: &[], expected };
+        let change = FleetChange { by, action, canary: None, trust, without: &[], expected, sent: None };
         self.deploy_to_fleet(fleet, slot, prepared, &change)?;
         Ok(self.fleet_report(slot, started))
     }

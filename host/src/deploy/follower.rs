@@ -134,6 +134,10 @@ impl FollowerState {
             }
         }
         let is_applied = wanted.is_empty() && problem.is_none();
+        // Until it serves what the others do, it answers no request, and must not be said to be ready.
+        if let (Some((component, _)), None) = (wanted.first(), &problem) {
+            problem = Some(format!("`{component}`, as the other hosts serve it, is being prepared here"));
+        }
         if let Some((reason, _)) = wanted.iter().find_map(|wanted| self.failed.get(&key(wanted))) {
             problem = Some(reason.clone());
         }

@@ -76,7 +76,12 @@ impl Deployer {
     pub fn reload(&self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
         let outcome = manifest.map_err(ReloadError::Manifest).and_then(|manifest| self.try_reload(manifest));
         let record = match &outcome {
-            Ok(reloaded) => ReloadOutcome::Applied(reloaded.clone()),
+            Ok(reloaded) => {
+                if let Some(fleet) = &self.fleet {
+                    fleet.report_manifest();
+                }
+                ReloadOutcome::Applied(reloaded.clone())
+            }
             Err(error) => {
                 self.log_refused_reload(error);
                 ReloadOutcome::Refused(error.to_string())
@@ -108,7 +113,7 @@ impl Deployer {
         let changed_routes = *self.application().router() != router;
 
         let mut state = self.state();
-        if !state.open {
+        if !self.is_open() {
             return Err(DeployError::Stopping.into());
         }
         // A rollback does not wait for the checks.

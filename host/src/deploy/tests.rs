@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::audit::{Action, Audit};
-use super::fleet::FleetChange;
+use super::fleet_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::*;
 use crate::component::{CanaryPolicy, Slot};
@@ -224,7 +224,7 @@ fn a_change_of_all_hosts_is_of_what_was_seen() {
         Ok(Vec::new())
     });
     let (action, expected) = (Action::Rollback, Some(&seen));
-    let change = FleetChange { by: "mia", action, canary: None, trust: None, without: &[], expected };
+    let change = FleetChange { by: "mia", action, canary: None, trust: None, without: &[], expected, sent: None };
     let refused = deployer.deploy_to_fleet(fleet, slot(&host), prepared, &change).unwrap_err();
     assert!(matches!(refused, DeployError::Changed(_)), "{refused}");
     let (_, record) = fleet.read().unwrap();

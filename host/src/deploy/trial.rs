@@ -27,7 +27,7 @@ impl Deployer {
         let started = Instant::now();
         let slot = self.slot(component)?;
         let mut state = self.state();
-        if !state.open {
+        if !self.is_open() {
             return Err(DeployError::Stopping);
         }
         let deployment = slot.deployment();

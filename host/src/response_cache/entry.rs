@@ -17,6 +17,10 @@ pub const OVERHEAD: usize = 2048;
 /// The memory of a chunk of a body beside its content, in bytes.
 pub const CHUNK_OVERHEAD: usize = 128;
 
+/// The memory of a nested response's read set beside what it read, and of the references to it, in bytes. The
+/// response may have been evicted, so that only this entry keeps it.
+const NESTED_OVERHEAD: usize = 256;
+
 pub struct Entry {
     /// The number of the last commit before the guest read anything.
     pub commit: u64,
@@ -53,7 +57,7 @@ impl Entry {
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let keys: usize = self.keys.iter().map(|key| size_of_val(key) + key.key.len()).sum();
         // Each read set has its own list of what it read.
-        let reads = 2 * size_of_val(&*self.reads) + size_of_val(&*self.nested);
+        let reads = 2 * size_of_val(&*self.reads) + self.nested.len() * NESTED_OVERHEAD;
         OVERHEAD + body + 2 * headers + reads + keys
     }
 

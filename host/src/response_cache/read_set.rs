@@ -9,6 +9,11 @@ use crate::store::{Backend, Key, Slot};
 /// A response that read more keys is not cached: checking them all would cost what the cache saves.
 const MAX_READS: usize = 256;
 
+/// Nor is one with more responses of the application itself in it: those that its guest got, those that the
+/// guests of these got, and so on. The sum is bounded, because a cached response hands on all that it was made
+/// of: with a component each of whose pages asks for the page before, it would grow without end.
+const MAX_NESTED: usize = 256;
+
 /// What a guest reads for one request, and whether it does anything else.
 ///
 /// The interfaces that the guest calls write it. The cache entry checks it at every hit, because a
@@ -92,12 +97,17 @@ impl ReadSet {
         let mut reads = self.reads();
         reads.awaited = reads.awaited.saturating_sub(1);
         match made_of {
-            Some(made_of) if reads.nested.len() < MAX_READS => reads.nested.push(made_of),
+            // That response is made of no more than was counted then. This is marked already, because the request
+            // was under way at that time or began later.
+            Some(_) if reads.is_sealed => self.mark_uncacheable(),
+            Some(made_of) if reads.nested.len() < MAX_NESTED => reads.nested.push(made_of),
             _ => self.mark_uncacheable(),
         }
     }
 
-    fn collect_into(&self, sources: &mut Sources) {
+    /// Adds what this guest has read and the responses that it got, each once, but not what these were made of.
+    /// Returns how many it got.
+    fn collect_into(&self, sources: &mut Sources) -> usize {
         let mut reads = self.reads();
         reads.is_sealed = true;
         if reads.awaited > 0 {
@@ -106,14 +116,34 @@ impl ReadSet {
         sources.slots.extend(&reads.slots);
         sources.keys.extend(reads.keys.iter().cloned());
         for MadeOf { read_set, expires_at } in &reads.nested {
-            read_set.collect_into(sources);
-            sources.nested.push(read_set.clone());
+            // The same read set may have been handed out with another time.
             sources.expires_at = sources.expires_at.min(*expires_at);
+            // The list is bounded, and mostly empty.
+            if !sources.nested.iter().any(|known| Arc::ptr_eq(known, read_set)) {
+                sources.nested.push(read_set.clone());
+            }
         }
+        reads.nested.len()
     }
 
     fn reads(&self) -> MutexGuard<'_, Reads> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_nested(&mut self) -> Vec<MadeOf> {
+        std::mem::take(&mut self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).nested)
+    }
+}
+
+impl Drop for ReadSet {
+    /// Without recursion, so that the stack is enough however long the chain of responses is.
+    fn drop(&mut self) {
+        let mut nested = self.take_nested();
+        while let Some(MadeOf { read_set, .. }) = nested.pop() {
+            if let Some(mut unused) = Arc::into_inner(read_set) {
+                nested.append(&mut unused.take_nested());
+            }
+        }
     }
 }
 
@@ -122,9 +152,17 @@ impl Sources {
     pub fn of(MadeOf { read_set, expires_at }: &MadeOf) -> Option<Self> {
         let (slots, keys, nested) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources = Sources { slots, keys, nested, expires_at: *expires_at };
-        read_set.collect_into(&mut sources);
-        let is_cacheable = read_set.is_cacheable() && sources.nested.iter().all(|read_set| read_set.is_cacheable());
-        (is_cacheable && sources.slots.len() <= MAX_READS).then_some(sources)
+        let mut answered = read_set.collect_into(&mut sources);
+        let mut is_cacheable = read_set.is_cacheable();
+        // The list of nested responses grows while it is gone through, by those that each was made of.
+        let mut collected = 0;
+        while is_cacheable && answered <= MAX_NESTED && sources.slots.len() <= MAX_READS {
+            let Some(nested) = sources.nested.get(collected).cloned() else { return Some(sources) };
+            collected += 1;
+            answered += nested.collect_into(&mut sources);
+            is_cacheable = nested.is_cacheable();
+        }
+        None
     }
 }
 
@@ -133,9 +171,25 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::store::ChangeClock;
 
     fn made_of(seconds: u64) -> MadeOf {
         MadeOf { read_set: Arc::default(), expires_at: *START + Duration::from_secs(seconds) }
+    }
+
+    /// A response whose guest has asked for others.
+    fn asking(others: impl IntoIterator<Item = MadeOf>) -> MadeOf {
+        let asking = made_of(9);
+        for other in others {
+            asking.read_set.begin_nested();
+            asking.read_set.end_nested(Some(other));
+        }
+        asking
+    }
+
+    /// A response whose guest has asked twice for one whose guest has asked twice, and so on.
+    fn doubling(inner: MadeOf, levels: usize) -> MadeOf {
+        (0..levels).fold(inner, |nested, _| asking([nested.clone(), nested]))
     }
 
     static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
@@ -149,6 +203,9 @@ mod tests {
         }
         let sources = Sources::of(&outer).unwrap();
         assert_eq!((sources.expires_at, sources.nested.len()), (inner.expires_at, 2));
+        let earlier = MadeOf { expires_at: made_of(6).expires_at, ..inner.clone() };
+        let sources = Sources::of(&asking([inner.clone(), earlier.clone()])).unwrap();
+        assert_eq!((sources.expires_at, sources.nested.len()), (earlier.expires_at, 1));
         inner.read_set.mark_uncacheable();
         assert!(Sources::of(&outer).is_none());
     }
@@ -162,5 +219,43 @@ mod tests {
         assert!(Sources::of(&late).is_some());
         late.read_set.begin_nested();
         assert!(!late.read_set.is_cacheable(), "a guest that asks after its response may have to ask again");
+        let other = made_of(1);
+        late.read_set.end_nested(Some(other.clone()));
+        assert_eq!(Arc::strong_count(&other.read_set), 1, "what a response was made of gets no longer");
+    }
+
+    #[test]
+    fn a_response_counts_once_however_often_it_is_in_another() {
+        let inner = made_of(9);
+        let key = Key { store: Arc::from("default"), key: Arc::from("a") };
+        inner.read_set.reads().slots.push(ChangeClock::default().slot(&key));
+        // The innermost response is in the outermost one a million times.
+        let sources = Sources::of(&doubling(inner, 20)).unwrap();
+        assert_eq!((sources.nested.len(), sources.slots.len()), (20, 1));
+    }
+
+    #[test]
+    fn a_response_that_is_made_of_too_many_others_is_not_cached() {
+        assert!(Sources::of(&doubling(made_of(9), MAX_NESTED / 2)).is_some());
+        assert!(Sources::of(&doubling(made_of(9), MAX_NESTED / 2 + 1)).is_none());
+        let square = |side: usize| asking((0..side).map(|_| asking((0..side).map(|_| made_of(9)))));
+        assert!(Sources::of(&square(15)).is_some());
+        assert!(Sources::of(&square(16)).is_none(), "16 responses, each made of 16 others");
+        assert!(Sources::of(&asking((0..MAX_NESTED).map(|_| made_of(9)))).is_some());
+        assert!(Sources::of(&asking((0..=MAX_NESTED).map(|_| made_of(9)))).is_none());
+    }
+
+    #[test]
+    fn a_chain_of_responses_ends_being_cached_and_takes_no_stack() {
+        let (mut chain, mut levels) = (made_of(9), 0);
+        // As they are stored one after another, each with the one before from the cache.
+        while Sources::of(&chain).is_some() {
+            chain = asking([chain]);
+            levels += 1;
+        }
+        assert_eq!(levels, MAX_NESTED + 1);
+        let chain = (0..100_000).fold(chain, |nested, _| asking([nested]));
+        assert!(Sources::of(&chain).is_none());
+        drop(chain);
     }
 }

@@ -22,5 +22,5 @@ pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Resp
     response.body = document.into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-        .with_header(CACHE_CONTROL, caching::immutable(&authorized.project)))
+        .with_header(CACHE_CONTROL, caching::of_file(&request.level, &authorized.project)))
 }

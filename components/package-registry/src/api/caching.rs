@@ -2,6 +2,7 @@
 
 use super::request::RegistryRequest;
 use crate::negotiation;
+use crate::route::Level;
 use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
 use http::header::{HeaderValue, IF_NONE_MATCH};
@@ -17,13 +18,14 @@ pub fn revalidated(project: &Project) -> HeaderValue {
     HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
 }
 
-/// `Cache-Control` of a published file or attestation. It never changes, because the number of an
-/// unpublished version is not used again.
-pub fn immutable(project: &Project) -> HeaderValue {
-    HeaderValue::from_static(match is_public(project) {
-        true => "public, max-age=31536000, immutable",
-        false => "private, max-age=31536000, immutable",
-    })
+/// `Cache-Control` of a published file or attestation. In a project it never changes, because the number of an
+/// unpublished version is not used again. In a group, and in the instance, another project may have the name later.
+pub fn of_file(level: &Level, project: &Project) -> HeaderValue {
+    match (level, is_public(project)) {
+        (Level::Project(_), true) => HeaderValue::from_static("public, max-age=31536000, immutable"),
+        (Level::Project(_), false) => HeaderValue::from_static("private, max-age=31536000, immutable"),
+        _ => revalidated(project),
+    }
 }
 
 /// Whether an anonymous caller may read the project's packages, so that a shared cache may keep them.

@@ -1,7 +1,7 @@
 //! The file of a version, whole or in part.
 
 use super::access::{self, Download};
-use super::caching::{immutable, is_known};
+use super::caching::{is_known, of_file};
 use super::error::same_text;
 use super::forward::Resource;
 use super::request::RegistryRequest;
@@ -35,7 +35,7 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
     let with_headers = |response: Response| {
         response
             .with_text(ETAG, &entity_tag)
-            .with_header(CACHE_CONTROL, immutable(&authorized.project))
+            .with_header(CACHE_CONTROL, of_file(&request.level, &authorized.project))
             .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
     };
     if is_known(request, &entity_tag) {

@@ -105,6 +105,9 @@ fn require_text(text: &str, what: &str) -> Result<(), Error> {
 /// 400 for a tag that cannot be set, here or by publishing: it is too long, clients would ask for versions of that
 /// number, or no path can name it.
 pub fn check(tag: &str) -> Result<(), Error> {
+    if tag.len() > MAX_TAG {
+        return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
+    }
     if is_range(tag) {
         return Err(bad_request(&format!("Tag name must not be a version or a range of versions: {tag}")));
     }
@@ -112,9 +115,6 @@ pub fn check(tag: &str) -> Result<(), Error> {
         return Err(bad_request(
             "Tag name must not be `.` or `..`, have a control character, or begin or end with white space",
         ));
-    }
-    if tag.len() > MAX_TAG {
-        return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! an unpublished version is not used again: clients and caches keep its file for a year, under an address
 //! that another file would have too, and lock files name its digest.
 
-use super::access::{self, Authorized, Unpublish};
+use super::access::{self, Authorized, Read, Unpublish};
 use super::error::{package_not_found, same_text};
 use super::noop_update::NoopUpdate;
 use super::publish::MAX_SKELETON;
@@ -26,6 +26,8 @@ use std::collections::BTreeSet;
 /// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
 pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
+    // What the document asks for decides who may; who may not even read the package need not send it.
+    access::authorize::<Read>(&request, name, package_not_found)?;
     let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;
     let request = access::renew(request)?;
     if let Some(update) = NoopUpdate::read(&bytes) {
@@ -81,6 +83,10 @@ fn unpublish(
     let mut removed = Vec::new();
     update(env, authorized, |package| {
         if package.revision_id() != revision {
+            // The same request may have been answered before, and the answer was lost: it asks for nothing.
+            if !removes_any(env, package, &is_kept)? {
+                return Ok(Change::None);
+            }
             let text =
                 format!("revision {revision} is not the current one; somebody else changed the package, try again");
             return Err(same_text(StatusCode::CONFLICT, text));
@@ -92,6 +98,16 @@ fn unpublish(
         store::remove_chunks(env, &upload);
     }
     Ok(ok())
+}
+
+/// Whether a listed version would be unpublished.
+fn removes_any(env: &Env, package: &Package, is_kept: impl Fn(&str) -> bool) -> Result<bool, StoreError> {
+    for part in package.segments.iter().filter(|part| part.listed > 0) {
+        if listed(&store::segment(env, &part.id)?).any(|entry| !is_kept(entry.version)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Rewrites the segments that lose a version. Returns the uploads of the unpublished versions.

@@ -30,6 +30,19 @@ pub fn path(text: &str) -> String {
     segments.join("/")
 }
 
+/// Whether no text in it leads out of the package.
+pub fn stays_inside(value: &Value) -> bool {
+    let is_inside = |text: &str| {
+        !text.starts_with(['/', '\\']) && !text.contains(':') && !text.split(['/', '\\']).any(|part| part == "..")
+    };
+    match value {
+        Value::String(text) => is_inside(text),
+        Value::Array(items) => items.iter().all(stays_inside),
+        Value::Object(fields) => fields.iter().all(|(name, value)| is_inside(name) && stays_inside(value)),
+        _ => true,
+    }
+}
+
 /// Whether every client keeps a command: its name has usual characters only, and its path stays in the package.
 pub fn is_plain(name: &str, path: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);

@@ -44,6 +44,10 @@ pub fn meaning(spec: &str) -> String {
 
 fn repository(spec: &str) -> Option<String> {
     let (url, commit) = spec.split_once('#').unwrap_or((spec, ""));
+    // A URL's host ends at these too, or they are left out of it: what follows would be taken for the host here.
+    if url.contains(|char: char| matches!(char, '?' | '\\') || char.is_control()) {
+        return None;
+    }
     let short = HOSTS.iter().find_map(|(host, prefix)| Some((*host, url.strip_prefix(prefix)?)));
     let (host, path) = match short {
         Some((host, path)) => (host, path.split_once('@').map_or(path, |(_, path)| path)),
@@ -78,7 +82,9 @@ fn of_url(url: &str) -> Option<(&'static str, &str)> {
     };
     let authority = rest.split('/').next().unwrap_or_default();
     let after_user = authority.rfind('@').and_then(|at| rest.get(at + 1..)).unwrap_or(rest);
-    let (host, path) = after_user.split_once(['/', ':'])?;
+    // Behind a colon, other URLs than those of ssh and git have a port.
+    let is_web = url.starts_with("http") || url.starts_with("git+http");
+    let (host, path) = if is_web { after_user.split_once('/')? } else { after_user.split_once(['/', ':'])? };
     let host = host.strip_prefix("www.").unwrap_or(host);
     HOSTS.iter().map(|(known, _)| *known).find(|known| *known == host).map(|known| (known, path))
 }
@@ -126,6 +132,13 @@ mod tests {
             "user/repo/x",
             "@scope/name",
             "https://gitlab.com/a/b/-/archive/x.tar.gz",
+            "https://evil.example?@github.com/a/b",
+            "https://evil.example\\@github.com/a/b",
+            "git+ssh://evil.example?@github.com/a/b",
+            "https://github.com:80/b",
+            "https://github.com@evil.example/a/b",
+            "github:a/b?x",
+            "https://git\thub.com/a/b",
         ] {
             assert_eq!(meaning(spec), spec);
         }

@@ -121,6 +121,20 @@ fn forms_that_clients_write_are_equal() {
     }
 }
 
+/// What is refused in no client's document is served in one form.
+#[test]
+fn a_command_that_leads_out_of_the_package_has_its_normal_form() {
+    let inside = json!({"bin": {"lib": "x.js"}});
+    for bin in [json!({"lib": "../../x.js"}), json!({"../../lib": "x.js"}), json!({"lib": "/x.js"}), json!("..\\x.js")]
+    {
+        let found = differences(&inside, &json!({"bin": bin}), false);
+        assert!(matches!(&*found, [one] if !one.is_error && one.value == Some(json!({"lib": "x.js"}))), "{bin}");
+    }
+    let folder = json!({"directories": {"bin": "tools"}});
+    let found = differences(&folder, &json!({"directories": {"bin": "../tools"}}), false);
+    assert!(matches!(&*found, [one] if one.value == Some(json!({"bin": "tools"}))));
+}
+
 #[test]
 fn both_names_of_bundled_dependencies_count() {
     let file = json!({"bundleDependencies": ["a"], "dependencies": {"a": "1"}});

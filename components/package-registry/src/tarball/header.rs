@@ -26,11 +26,11 @@ pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
     // Only the POSIX format has a prefix of the name there, which some programs read in every format. Of a
     // prefix that is short, one program takes what follows for times.
     let prefix = if is_posix { field(345, 131) } else { field(345, 155) };
-    let has_prefix = prefix.first().is_some_and(|byte| *byte != 0);
     if !is_posix && prefix.iter().any(|byte| *byte != 0) {
         return Some("a header has a prefix that its format has not");
     }
-    let texts = [field(0, 100), field(157, 100), if has_prefix { prefix } else { &[] }];
+    // One program looks at the last byte of the prefix to tell whether there is one.
+    let texts = [field(0, 100), field(157, 100), prefix];
     if texts.iter().any(|text| continues_after_nul(text)) {
         return Some("a name in a header continues after its end");
     }

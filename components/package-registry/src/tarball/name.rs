@@ -6,6 +6,9 @@ use icu_normalizer::DecomposingNormalizerBorrowed;
 /// Longest name, in bytes: Linux's longest path.
 const MAX_LENGTH: usize = 4096;
 
+/// The most folders of a name: npm leaves out what is more than 1,024 deep.
+const MAX_DEPTH: usize = 256;
+
 /// The file that names the package, below the top-level folder.
 pub const MANIFEST: &str = "package.json";
 
@@ -26,6 +29,9 @@ impl<'a> EntryName<'a> {
     pub fn read(path: &'a [u8]) -> Result<Self, &'static str> {
         let text = readable(path)?;
         let whole = text.strip_suffix('/').unwrap_or(text);
+        if whole.split('/').count() > MAX_DEPTH {
+            return Err("is in more than 256 folders");
+        }
         for segment in whole.split('/') {
             match segment {
                 ".." => return Err("leads out of the package"),
@@ -165,6 +171,7 @@ mod tests {
         }
         assert_eq!(EntryName::read(b"package/\xff"), Err("has a name that is not UTF-8"));
         assert_eq!(EntryName::read(&[b'a'; 4097]), Err("has a name of more than 4096 bytes"));
+        assert_eq!(EntryName::read("a/".repeat(300).as_bytes()), Err("is in more than 256 folders"));
         assert!(EntryName::read(&[b'a'; 4096]).is_ok());
         for valid in ["package/..x", "package/x..", "package/ab:c", "package/é", "package/.npmrc", "package/a b"] {
             assert!(EntryName::read(valid.as_bytes()).is_ok(), "{valid}");

@@ -136,7 +136,7 @@ mod tests {
         frame();
         pause();
         assert_eq!(poll().await, Poll::Ready((true, left)));
-        body.left = Duration::ZERO;
+        (body.left, body.timer) = (Duration::ZERO, None);
         assert!(matches!(body.frame().await, Some(Err(WasiError::HttpResponseTimeout))));
     }
 

@@ -14,9 +14,9 @@ use wasmtime::{Result, StoreContextMut};
 
 use self::spin::key_value::key_value::{self, Error};
 use super::grants::Grants;
-use super::state::{DurabilityWait, HasKeyValue, KeyValueView};
+use super::state::{DurabilityWait, HasKeyValue, KeyValueView, queued_bytes, reserve_queue_bytes};
 use super::wasi_draft2::wasi::keyvalue::store;
-use super::wasi_draft2::{Bucket, KeyValueError, check_value, finish, label, reserve_queue_bytes};
+use super::wasi_draft2::{Bucket, KeyValueError, check_value, finish, label};
 use crate::metrics::Operation;
 use crate::store::{Backend, Key, StoreError};
 
@@ -124,7 +124,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
                 let ctx = view.ctx;
                 Ok::<_, KeyValueError>((key, ctx.scope.clone(), ctx.backend.clone(), ctx.queue_budget.clone()))
             })?;
-            let permit = reserve_queue_bytes(budget, value.len()).await?;
+            let permit = reserve_queue_bytes(budget, queued_bytes(&key, &value)).await?;
             backend.set(scope.ledger(), key.clone(), value, permit).await?;
             Ok(record_write(accessor, key).await?)
         };

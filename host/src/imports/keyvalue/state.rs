@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{HasData, ResourceTable};
 
 use super::grants::Grants;
@@ -16,9 +16,14 @@ use crate::response_cache::ReadSet;
 use crate::store::{Backend, Key, ServerClock, StoreError, Swap};
 use crate::trace::Trace;
 
-/// Bytes that one instance may have in the writer's queue. An instance that writes faster than the
-/// disk waits for its own writes; the engine bounds the queue of all instances together.
-pub(super) const MAX_QUEUED_BYTES: u32 = 4 * 1024 * 1024;
+/// Bytes that the values of one instance may take in the writer's queue. An instance that writes faster
+/// than the disk waits for its own writes; the engine bounds the deletions of each request, and the
+/// queue of all instances together.
+const MAX_QUEUED_BYTES: u32 = 4 * 1024 * 1024;
+
+/// Bytes that a value in the queue takes beside itself and the text of its key. Without them, a guest that writes empty
+/// values would never wait.
+const QUEUED_VALUE_BYTES: usize = 256;
 
 /// Keys that are remembered as written and not yet durable. An instance with more waits until they
 /// are durable.
@@ -43,6 +48,21 @@ pub struct KeyValue {
     pub(super) queue_budget: Arc<Semaphore>,
     pub(super) cas_bytes: usize,
     pub(super) draft_listing: Option<DraftListing>,
+}
+
+/// About how many bytes a value takes in the writer's queue.
+pub(super) fn queued_bytes(key: &Key, value: &[u8]) -> usize {
+    QUEUED_VALUE_BYTES.saturating_add(key.key.len()).saturating_add(value.len())
+}
+
+/// Waits until an instance with this budget may queue `bytes` more.
+pub(super) async fn reserve_queue_bytes(
+    budget: Arc<Semaphore>,
+    bytes: usize,
+) -> Result<OwnedSemaphorePermit, StoreError> {
+    let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+    let permit = budget.acquire_many_owned(permits.clamp(1, MAX_QUEUED_BYTES)).await;
+    permit.map_err(|_| StoreError::writer_stopped())
 }
 
 /// Where the last page of a listing ended whose cursors are numbers.
@@ -199,6 +219,13 @@ impl DurabilityWait {
 pub struct KeyValueView<'a> {
     pub ctx: &'a mut KeyValue,
     pub table: &'a mut ResourceTable,
+}
+
+impl KeyValueView<'_> {
+    /// Waits until this instance may queue `bytes` more.
+    pub(super) async fn reserve(&mut self, bytes: usize) -> Result<OwnedSemaphorePermit, StoreError> {
+        reserve_queue_bytes(self.ctx.queue_budget.clone(), bytes).await
+    }
 }
 
 /// Names [`KeyValueView`] to the linker.

@@ -4,14 +4,13 @@ mod batch;
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::Result;
 use wasmtime::component::{Linker, Resource, ResourceTable, ResourceTableError};
 
 use self::wasi::keyvalue::{atomics, store};
 use super::grants::LabelAccess;
 use super::measured_call::MeasuredCall;
-use super::state::{HasKeyValue, KeyValueView, MAX_QUEUED_BYTES};
+use super::state::{HasKeyValue, KeyValueView, queued_bytes};
 use super::write_scope::WriteScope;
 use crate::metrics::Operation;
 use crate::store::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreError, Swap};
@@ -158,11 +157,6 @@ impl KeyValueView<'_> {
         Ok(Key { store, key: Arc::from(key) })
     }
 
-    /// Waits until this instance may queue `bytes` more.
-    async fn reserve(&mut self, bytes: usize) -> Result<OwnedSemaphorePermit, KeyValueError> {
-        reserve_queue_bytes(self.ctx.queue_budget.clone(), bytes).await
-    }
-
     pub(super) fn open_bucket(&mut self, identifier: String) -> Result<Resource<Bucket>, KeyValueError> {
         match self.ctx.grants.label_access(&identifier) {
             LabelAccess::Granted => Ok(self.table.push(Bucket { label: Arc::from(identifier) })?),
@@ -174,10 +168,7 @@ impl KeyValueView<'_> {
     fn push_cas(&mut self, cas: Cas) -> Result<Resource<Cas>, KeyValueError> {
         let held = self.ctx.cas_bytes.saturating_add(cas.expected_bytes());
         if held > MAX_CAS_BYTES {
-            return Err(guest_error(format!(
-                "open compare-and-swap handles hold at most {MAX_CAS_BYTES} bytes; \
-                 with this one it would be {held}"
-            )));
+            return Err(too_many_cas_bytes(held));
         }
         let handle = self.table.push(cas)?;
         self.ctx.cas_bytes = held;
@@ -191,14 +182,10 @@ impl KeyValueView<'_> {
     }
 }
 
-/// Waits until an instance with this budget may queue `bytes` more.
-pub(super) async fn reserve_queue_bytes(
-    budget: Arc<Semaphore>,
-    bytes: usize,
-) -> Result<OwnedSemaphorePermit, KeyValueError> {
-    let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
-    let permit = budget.acquire_many_owned(permits.clamp(1, MAX_QUEUED_BYTES)).await;
-    permit.map_err(|error| guest_error(error.to_string()))
+fn too_many_cas_bytes(held: usize) -> KeyValueError {
+    guest_error(format!(
+        "open compare-and-swap handles hold at most {MAX_CAS_BYTES} bytes; with this one it would be {held}"
+    ))
 }
 
 pub(super) fn label(table: &ResourceTable, bucket: &Resource<Bucket>) -> Result<Arc<str>, KeyValueError> {
@@ -244,7 +231,7 @@ impl store::HostBucket for KeyValueView<'_> {
         let outcome = async {
             let key = self.writable(&bucket, &key)?;
             check_value(&value)?;
-            let permit = self.reserve(value.len()).await?;
+            let permit = self.reserve(queued_bytes(&key, &value)).await?;
             let ctx = &mut *self.ctx;
             ctx.backend.set(ctx.scope.ledger(), key.clone(), value, permit).await?;
             Ok(ctx.settle_after_write([key]).await?)
@@ -386,9 +373,13 @@ impl atomics::HostCas for KeyValueView<'_> {
         self.ctx.settle_before_read(&key).await?;
         let latest = self.ctx.backend.get(&key).await?;
         let cas = self.table.get_mut(&handle)?;
-        self.ctx.cas_bytes = self.ctx.cas_bytes.saturating_sub(cas.expected_bytes());
+        let before = self.ctx.cas_bytes.saturating_sub(cas.expected_bytes());
+        let held = before.saturating_add(latest.as_ref().map_or(0, Vec::len));
+        if held > MAX_CAS_BYTES {
+            return Err(too_many_cas_bytes(held));
+        }
         cas.expected = latest.clone();
-        self.ctx.cas_bytes = self.ctx.cas_bytes.saturating_add(cas.expected_bytes());
+        self.ctx.cas_bytes = before.saturating_add(cas.expected_bytes());
         Ok(latest)
     }
 

@@ -6,6 +6,11 @@
 //! cancelled before that, one of the followers becomes the leader. A response without followers is
 //! not copied. A shared one is kept until its last reader has read it, so that a slow reader does not
 //! delay the others. Its size has the limit of every response.
+//!
+//! The leader waits for a permit of its own client. If it gets none, that says nothing about the
+//! clients of its followers: each of them then waits for a permit of its own, all at the same time,
+//! and gets its own error if there is none. The first that has one becomes the leader, and the others
+//! give theirs back and follow it. With a permit, a request follows only a leader that has one too.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -36,82 +41,130 @@ struct RequestKey {
     body: Bytes,
 }
 
-/// The outcome of a request that followers wait for.
-type SharedOutcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
+/// How far a leader is with the request that its followers wait for.
+#[derive(Clone)]
+enum Progress {
+    /// It waits for its permit.
+    Queued,
+    /// It has its permit.
+    Permitted,
+    /// It got no permit: nothing was sent.
+    Refused,
+    Done(Result<Arc<SharedResponse>, Arc<WasiError>>),
+}
+
+impl Progress {
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Refused | Self::Done(_))
+    }
+}
 
 /// The requests of one component that have no response yet.
 #[derive(Default)]
 pub struct Coalescer {
-    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<SharedOutcome>>>>,
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Progress>>>>,
     /// Requests that waited for the response of a leader.
     pub followers: Counter,
 }
 
 enum Role {
-    Leader(Arc<watch::Sender<SharedOutcome>>),
-    Follower(watch::Receiver<SharedOutcome>),
+    Leader(Arc<watch::Sender<Progress>>),
+    Follower(watch::Receiver<Progress>),
 }
 
 impl Coalescer {
-    /// Sends `request` by `send`, or waits for the response to an equal one.
-    pub async fn send<F>(
+    /// Sends `request` by `send` with a permit that `acquire` waits for, or waits for the response to an
+    /// equal one.
+    pub async fn send<P, A, F>(
         &self,
         request: Request<WasiBody>,
-        send: impl Fn(Request<WasiBody>) -> F,
+        acquire: impl Fn() -> A,
+        send: impl Fn(Request<WasiBody>, P) -> F,
     ) -> Result<Response<WasiBody>, WasiError>
     where
+        A: Future<Output = Result<P, WasiError>>,
         F: Future<Output = Result<Response<WasiBody>, WasiError>>,
     {
         let (parts, body) = request.into_parts();
         let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let has_no_body = length.is_none() && matches!(parts.method, Method::GET | Method::HEAD);
         if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
-            return send(Request::from_parts(parts, body)).await;
+            let permit = acquire().await?;
+            return send(Request::from_parts(parts, body), permit).await;
         }
         let body = buffer_body(body).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = RequestKey { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
+        // That of a request whose leader got none.
+        let mut own_permit: Option<P> = None;
         loop {
-            match self.join(&key) {
+            match self.join(&key, own_permit.is_some()) {
                 Role::Leader(sender) => {
+                    let registration = Registration { coalescer: self, key: &key, sender: &sender };
+                    let permit = match own_permit {
+                        Some(permit) => Ok(permit),
+                        None => acquire().await,
+                    };
+                    let permit = match permit {
+                        Ok(permit) => permit,
+                        Err(error) => {
+                            drop(registration);
+                            sender.send_replace(Progress::Refused);
+                            return Err(error);
+                        }
+                    };
+                    sender.send_replace(Progress::Permitted);
                     let body = Full::new(key.body.clone()).map_err(|never| match never {}).boxed_unsync();
-                    let registration = Registration { coalescer: self, key: &key };
-                    let response = send(Request::from_parts(parts.clone(), body)).await;
+                    let response = send(Request::from_parts(parts.clone(), body), permit).await;
                     drop(registration);
                     return publish(&sender, response);
                 }
                 Role::Follower(mut receiver) => {
-                    let outcome = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
-                    match outcome {
-                        Ok(Some(Ok(shared))) => return Ok(shared.copy()),
-                        Ok(Some(Err(error))) => return Err(clone_error(&error)),
+                    // A follower waits without one.
+                    own_permit = None;
+                    let progress = receiver.wait_for(Progress::is_over).await.map(|progress| progress.clone());
+                    match progress {
+                        Ok(Progress::Done(Ok(shared))) => return Ok(shared.copy()),
+                        Ok(Progress::Done(Err(error))) => return Err(clone_error(&error)),
+                        // From now on this request follows only a leader with a permit, so this comes once, unless
+                        // that leader is cancelled.
+                        Ok(Progress::Refused) => own_permit = Some(acquire().await?),
                         // The leader was cancelled.
-                        Ok(None) | Err(_) => {}
+                        Ok(Progress::Queued | Progress::Permitted) | Err(_) => {}
                     }
                 }
             }
         }
     }
 
-    fn join(&self, key: &RequestKey) -> Role {
+    /// Follows the leader of that request, or becomes the leader. A request with a permit takes the place of
+    /// a leader that still waits for one. That leader's followers stay with it.
+    fn join(&self, key: &RequestKey, has_permit: bool) -> Role {
         let mut in_flight = self.lock();
         let entry = in_flight.entry(key.clone());
         if let Entry::Occupied(sender) = &entry
             && let Some(sender) = sender.get().upgrade()
+            && !(has_permit && is_queued(&sender))
         {
             let receiver = sender.subscribe();
             self.followers.add(1);
             return Role::Follower(receiver);
         }
-        let sender = Arc::new(watch::Sender::new(None));
+        let progress = if has_permit { Progress::Permitted } else { Progress::Queued };
+        let sender = Arc::new(watch::Sender::new(progress));
         entry.insert_entry(Arc::downgrade(&sender));
         Role::Leader(sender)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<SharedOutcome>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Progress>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a leader waits for its permit.
+fn is_queued(sender: &watch::Sender<Progress>) -> bool {
+    matches!(*sender.borrow(), Progress::Queued)
 }
 
 /// Reads a request body of at most [`MAX_COMPARED_BODY`].
@@ -125,17 +178,22 @@ async fn buffer_body(body: WasiBody) -> Result<Bytes, WasiError> {
 struct Registration<'a> {
     coalescer: &'a Coalescer,
     key: &'a RequestKey,
+    sender: &'a Arc<watch::Sender<Progress>>,
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.coalescer.lock().remove(self.key);
+        let mut in_flight = self.coalescer.lock();
+        // Another leader may have taken its place.
+        if in_flight.get(self.key).is_some_and(|sender| std::ptr::eq(sender.as_ptr(), Arc::as_ptr(self.sender))) {
+            in_flight.remove(self.key);
+        }
     }
 }
 
 /// Gives the outcome to the followers, and returns it to the leader.
 fn publish(
-    sender: &watch::Sender<SharedOutcome>,
+    sender: &watch::Sender<Progress>,
     response: Result<Response<WasiBody>, WasiError>,
 ) -> Result<Response<WasiBody>, WasiError> {
     if sender.is_closed() {
@@ -145,12 +203,12 @@ fn publish(
         Ok(response) => {
             let shared = Arc::new(SharedResponse::new(response));
             let own = shared.copy();
-            sender.send_replace(Some(Ok(shared)));
+            sender.send_replace(Progress::Done(Ok(shared)));
             Ok(own)
         }
         Err(error) => {
             let error = Arc::new(error);
-            sender.send_replace(Some(Err(error.clone())));
+            sender.send_replace(Progress::Done(Err(error.clone())));
             Err(clone_error(&error))
         }
     }

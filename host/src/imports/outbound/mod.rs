@@ -61,8 +61,8 @@ use crate::concurrency_limit::ClientKeys;
 use crate::instance_permit::{InstancePermit, OutboundInProgress};
 use crate::nested_request::ParentRequest;
 use crate::response_cache::ReadSet;
-use crate::trace::{OutboundSpan, Trace};
-use body::{BodyInProgress, OutboundBody};
+use crate::trace::Trace;
+use body::{BodyInProgress, OutboundBody, Permits};
 use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
@@ -171,12 +171,22 @@ impl Outbound {
         let response = async {
             let target = &self.permitted_target(&request)?;
             let in_progress = self.begin(sender).await?;
-            let send = |request| self.try_send(sender, target, request, options, deadline, parent);
+            let acquire = || self.acquire(sender, target);
+            let send = |mut request: Request<WasiBody>, permits: Permits| {
+                remove_hop_by_hop(request.headers_mut());
+                if let Some(span) = parent {
+                    span.inject(request.headers_mut());
+                }
+                self.try_send(sender, target, request, permits, options, deadline)
+            };
             // Requests are compared before trace headers are added, so that those make no difference. Those
             // to the application itself depend on their client too.
             let response = match self.egress.limits.coalesce && target.local().is_none() {
-                true => self.coalescer.send(request, send).await?,
-                false => send(request).await?,
+                true => self.coalescer.send(request, acquire, send).await?,
+                false => {
+                    let permits = acquire().await?;
+                    send(request, permits).await?
+                }
             };
             Ok(match in_progress {
                 Some(in_progress) => response.map(|body| BodyInProgress::new(body, in_progress).boxed_unsync()),
@@ -233,28 +243,33 @@ impl Outbound {
         begun.map(Some).ok_or(WasiError::ConnectionLimitReached)
     }
 
+    /// Waits for the permits of a request.
+    async fn acquire(&self, sender: Sender<'_>, target: &Target) -> Result<Permits, WasiError> {
+        let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
+        let permit = self.egress.requests.at(depth).acquire(sender.client).await;
+        let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
+        if target.local().is_some() {
+            return Ok((permit, None));
+        }
+        let all = self.egress.network.requests.acquire(sender.client).await;
+        Ok((permit, Some(all.map_err(|_| WasiError::ConnectionLimitReached)?)))
+    }
+
+    /// Sends a request, and checks the head of the response. The body holds the permits.
     async fn try_send(
         &self,
         sender: Sender<'_>,
         target: &Target,
-        mut request: Request<WasiBody>,
+        request: Request<WasiBody>,
+        permits: Permits,
         options: RequestOptions,
         deadline: Instant,
-        span: Option<&OutboundSpan>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let (egress, limits) = (&self.egress, &self.egress.limits);
-        let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
-        let permit = egress.requests.at(depth).acquire(sender.client).await;
-        let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
-
         let connect_timeout = shorter(options.connect_timeout, limits.connect_timeout);
         let head_timeout = shorter(options.first_byte_timeout, limits.head_timeout);
         let idle_timeout = shorter(options.between_bytes_timeout, limits.idle_timeout);
-        remove_hop_by_hop(request.headers_mut());
-        if let Some(span) = span {
-            span.inject(request.headers_mut());
-        }
-        let (response, permits) = match target.local() {
+        let response = match target.local() {
             Some(local) => {
                 let component = match local {
                     Local::Application => None,
@@ -262,20 +277,16 @@ impl Outbound {
                 };
                 let head_deadline = deadline.min(Instant::now() + head_timeout);
                 let (service, shard) = (egress.network.local(), sender.shard);
-                let response = local::send(service, shard, request, component, sender.parent, head_deadline).await?;
-                (response, (permit, None))
+                local::send(service, shard, request, component, sender.parent, head_deadline).await?
             }
             None => {
-                let all = egress.network.requests.acquire(sender.client).await;
-                let all = all.map_err(|_| WasiError::ConnectionLimitReached)?;
                 let request = with_checked_uri(request, target)?;
                 let head = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(sender.shard)?.request(request));
                 let head_deadline = deadline.min(Instant::now() + connect_timeout + head_timeout);
                 let response = tokio::time::timeout_at(head_deadline, head).await;
                 let response = response.map_err(|_| WasiError::HttpResponseTimeout)?;
                 let response = response.map_err(|error| log_failure(egress, target, &error))?;
-                let response = response.map(|body| body.map_err(|error| error::code(&error)).boxed_unsync());
-                (response, (permit, Some(all)))
+                response.map(|body| body.map_err(|error| error::code(&error)).boxed_unsync())
             }
         };
         let (mut parts, body) = response.into_parts();

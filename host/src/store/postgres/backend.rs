@@ -56,11 +56,11 @@ impl Backend for ShardBackend {
         pairs: Vec<(Key, Vec<u8>)>,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Set { pairs, permit })
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Set { pairs, permit }).await
     }
 
     async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError> {
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Delete(keys))
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Delete(keys)).await
     }
 
     async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
@@ -118,7 +118,7 @@ impl Backend for ShardBackend {
 
     async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError> {
         if !ledger.is_settled() {
-            WriteQueue::push(&self.shared, ledger, WriteOperation::Flush)?;
+            WriteQueue::push(&self.shared, ledger, WriteOperation::Flush).await?;
         }
         ledger.settled().await
     }
@@ -127,7 +127,7 @@ impl Backend for ShardBackend {
 impl ShardBackend {
     async fn count(&self, ledger: &Ledger, durability: Durability, key: Key, delta: i64) -> Result<i64, StoreError> {
         let (reply, sum) = oneshot::channel();
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Increment { durability, key, delta, reply })?;
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Increment { durability, key, delta, reply }).await?;
         sum.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
     }
 
@@ -139,7 +139,8 @@ impl ShardBackend {
         (expected, value): (Option<Vec<u8>>, Vec<u8>),
     ) -> Result<Swap, StoreError> {
         let (reply, swapped) = oneshot::channel();
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Swap { durability, key, expected, value, reply })?;
+        let operation = WriteOperation::Swap { durability, key, expected, value, reply };
+        WriteQueue::push(&self.shared, ledger, operation).await?;
         swapped.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
     }
 }

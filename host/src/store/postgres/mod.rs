@@ -11,6 +11,7 @@
 //! | [`monitor`] | what an operator should know about the server |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
 //! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, as they are, wait, and are carried out |
+//! | [`queue_room`] | how much memory those that wait may take |
 //! | [`patience`] | how long requests wait |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; what an error means |
 //! | [`mutant`] | defects that tests switch on |
@@ -30,6 +31,7 @@ mod mutant;
 mod open_error;
 mod password;
 mod patience;
+mod queue_room;
 mod schema;
 mod shared;
 mod sql;

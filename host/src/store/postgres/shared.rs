@@ -17,6 +17,7 @@ use super::link::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
 use super::patience::{HALF_OF_PATIENCE, PATIENCE};
+use super::queue_room::Budget;
 use crate::store::{Key, StoreError};
 
 /// How long a read may take before its server counts as lost.
@@ -26,13 +27,15 @@ pub struct Shared {
     pub keeper: Arc<Keeper>,
     /// Synchronous commits since the start.
     pub commits: Arc<AtomicU64>,
+    /// What the writes of all requests may take while they wait.
+    pub queue_budget: Budget,
     runtime: Handle,
     pub defect: Defect,
 }
 
 impl Shared {
     pub fn new(keeper: Arc<Keeper>, runtime: Handle, defect: Defect) -> Self {
-        Self { keeper, commits: Arc::default(), runtime, defect }
+        Self { keeper, commits: Arc::default(), queue_budget: Budget::of_host(), runtime, defect }
     }
 
     /// Runs a task beside the connections.

@@ -2,8 +2,16 @@
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::queue_room::Room;
 use super::writer::Durability;
-use crate::store::{Key, LedgerEntry, StoreError, Swap};
+use crate::store::{Key, Ledger, LedgerEntry, StoreError, Swap};
+
+/// Bytes that a queued operation takes beside its keys and values: its fields, its place in the queue, its entry in the
+/// ledger and what the allocator adds. A deletion of a short key has hardly more.
+const OPERATION_BYTES: usize = 256;
+
+/// Bytes that a queued key takes beside its text.
+const KEY_BYTES: usize = 64;
 
 pub enum WriteOperation {
     Set {
@@ -27,7 +35,35 @@ pub enum WriteOperation {
     Flush,
 }
 
-pub type Queued = (WriteOperation, LedgerEntry);
+impl WriteOperation {
+    /// About how much memory it takes in the queue.
+    pub fn bytes(&self) -> usize {
+        let payload: usize = match self {
+            Self::Set { pairs, .. } => pairs.iter().map(|(key, value)| KEY_BYTES + key.key.len() + value.len()).sum(),
+            Self::Delete(keys) => keys.iter().map(|key| KEY_BYTES + key.key.len()).sum(),
+            Self::Increment { key, .. } => KEY_BYTES + key.key.len(),
+            Self::Swap { key, expected, value, .. } => {
+                KEY_BYTES + key.key.len() + value.len() + expected.as_ref().map_or(0, Vec::len)
+            }
+            Self::Flush => 0,
+        };
+        OPERATION_BYTES + payload
+    }
+}
+
+/// An operation in the queue of its request.
+pub struct Queued {
+    pub operation: WriteOperation,
+    pub entry: LedgerEntry,
+    pub room: Room,
+}
+
+impl Queued {
+    /// A flush that the worker itself asks for.
+    pub fn flush(ledger: &Ledger) -> Self {
+        Self { operation: WriteOperation::Flush, entry: ledger.enter(), room: Room::default() }
+    }
+}
 
 /// Ends an operation that is not carried out.
 pub fn refuse(operation: WriteOperation, entry: LedgerEntry, error: StoreError) {

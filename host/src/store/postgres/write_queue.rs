@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::queue_room::{Budget, Room};
 use super::shared::Shared;
 use super::write_operation::{Queued, WriteOperation};
 use super::writes::Worker;
@@ -13,24 +14,143 @@ use crate::store::{Ledger, StoreError};
 pub struct WriteQueue {
     /// The era in which the request began.
     era: Arc<str>,
+    /// The channel has no bound of its own: each operation in it has room, in bytes.
     sender: OnceLock<UnboundedSender<Queued>>,
+    /// Made when it is needed, because most requests only read.
+    budget: OnceLock<Budget>,
 }
 
 impl WriteQueue {
-    /// Binds the request to the present era, unless it is bound.
-    pub fn bind<'a>(shared: &Shared, ledger: &'a Ledger) -> Option<&'a Self> {
-        ledger.engine_state(|| Self { era: shared.keeper.era(), sender: OnceLock::new() })
+    fn new(era: Arc<str>) -> Self {
+        Self { era, sender: OnceLock::new(), budget: OnceLock::new() }
     }
 
-    /// Queues an operation behind the others of its request.
-    pub fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
+    /// Binds the request to the present era, unless it is bound.
+    pub fn bind<'a>(shared: &Shared, ledger: &'a Ledger) -> Option<&'a Self> {
+        ledger.engine_state(|| Self::new(shared.keeper.era()))
+    }
+
+    /// Queues an operation behind the others of its request, and waits only while there is no room for it.
+    pub async fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
         ledger.check()?;
         let queue = Self::bind(shared, ledger).ok_or_else(StoreError::writer_stopped)?;
-        let sender = queue.sender.get_or_init(|| {
-            let (sender, operations) = unbounded_channel();
+        let start = |operations: UnboundedReceiver<Queued>| {
             shared.spawn(Worker::new(shared.clone(), operations, queue.era.clone()).run());
+        };
+        queue.add(&shared.queue_budget, ledger, operation, start).await
+    }
+
+    /// `start` has the operations carried out, if this is the first.
+    async fn add(
+        &self,
+        host: &Budget,
+        ledger: &Ledger,
+        operation: WriteOperation,
+        start: impl FnOnce(UnboundedReceiver<Queued>),
+    ) -> Result<(), StoreError> {
+        let room = Room::take(host, || self.budget.get_or_init(Budget::of_request), &operation).await?;
+        // The request may have failed meanwhile.
+        ledger.check()?;
+        let sender = self.sender.get_or_init(|| {
+            let (sender, operations) = unbounded_channel();
+            start(operations);
             sender
         });
-        sender.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
+        let queued = Queued { operation, entry: ledger.enter(), room };
+        sender.send(queued).map_err(|_| StoreError::writer_stopped())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::store::conformance::{key, permit};
+    use crate::store::postgres::queue_room::MAX_REQUEST_BYTES;
+
+    /// A request whose operations nobody carries out.
+    struct Request {
+        ledger: Ledger,
+        queue: WriteQueue,
+        operations: Option<UnboundedReceiver<Queued>>,
+    }
+
+    impl Request {
+        fn new() -> Self {
+            Self { ledger: Ledger::default(), queue: WriteQueue::new(Arc::from("era")), operations: None }
+        }
+
+        /// Whether there was room for an operation.
+        fn add(&mut self, host: &Budget, operation: WriteOperation) -> bool {
+            let start = |operations| self.operations = Some(operations);
+            match self.queue.add(host, &self.ledger, operation, start).now_or_never() {
+                Some(outcome) => {
+                    outcome.unwrap();
+                    true
+                }
+                None => false,
+            }
+        }
+
+        /// Takes an operation out of the queue, as if it were carried out.
+        fn carry_out(&mut self) {
+            self.operations.as_mut().unwrap().try_recv().unwrap().entry.commit();
+        }
+    }
+
+    fn delete() -> WriteOperation {
+        WriteOperation::Delete(vec![key("a")])
+    }
+
+    fn set(bytes: usize) -> WriteOperation {
+        WriteOperation::Set { pairs: vec![(key("a"), vec![1; bytes])], permit: permit() }
+    }
+
+    #[test]
+    fn a_request_that_deletes_faster_than_the_store_waits_and_others_do_not() {
+        let host = Budget::of_host();
+        let (mut greedy, mut other) = (Request::new(), Request::new());
+        let mut queued = 0;
+        while greedy.add(&host, delete()) {
+            queued += 1;
+        }
+        assert_eq!(queued, MAX_REQUEST_BYTES as usize / delete().bytes());
+        assert!(!greedy.add(&host, WriteOperation::Flush), "a flush is an operation as well");
+        assert!(other.add(&host, delete()) && other.add(&host, set(1)) && other.add(&host, WriteOperation::Flush));
+        greedy.carry_out();
+        assert!(greedy.add(&host, delete()) && !greedy.add(&host, delete()));
+        drop((greedy, other));
+        assert!(host.is_unused());
+    }
+
+    #[test]
+    fn requests_wait_once_the_host_has_no_room_but_a_flush_does_not() {
+        let host = Budget::new(u32::try_from(2 * set(1000).bytes()).unwrap());
+        let (mut one, mut two) = (Request::new(), Request::new());
+        assert!(one.add(&host, set(1000)) && two.add(&host, set(1000)));
+        assert!(!one.add(&host, set(0)) && !two.add(&host, delete()));
+        assert!(one.add(&host, WriteOperation::Flush));
+        one.carry_out();
+        assert!(two.add(&host, delete()));
+        // The operations that are left are dropped with the worker that would carry them out.
+        drop((one.operations, two.operations));
+        assert!(host.is_unused());
+        let mut large = Request::new();
+        assert!(large.add(&host, set(1_000_000)), "what is larger than the room of all waits for all of it");
+        assert!(!large.add(&host, set(0)));
+    }
+
+    #[test]
+    fn a_write_that_waited_while_its_request_failed_is_refused() {
+        let host = Budget::new(u32::try_from(delete().bytes()).unwrap());
+        let mut request = Request::new();
+        assert!(request.add(&host, delete()));
+        let mut waiting = Box::pin(request.queue.add(&host, &request.ledger, delete(), drop));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // With the operation, whose entry is not committed.
+        drop(request.operations);
+        assert!(waiting.now_or_never().unwrap().is_err());
+        assert!(host.is_unused());
     }
 }

@@ -24,6 +24,7 @@ use super::late_reply::outcome_of;
 use super::link::Link;
 use super::mutant::Mutant;
 use super::patience::PATIENCE;
+use super::queue_room::Room;
 use super::shared::Shared;
 use super::write_operation::{Queued, WriteOperation, refuse};
 use super::writer::{Durability, RootStatements, WriteConnection};
@@ -39,6 +40,9 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Most values, and about the most bytes, that go into one statement.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Most writes that stay unflushed. Their entries take memory although they have left the queue.
+const MAX_UNFLUSHED: usize = 64 * 1024;
 
 /// Carries out the writes of one request.
 pub struct Worker {
@@ -66,7 +70,8 @@ impl Worker {
 
     /// Ends when the ledger is dropped.
     pub async fn run(mut self) {
-        while let Some((operation, entry)) = self.take().await {
+        // The room is given back at the end of each round.
+        while let Some(Queued { operation, entry, room }) = self.take().await {
             if let Err(error) = entry.check() {
                 // The request has failed, so no one waits for its earlier writes to be flushed.
                 self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
@@ -74,7 +79,7 @@ impl Worker {
                 continue;
             }
             match operation {
-                WriteOperation::Set { pairs, permit } => self.set(pairs, permit, entry).await,
+                WriteOperation::Set { pairs, permit } => self.set(pairs, (permit, room), entry).await,
                 WriteOperation::Delete(keys) => {
                     let deleted = self.delete(keys).await;
                     self.settle(entry, deleted, None);
@@ -95,8 +100,11 @@ impl Worker {
         }
     }
 
-    /// The next operation. If none comes and something is not flushed, that is one.
+    /// The next operation. If none comes and something is not flushed, or much is not, that is one.
     async fn take(&mut self) -> Option<Queued> {
+        if let Some(entry) = self.unflushed.get(MAX_UNFLUSHED) {
+            return Some(Queued::flush(&entry.ledger()));
+        }
         if let Some(next) = self.next.take() {
             return Some(next);
         }
@@ -105,19 +113,19 @@ impl Worker {
         };
         match timeout(FLUSH_AFTER, self.operations.recv()).await {
             Ok(operation) => operation,
-            Err(_) => Some((WriteOperation::Flush, ledger.enter())),
+            Err(_) => Some(Queued::flush(&ledger)),
         }
     }
 
-    async fn set(&mut self, mut pairs: Vec<(Key, Vec<u8>)>, permit: OwnedSemaphorePermit, entry: LedgerEntry) {
-        let (mut permits, mut entries) = (vec![permit], vec![entry]);
+    async fn set(&mut self, mut pairs: Vec<(Key, Vec<u8>)>, held: (OwnedSemaphorePermit, Room), entry: LedgerEntry) {
+        let (mut permits, mut entries) = (vec![held], vec![entry]);
         let mut bytes: usize = pairs.iter().map(|(_, value)| value.len()).sum();
         while bytes < MAX_BATCH_BYTES && pairs.len() < MAX_BATCH {
             match self.operations.try_recv() {
-                Ok((WriteOperation::Set { pairs: more, permit }, entry)) => {
+                Ok(Queued { operation: WriteOperation::Set { pairs: more, permit }, entry, room }) => {
                     bytes += more.iter().map(|(_, value)| value.len()).sum::<usize>();
                     pairs.extend(more);
-                    permits.push(permit);
+                    permits.push((permit, room));
                     entries.push(entry);
                 }
                 Ok(other) => {

@@ -75,6 +75,6 @@ pub enum Message {
 pub struct QueuedWrite {
     pub operation: WriteOperation,
     pub entry: LedgerEntry,
-    /// Of the queue's budget.
-    pub queue_permit: OwnedSemaphorePermit,
+    /// Of the queue's budget; for a deletion, also of its request's.
+    pub queue_permit: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }

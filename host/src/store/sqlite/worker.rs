@@ -125,9 +125,12 @@ impl Worker {
         let filled = self.fill(first, &mut batch);
         match filled.and_then(|()| self.commit(&batch).map_err(|error| classify_commit(&error))) {
             Ok(()) => {
-                // Before the requests are told, as everything that a next write looks at.
-                self.log_length.record_commit();
-                self.health.record_commit(batch.bytes);
+                // Before the requests are told, as everything that a next write looks at. A transaction that has changed
+                // nothing says nothing of whether the store can be written.
+                if !batch.changed.is_empty() {
+                    self.log_length.record_commit();
+                    self.health.record_commit(batch.bytes);
+                }
                 mem::take(&mut batch.entries).into_iter().for_each(LedgerEntry::commit);
                 self.checkpointer.record_commit(batch.log_bytes, &self.connection);
             }

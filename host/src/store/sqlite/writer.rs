@@ -24,6 +24,21 @@ use crate::store::{ChangeClock, Ledger, StoreError, StoreHealth};
 /// Bytes that may be in the queue, of all instances together. Further writes wait.
 const MAX_QUEUED_BYTES: u32 = 64 * 1024 * 1024;
 
+/// Bytes of one request's deletions that may be in the queue. Values have a permit of their instance's budget, and the
+/// caller of an increment or a swap waits for its result.
+const MAX_DELETION_BYTES: u32 = 1024 * 1024;
+
+/// What a request's deletions may take in the queue. It is a part of the request's ledger.
+struct DeletionBudget(Arc<Semaphore>);
+
+impl DeletionBudget {
+    /// `None` if another engine has the ledger.
+    fn of(ledger: &Ledger) -> Option<Arc<Semaphore>> {
+        let make = || Self(Arc::new(Semaphore::new(MAX_DELETION_BYTES as usize)));
+        ledger.engine_state(make).map(|budget| budget.0.clone())
+    }
+}
+
 /// The handle of the writer thread. Dropping it finishes the queued writes and joins the thread.
 pub struct Writer {
     queue: Sender<Message>,
@@ -103,7 +118,7 @@ impl Writer {
         &self.health
     }
 
-    /// Queues an operation, and waits only while the queue is full.
+    /// Queues an operation, and waits only while the queue is full, or has many deletions of the request.
     pub async fn queue(&self, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
         ledger.check()?;
         if let Some(finding) = self.health.damage() {
@@ -112,9 +127,17 @@ impl Writer {
             return Err(refused);
         }
         let bytes = u32::try_from(operation.bytes()).unwrap_or(MAX_QUEUED_BYTES).min(MAX_QUEUED_BYTES);
-        let queue_permit = self.queue_bytes.clone().acquire_many_owned(bytes).await;
-        let queue_permit = queue_permit.map_err(|_| StoreError::writer_stopped())?;
-        let write = QueuedWrite { operation, entry: ledger.enter(), queue_permit };
+        let stopped = |_| StoreError::writer_stopped();
+        // First the request's own: a request that waits for itself takes no room from others.
+        let of_request = match operation {
+            WriteOperation::Delete(_) => {
+                let budget = DeletionBudget::of(ledger).ok_or_else(StoreError::writer_stopped)?;
+                Some(budget.acquire_many_owned(bytes.min(MAX_DELETION_BYTES)).await.map_err(stopped)?)
+            }
+            _ => None,
+        };
+        let of_all = self.queue_bytes.clone().acquire_many_owned(bytes).await.map_err(stopped)?;
+        let write = QueuedWrite { operation, entry: ledger.enter(), queue_permit: (of_all, of_request) };
         self.queue.send(Message::Write(write)).map_err(|_| StoreError::writer_stopped())
     }
 
@@ -156,5 +179,39 @@ impl Drop for Writer {
         {
             tracing::error!("the store's writer panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::store::conformance::{key, permit};
+    use crate::store::sqlite::{Options, Sqlite};
+
+    #[tokio::test]
+    async fn deletions_of_a_request_wait_for_its_earlier_ones_and_no_others_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
+        let writer = &engine.writer;
+        let delete = || WriteOperation::Delete(vec![key("a")]);
+        let (greedy, other) = (Ledger::default(), Ledger::default());
+        let budget = DeletionBudget::of(&greedy).unwrap();
+        let size = u32::try_from(delete().bytes()).unwrap();
+        // As many as fit but one, none of which the writer takes.
+        let earlier = budget.clone().try_acquire_many_owned(MAX_DELETION_BYTES - size).unwrap();
+        let held = budget.clone().try_acquire_many_owned(size).unwrap();
+        assert!(writer.queue(&greedy, delete()).now_or_never().is_none());
+        let set = WriteOperation::Set { pairs: vec![(key("a"), Vec::new())], permit: permit() };
+        writer.queue(&greedy, set).now_or_never().unwrap().unwrap();
+        writer.queue(&other, delete()).now_or_never().unwrap().unwrap();
+        drop(held);
+        writer.queue(&greedy, delete()).now_or_never().unwrap().unwrap();
+        drop(earlier);
+        writer.commit_soon();
+        greedy.settled().await.unwrap();
+        // Its permit is given back.
+        assert_eq!(budget.available_permits(), MAX_DELETION_BYTES as usize);
     }
 }

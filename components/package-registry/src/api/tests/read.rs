@@ -184,6 +184,9 @@ fn a_file_has_every_header() {
     forge.publish(PRIVATE, "lib", "1.0.0");
     let private = forge.get("/projects/9/packages/npm/lib/-/lib-1.0.0.tgz");
     assert_eq!(private.header("cache-control"), "private, max-age=31536000, immutable");
+    let elsewhere = forge.get("/groups/acme/-/packages/npm/lib/-/lib-1.0.0.tgz");
+    assert_eq!(elsewhere.status, 200);
+    assert!(elsewhere.header("cache-control").ends_with("no-cache"), "another project may have the name later");
 }
 
 #[test]

@@ -95,6 +95,22 @@ fn an_outdated_document_removes_nothing() {
     assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 4);
 }
 
+/// A client sends a request again whose answer was lost.
+#[test]
+fn an_unpublication_that_is_repeated_is_one() {
+    let forge = forge();
+    let mut document = forge.get(PATH).json();
+    let path = format!("{PATH}/-rev/{}", document["_rev"].as_str().unwrap());
+    document["versions"].as_object_mut().unwrap().remove("1.0.0").unwrap();
+    for _ in 0..2 {
+        assert_eq!(forge.send(request(Method::PUT, &path).by("maintainer").body(document.to_string())).status, 200);
+    }
+    assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 2);
+    document["versions"].as_object_mut().unwrap().remove("1.0.1");
+    document["versions"].as_object_mut().unwrap().remove("2.0.0");
+    assert_eq!(forge.send(request(Method::PUT, &path).by("maintainer").body(document.to_string())).status, 409);
+}
+
 #[test]
 fn the_file_of_a_listed_version_is_not_removed() {
     let forge = forge();

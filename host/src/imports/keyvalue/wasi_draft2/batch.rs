@@ -6,7 +6,7 @@ use wasmtime::component::Resource;
 
 use super::wasi::keyvalue::batch;
 use super::{Bucket, KeyValueError, check_value, finish};
-use crate::imports::keyvalue::state::KeyValueView;
+use crate::imports::keyvalue::state::{KeyValueView, queued_bytes};
 use crate::metrics::Operation;
 use crate::store::{Key, MAX_VALUE_BYTES};
 
@@ -49,7 +49,7 @@ impl batch::Host for KeyValueView<'_> {
             for (key, value) in key_values {
                 let key = self.writable(&bucket, &key)?;
                 check_value(&value)?;
-                bytes = bytes.saturating_add(value.len());
+                bytes = bytes.saturating_add(queued_bytes(&key, &value));
                 pairs.push((key, value));
                 consume_budget().await;
             }
@@ -77,5 +77,45 @@ impl batch::Host for KeyValueView<'_> {
         };
         let outcome = outcome.await;
         finish(call, &self.ctx.scope, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use wasmtime::component::ResourceTable;
+
+    use super::super::wasi::keyvalue::store::HostBucket;
+    use super::*;
+    use crate::imports::keyvalue::{Grants, KeyValue};
+    use crate::store::sqlite::{Options, Sqlite};
+
+    #[tokio::test]
+    async fn empty_values_wait_for_the_queue_as_well_because_of_their_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let backend = Sqlite::open(directory.path(), &Options::default()).unwrap().backend().unwrap();
+        let labels = BTreeSet::from(["default".to_owned()]);
+        let grants = Arc::new(Grants::new("probe", Arc::new(labels.clone()), labels, None));
+        let mut ctx = KeyValue::new(backend, grants, Arc::default());
+        let budget = ctx.queue_budget.clone();
+        let mut table = ResourceTable::new();
+        let mut view = KeyValueView { ctx: &mut ctx, table: &mut table };
+        let Ok(bucket) = view.open_bucket("default".to_owned()) else { panic!("not granted") };
+        let borrowed = || Resource::new_borrow(bucket.rep());
+        let name = "k".repeat(1000);
+        let key = Key { store: "default".into(), key: name.as_str().into() };
+        // One byte less is free than an empty value of this key takes.
+        let held = u32::try_from(budget.available_permits() - queued_bytes(&key, &[]) + 1).unwrap();
+        let held = budget.try_acquire_many_owned(held).unwrap();
+        assert!(HostBucket::set(&mut view, borrowed(), name.clone(), Vec::new()).now_or_never().is_none());
+        let pairs = vec![(name, Vec::new())];
+        let mut set = pin!(batch::Host::set_many(&mut view, borrowed(), pairs));
+        assert!(set.as_mut().now_or_never().is_none());
+        drop(held);
+        assert!(set.await.is_ok());
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use http_body_util::StreamBody;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 type SendResult = Result<Response<WasiBody>, WasiError>;
 
@@ -18,6 +18,17 @@ fn response(body: &'static str) -> Response<WasiBody> {
 async fn text(response: SendResult) -> String {
     let body = response.unwrap().into_body().collect().await.unwrap().to_bytes();
     String::from_utf8(body.to_vec()).unwrap()
+}
+
+/// Waits for the permit of a client that has one left.
+async fn free() -> Result<(), WasiError> {
+    Ok(())
+}
+
+/// Waits for the permit of a client that has none left, until its time is over.
+async fn exhausted(time: &Notify) -> Result<(), WasiError> {
+    time.notified().await;
+    Err(WasiError::ConnectionLimitReached)
 }
 
 /// A server that counts requests. The test sends the response to the first one.
@@ -49,8 +60,8 @@ impl Server {
 #[tokio::test]
 async fn equal_requests_are_sent_once_and_all_get_the_response() {
     let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
-    let send = |request| server.answer(request);
-    let all = futures::future::join_all((0..20).map(|_| coalescer.send(request("q", "t"), send)));
+    let send = |request, ()| server.answer(request);
+    let all = futures::future::join_all((0..20).map(|_| coalescer.send(request("q", "t"), free, send)));
     let responded = async { respond.send(Ok(response("result"))).unwrap() };
     let (all, ()) = tokio::join!(all, responded);
     assert_eq!(server.requests(), 1);
@@ -58,7 +69,7 @@ async fn equal_requests_are_sent_once_and_all_get_the_response() {
         assert_eq!(text(one).await, "result");
     }
     assert_eq!(coalescer.followers.get(), 19);
-    assert_eq!(text(coalescer.send(request("q", "t"), send).await).await, "another", "it is not a cache");
+    assert_eq!(text(coalescer.send(request("q", "t"), free, send).await).await, "another", "it is not a cache");
     assert!(coalescer.lock().is_empty());
 }
 
@@ -66,7 +77,7 @@ async fn equal_requests_are_sent_once_and_all_get_the_response() {
 async fn get_and_head_without_a_declared_length_are_coalesced() {
     for (method, expected) in [(Method::GET, 1), (Method::HEAD, 1), (Method::POST, 2)] {
         let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
-        let send = |request| server.answer(request);
+        let send = |request, ()| server.answer(request);
         let without_length = || {
             let mut request = request("", "t");
             *request.method_mut() = method.clone();
@@ -74,8 +85,11 @@ async fn get_and_head_without_a_declared_length_are_coalesced() {
             request
         };
         let responded = async { respond.send(Ok(response("result"))).unwrap() };
-        let (one, other, ()) =
-            tokio::join!(coalescer.send(without_length(), send), coalescer.send(without_length(), send), responded);
+        let (one, other, ()) = tokio::join!(
+            coalescer.send(without_length(), free, send),
+            coalescer.send(without_length(), free, send),
+            responded
+        );
         assert_eq!((text(one).await, server.requests()), ("result".into(), expected), "{method}");
         assert_eq!(text(other).await, if expected == 1 { "result" } else { "another" });
     }
@@ -86,7 +100,7 @@ async fn a_body_without_a_declared_length_is_bounded() {
     let (coalescer, (server, _respond)) = (Coalescer::default(), Server::new());
     let large = Full::new(Bytes::from(vec![0; MAX_COMPARED_BODY as usize + 1])).map_err(|never| match never {});
     let request = Request::get("http://engine.test/").body(large.boxed_unsync()).unwrap();
-    let refused = coalescer.send(request, |request| server.answer(request)).await;
+    let refused = coalescer.send(request, free, |request, ()| server.answer(request)).await;
     assert!(matches!(refused, Err(WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY)))));
     assert_eq!(server.requests(), 0);
 }
@@ -94,12 +108,12 @@ async fn a_body_without_a_declared_length_is_bounded() {
 #[tokio::test]
 async fn requests_with_any_difference_are_not_coalesced() {
     let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
-    let send = |request| server.answer(request);
+    let send = |request, ()| server.answer(request);
     let responded = async { respond.send(Ok(response("result"))).unwrap() };
     let (one, other, third, ()) = tokio::join!(
-        coalescer.send(request("q", "t"), send),
-        coalescer.send(request("q", "u"), send),
-        coalescer.send(request("r", "t"), send),
+        coalescer.send(request("q", "t"), free, send),
+        coalescer.send(request("q", "u"), free, send),
+        coalescer.send(request("r", "t"), free, send),
         responded
     );
     assert_eq!(
@@ -112,10 +126,13 @@ async fn requests_with_any_difference_are_not_coalesced() {
 #[tokio::test]
 async fn a_failure_is_shared() {
     let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
-    let send = |request| server.answer(request);
+    let send = |request, ()| server.answer(request);
     let responded = async { respond.send(Err(WasiError::ConnectionRefused)).map_err(drop).unwrap() };
-    let (one, other, ()) =
-        tokio::join!(coalescer.send(request("q", "t"), send), coalescer.send(request("q", "t"), send), responded);
+    let (one, other, ()) = tokio::join!(
+        coalescer.send(request("q", "t"), free, send),
+        coalescer.send(request("q", "t"), free, send),
+        responded
+    );
     assert!(matches!((one, other), (Err(WasiError::ConnectionRefused), Err(WasiError::ConnectionRefused))));
     assert_eq!(server.requests(), 1);
 }
@@ -123,10 +140,10 @@ async fn a_failure_is_shared() {
 #[tokio::test]
 async fn when_the_leader_is_cancelled_a_follower_sends_the_request() {
     let (coalescer, (server, _respond)) = (Coalescer::default(), Server::new());
-    let send = |request| server.answer(request);
-    let mut first = Box::pin(coalescer.send(request("q", "t"), send));
+    let send = |request, ()| server.answer(request);
+    let mut first = Box::pin(coalescer.send(request("q", "t"), free, send));
     assert!(futures::poll!(&mut first).is_pending());
-    let mut second = Box::pin(coalescer.send(request("q", "t"), send));
+    let mut second = Box::pin(coalescer.send(request("q", "t"), free, send));
     assert!(futures::poll!(&mut second).is_pending());
     assert_eq!(server.requests(), 1);
     drop(first);
@@ -135,16 +152,67 @@ async fn when_the_leader_is_cancelled_a_follower_sends_the_request() {
 }
 
 #[tokio::test]
+async fn a_leader_without_a_permit_leaves_the_request_to_its_followers() {
+    let (coalescer, (server, respond), time) = (Coalescer::default(), Server::new(), Notify::new());
+    let send = |request, ()| server.answer(request);
+    let mut leader = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
+    assert!(futures::poll!(&mut leader).is_pending());
+    let others = (0..3).map(|_| coalescer.send(request("q", "t"), free, send));
+    let mut others = Box::pin(futures::future::join_all(others));
+    let mut same_client = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
+    assert!(futures::poll!(&mut others).is_pending() && futures::poll!(&mut same_client).is_pending());
+    time.notify_one();
+    assert!(matches!(leader.await, Err(WasiError::ConnectionLimitReached)));
+    assert_eq!(server.requests(), 0);
+    assert!(futures::poll!(&mut same_client).is_pending() && futures::poll!(&mut others).is_pending());
+    assert_eq!(server.requests(), 1, "the others have permits, and one of them sends the request");
+    respond.send(Ok(response("result"))).unwrap();
+    for one in others.await {
+        assert_eq!(text(one).await, "result");
+    }
+    // A client without a permit gets its own error, and does not wait again.
+    time.notify_one();
+    assert!(matches!(same_client.await, Err(WasiError::ConnectionLimitReached)));
+    assert_eq!(server.requests(), 1);
+    assert!(coalescer.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_request_with_a_permit_takes_the_place_of_a_leader_without_one() {
+    let (coalescer, (server, respond), time) = (Coalescer::default(), Server::new(), Notify::new());
+    let send = |request, ()| server.answer(request);
+    let mut first = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
+    assert!(futures::poll!(&mut first).is_pending());
+    let mut second = Box::pin(coalescer.send(request("q", "t"), free, send));
+    assert!(futures::poll!(&mut second).is_pending());
+    time.notify_one();
+    assert!(matches!(first.await, Err(WasiError::ConnectionLimitReached)));
+    // The next leader comes before the follower goes on, and would let it wait again.
+    let mut third = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
+    assert!(futures::poll!(&mut third).is_pending());
+    assert!(futures::poll!(&mut second).is_pending());
+    assert_eq!(server.requests(), 1);
+    drop(third);
+    let mut fourth = Box::pin(coalescer.send(request("q", "t"), free, send));
+    assert!(futures::poll!(&mut fourth).is_pending(), "it follows the second, which is the leader still");
+    respond.send(Ok(response("result"))).unwrap();
+    assert_eq!(text(second.await).await, "result");
+    assert_eq!(text(fourth.await).await, "result");
+    assert_eq!(server.requests(), 1);
+    assert!(coalescer.lock().is_empty());
+}
+
+#[tokio::test]
 async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
     let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
-    let send = |request| server.answer(request);
+    let send = |request, ()| server.answer(request);
     let (frames, mut source) = mpsc::unbounded_channel::<Result<Frame<Bytes>, WasiError>>();
     let body = StreamBody::new(futures::stream::poll_fn(move |cx| source.poll_recv(cx)));
     let responded = async { respond.send(Ok(Response::new(body.boxed_unsync()))).map_err(drop).unwrap() };
     let (dropped, slow, fast, ()) = tokio::join!(
-        coalescer.send(request("q", "t"), send),
-        coalescer.send(request("q", "t"), send),
-        coalescer.send(request("q", "t"), send),
+        coalescer.send(request("q", "t"), free, send),
+        coalescer.send(request("q", "t"), free, send),
+        coalescer.send(request("q", "t"), free, send),
         responded
     );
     let (mut dropped, mut fast) = (dropped.unwrap().into_body(), fast.unwrap().into_body());
