@@ -9,7 +9,7 @@ use super::audit::{Action, AuditEntry, AuditRecord, Outcome};
 use super::expected::Expected;
 use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetHost};
-use super::fleet_change::FleetChange;
+use super::planned_change::FleetChange;
 use super::record::Entry;
 use super::reload_record::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};

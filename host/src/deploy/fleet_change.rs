@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::expected::Expected;
 use super::files::completed;
-use super::fleet::{CanaryEntry, Fleet, FleetHost, Proposal, ServingEntry, ServingRecord};
-use super::policy::Signature;
+use super::fleet::{Fleet, FleetHost, Proposal, ServingRecord};
+use super::planned_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::{DeployError, DeployReport, Deployer, HOST};
-use crate::component::{CanaryPolicy, Generation, Settings, Slot};
+use crate::component::{Generation, Settings, Slot};
 use crate::digest::Digest;
 
 /// How long the hosts may take to compile and check a component.
@@ -22,39 +22,6 @@ const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the reports of the hosts are read meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// A change of a component that every host prepares first.
-pub struct FleetChange<'a> {
-    pub by: &'a str,
-    pub action: Action,
-    pub canary: Option<&'a CanaryPolicy>,
-    /// The reason for trusting the component, if there is a policy.
-    pub trust: Option<&'a str>,
-    /// The hosts that are left out, by name or instance.
-    pub without: &'a [String],
-    /// What the component replaces; anything if `None`.
-    pub expected: Option<&'a Expected>,
-    /// The component and its signature, if it was sent.
-    pub sent: Option<(&'a [u8], Option<&'a Signature>)>,
-}
-
-impl FleetChange<'_> {
-    /// The entry of the component `digest`, after `entry`, while `present` serves.
-    pub fn entry(&self, entry: Option<&ServingEntry>, present: Digest, digest: Digest) -> ServingEntry {
-        let before = entry.and_then(|entry| entry.previous);
-        let (by, action) = (self.by.to_owned(), self.action);
-        match self.canary {
-            Some(policy) => {
-                let canary = Some(CanaryEntry::new(digest, policy));
-                ServingEntry { digest: present, previous: before, canary, by, action, reason: None }
-            }
-            None => {
-                let previous = if present == digest { before } else { Some(present) };
-                ServingEntry { digest, previous, canary: None, by, action, reason: None }
-            }
-        }
-    }
-}
 
 impl Deployer {
     /// Has all hosts serve a generation that this host has checked.

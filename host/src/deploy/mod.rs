@@ -32,6 +32,7 @@ mod fleet_change;
 mod fleet_update;
 mod follower;
 mod load;
+mod planned_change;
 mod policy;
 mod proposal;
 mod record;

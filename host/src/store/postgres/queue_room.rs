@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::write_operation::WriteOperation;
 use crate::store::StoreError;
 
 /// Bytes that may wait on this host, of all requests together.
@@ -23,6 +22,13 @@ pub const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 pub struct Budget {
     free: Arc<Semaphore>,
     bytes: u32,
+}
+
+/// The room that an operation needs: so many bytes, of these budgets.
+pub struct Need {
+    pub bytes: usize,
+    pub of_request: bool,
+    pub of_host: bool,
 }
 
 /// The room that an operation has in the queue.
@@ -64,24 +70,16 @@ impl Budget {
 }
 
 impl Room {
-    /// Waits until there is room for an operation; `request` makes the budget of its request, or finds it.
-    pub async fn take<'a>(
-        host: &Budget,
-        request: impl FnOnce() -> &'a Budget,
-        operation: &WriteOperation,
-    ) -> Result<Self, StoreError> {
-        let bytes = operation.bytes();
-        let is_unbounded = matches!(operation, WriteOperation::Delete(_) | WriteOperation::Flush);
-        // A flush takes nothing of the host's room: it ends a request, and with it what the request has there.
-        let is_flush = matches!(operation, WriteOperation::Flush);
+    /// Waits until there is room; `request` makes the budget of its request, or finds it.
+    pub async fn take<'a>(host: &Budget, request: impl FnOnce() -> &'a Budget, need: Need) -> Result<Self, StoreError> {
         // First its own: a request that waits for itself takes no room from others.
-        let of_request = match is_unbounded {
-            true => Some(request().take(bytes).await?),
+        let of_request = match need.of_request {
+            true => Some(request().take(need.bytes).await?),
             false => None,
         };
-        let of_host = match is_flush {
-            true => None,
-            false => Some(host.take(bytes).await?),
+        let of_host = match need.of_host {
+            true => Some(host.take(need.bytes).await?),
+            false => None,
         };
         Ok(Self { _of_request: of_request, _of_host: of_host })
     }

@@ -2,7 +2,7 @@
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::queue_room::Room;
+use super::queue_room::{Need, Room};
 use super::writer::Durability;
 use crate::store::{Key, Ledger, LedgerEntry, StoreError, Swap};
 
@@ -48,6 +48,13 @@ impl WriteOperation {
             Self::Flush => 0,
         };
         OPERATION_BYTES + payload
+    }
+
+    /// The room that it needs in the queue. A flush takes nothing of the host's: it ends a request, and with it what the
+    /// request has there.
+    pub fn need(&self) -> Need {
+        let of_request = matches!(self, Self::Delete(_) | Self::Flush);
+        Need { bytes: self.bytes(), of_request, of_host: !matches!(self, Self::Flush) }
     }
 }
 

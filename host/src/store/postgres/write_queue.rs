@@ -48,7 +48,7 @@ impl WriteQueue {
         operation: WriteOperation,
         start: impl FnOnce(UnboundedReceiver<Queued>),
     ) -> Result<(), StoreError> {
-        let room = Room::take(host, || self.budget.get_or_init(Budget::of_request), &operation).await?;
+        let room = Room::take(host, || self.budget.get_or_init(Budget::of_request), operation.need()).await?;
         // The request may have failed meanwhile.
         ledger.check()?;
         let sender = self.sender.get_or_init(|| {
