@@ -12,9 +12,11 @@ use std::time::Duration;
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
 
-/// The project's folder.
+/// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this program,
+/// which another one may have compiled.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the project's folder")
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&folder).join("..").canonicalize().expect("the project's folder")
 }
 
 /// cargo's target folder: the running test is in `<target>/<profile>/deps`.

@@ -175,7 +175,7 @@ fn mark_step<K: Roots + ?Sized>(
             report.removed += 1;
             report.removed_bytes += env.store.get(key)?.map_or(0, |value| value.len() as u64);
             if !request.dry_run {
-                roots.remove_abandoned(key)?;
+                roots.remove_abandoned(key, tracer)?;
             }
             Ok(false)
         }

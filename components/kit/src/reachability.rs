@@ -61,8 +61,9 @@ pub trait Roots {
         Ok(false)
     }
 
-    /// Removes an abandoned root, and what names it. Must be repeatable.
-    fn remove_abandoned(&self, _key: &str) -> Result<(), StoreError> {
+    /// Removes an abandoned root, and what names it. Must be repeatable. Each record that it changes is counted
+    /// ([`Tracer::count_change`]), so that a step ends in time.
+    fn remove_abandoned(&self, _key: &str, _tracer: &mut Tracer) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -123,6 +124,9 @@ impl BlobId {
     }
 }
 
+/// A change of a record, as long as it may take on a store that is elsewhere, counts as reading so many bytes.
+const BYTES_OF_A_CHANGE: u64 = 64 << 10;
+
 /// Collects what visits find: marks, counts and, in a check, problems.
 #[derive(Default)]
 pub struct Tracer {
@@ -137,6 +141,11 @@ pub struct Tracer {
 }
 
 impl Tracer {
+    /// A record was changed or removed: a step does not do that more than some thousand times.
+    pub fn count_change(&mut self) {
+        self.bytes += BYTES_OF_A_CHANGE;
+    }
+
     pub fn new(check: bool) -> Self {
         Tracer { check, ..Tracer::default() }
     }

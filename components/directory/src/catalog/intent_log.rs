@@ -109,7 +109,7 @@ impl IntentLog {
                 done.push(other.blob);
             }
         }
-        match update_catalog(env, &changes, orphans) {
+        match write_revision(env, &changes, orphans) {
             Err(CatalogError::Orphans(orphans)) => return Ok(*orphans),
             Err(CatalogError::Store(error)) => return Err(error),
             Ok(()) => {}
@@ -161,7 +161,7 @@ impl From<StoreError> for CatalogError {
 /// Makes the next revision, unless it would be the same; the root changes also then. Blobs of an attempt
 /// whose swap was lost stay until they are collected as garbage: a swap that is reported as lost may have
 /// taken place.
-fn update_catalog(env: &Env, changes: &Changes, orphans: Orphans) -> Result<(), CatalogError> {
+fn write_revision(env: &Env, changes: &Changes, orphans: Orphans) -> Result<(), CatalogError> {
     let batch = env.id();
     root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         if current.as_ref().is_some_and(|root| root.batch == batch) {

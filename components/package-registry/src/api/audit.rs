@@ -76,7 +76,7 @@ fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bo
     let env = &request.env;
     let names: BTreeSet<&str> = strings.iter().flat_map(|text| package_names(text)).collect();
     let scopes: BTreeSet<&str> = names.iter().filter_map(|name| forward::scope(name)).collect();
-    if scopes.len() > MAX_SCOPES || names.iter().any(|name| forward::is_denied(env, name)) {
+    if scopes.len() > MAX_SCOPES || forward::is_any_denied(env, names.iter().copied()) {
         return Ok(false);
     }
     for scope in scopes {

@@ -82,7 +82,7 @@ pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Res
     let may_leave = name::is_file_path(name)
         && is_requestable(name)
         && resource.is_path()
-        && !is_denied(env, name)
+        && !is_any_denied(env, [name].into_iter())
         && !has_local_scope(env, name)?;
     match HeaderValue::from_str(&format!("{registry}/{}", resource.path(name))) {
         Ok(location) if may_leave => {
@@ -109,11 +109,15 @@ pub fn registry(env: &Env) -> Option<&str> {
     env.variables.get(FORWARD_URL).map(|url| url.trim_end_matches('/'))
 }
 
-/// Whether the operator denies that the name leaves.
-pub fn is_denied(env: &Env, name: &str) -> bool {
+/// Whether the operator denies that one of the names leaves.
+pub fn is_any_denied<'a>(env: &Env, mut names: impl Iterator<Item = &'a str>) -> bool {
     let patterns = env.variables.get(FORWARD_DENY).unwrap_or_default().to_ascii_lowercase();
-    let name = name.to_ascii_lowercase();
-    patterns.split([',', ' ', '\n']).any(|pattern| !pattern.is_empty() && glob::matches(pattern, &name))
+    let patterns: Vec<&str> = patterns.split([',', ' ', '\n']).filter(|pattern| !pattern.is_empty()).collect();
+    !patterns.is_empty()
+        && names.any(|name| {
+            let name = name.to_ascii_lowercase();
+            patterns.iter().any(|pattern| glob::matches(pattern, &name))
+        })
 }
 
 /// Whether the name's scope is the present or former path of a top-level group.

@@ -42,8 +42,8 @@ impl Roots for Registry<'_> {
         store::is_abandoned(self.0, key)
     }
 
-    fn remove_abandoned(&self, key: &str) -> Result<(), StoreError> {
-        store::remove_abandoned(self.0, key)
+    fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        store::remove_abandoned(self.0, key, tracer)
     }
 }
 

@@ -5,12 +5,13 @@
 //! | [`AUTHENTICATED`] | requests with a token | user or deploy token | 15 s | off |
 //! | [`UNAUTHENTICATED`] | requests without one | address | 15 s | off |
 //! | [`LOOKUPS`] | the latter at group and instance level, which look through several projects | address | 15 s | 2000 |
-//! | [`SEARCHES`] | searches and lists without a token | address | 60 s | 120 |
+//! | [`SEARCHES`] | searches and lists without a token, and audits where names are forwarded | address | 60 s | 120 |
 //!
 //! Invalid tokens are limited where callers are authenticated ([`directory::caller::INVALID_TOKENS`]).
 //! The reference service's values of the first two are 1000 and 800. Limits that are off by default count
 //! exactly; the others lease ([`kit::rate_limit::check_leased`]).
 
+use super::forward;
 use super::request::caller_id;
 use crate::route::{Endpoint, Level, Route};
 use crate::store;
@@ -52,7 +53,13 @@ pub fn check(env: &Env, request: &Request, caller: &Caller, route: &Route) -> Re
 
 /// The limits of requests that cost more than others.
 fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
-    if matches!(route.endpoint, Endpoint::Search | Endpoint::List) {
+    // An audit reads and compares a large body only if it may go on to another registry.
+    let is_search = match route.endpoint {
+        Endpoint::Search | Endpoint::List => true,
+        Endpoint::Audit(_) => forward::registry(env).is_some(),
+        _ => false,
+    };
+    if is_search {
         let limit = RateLimit { variable: SEARCHES, seconds: 60, keys: store::SEARCH_RATES };
         return rate_limit::check_leased(env, &limit, DEFAULT_SEARCHES, SEARCHES_LEASE, address);
     }

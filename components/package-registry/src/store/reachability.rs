@@ -93,18 +93,20 @@ pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
 
 /// Removes a package of a deleted project, from the listings first, so that a removal that was interrupted
 /// can be repeated. No later project uses its keys.
-pub fn remove_abandoned(env: &Env, key: &str) -> Result<(), StoreError> {
+pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
     listing::remove_project_with_name(env, &name, &project)?;
     if name.scope().is_some() {
         let package = package(env, &project, &name)?;
         for segment in package.iter().flat_map(|package| &package.segments) {
             let index = read_index(env, &segment.id)?;
-            index
-                .entries()
-                .try_for_each(|entry| listing::remove_project_with_version(env, &name, entry.version, &project))?;
+            for entry in index.entries() {
+                tracer.count_change();
+                listing::remove_project_with_version(env, &name, entry.version, &project)?;
+            }
         }
     }
+    tracer.count_change();
     env.store.delete(&format!("{key}/init"))?;
     env.store.delete(key)
 }

@@ -209,8 +209,9 @@ impl Roots for Repositories<'_> {
 
     /// Removes such a root; the merge requests before the list that names them, so that a removal that was
     /// interrupted can be repeated. No later project uses their keys.
-    fn remove_abandoned(&self, key: &str) -> Result<(), StoreError> {
-        let remove = |key: &str| {
+    fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let mut remove = |key: &str| {
+            tracer.count_change();
             self.env.store.delete(&format!("{key}/init"))?;
             self.env.store.delete(key)
         };

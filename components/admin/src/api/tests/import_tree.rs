@@ -74,14 +74,28 @@ pub fn with_token(env: Env) -> Env {
     Env { variables: std::rc::Rc::new(variables), ..env }
 }
 
+/// A store, every other of which shows writes when they are committed, and what its first writer has. Of a thousand
+/// operations, `stalls` are followed by a stall of so many microseconds.
+fn simulated(seed: u64, stalls: u64, stall: u64) -> (Simulation, Env) {
+    let seen_after = seed % 2 * 5_000;
+    let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls, stall };
+    let store = Simulation::new(seed, behaviour);
+    let env = with_token(store.env(9));
+    (store, env)
+}
+
+/// What a reader has once every answer was given, which is when what it says is seen.
+fn afterwards(store: &Simulation) -> Env {
+    let env = with_token(store.env(8));
+    env.clock.sleep(Duration::from_millis(10));
+    env
+}
+
 #[test]
 fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_with_it() {
     let mut refused = 0;
     for seed in 0..400 {
-        let seen_after = seed % 2 * 5_000;
-        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 20, stall: 50_000 };
-        let store = Simulation::new(seed, behaviour);
-        let env = with_token(store.env(9));
+        let (store, env) = simulated(seed, 20, 50_000);
         send_lines(
             &env,
             r#"{"kind":"group","id":800,"path":"g"}
@@ -103,9 +117,7 @@ fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_w
             ),
         ]);
         refused += failed.iter().filter_map(serde_json::Value::as_u64).sum::<u64>();
-        let env = with_token(store.env(8));
-        // An answer is given when what it says is seen.
-        env.clock.sleep(Duration::from_millis(10));
+        let env = afterwards(&store);
         for key in ["project/900", "project/901", "project/902", "namespace/801", "namespace/800", "namespace/870"] {
             let record = env.store.get(&format!("directory/v1/{key}")).unwrap();
             assert!(record.is_none_or(|record| record == b"null"), "seed {seed}: {key}");
@@ -120,10 +132,7 @@ fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_w
 #[test]
 fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
     for seed in 0..400 {
-        let seen_after = seed % 2 * 5_000;
-        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 20, stall: 50_000 };
-        let store = Simulation::new(seed, behaviour);
-        let env = with_token(store.env(9));
+        let (store, env) = simulated(seed, 20, 50_000);
         send_lines(
             &env,
             r#"{"kind":"group","id":800,"path":"g"}
@@ -141,8 +150,7 @@ fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
             import(r#"{"kind":"group","id":800,"deleted":true}"#),
         ]);
         assert_eq!(reports[0]["failed"], 0, "seed {seed}");
-        let env = with_token(store.env(8));
-        env.clock.sleep(Duration::from_millis(10));
+        let env = afterwards(&store);
         let is_there = |key: &str| {
             let record = env.store.get(&format!("directory/v1/{key}")).unwrap();
             record.is_some_and(|record| record != b"null")
@@ -156,10 +164,7 @@ fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
 fn the_catalog_follows_a_role_that_is_imported_while_its_user_is_deleted() {
     let mut kept = 0;
     for seed in 0..200 {
-        let seen_after = seed % 2 * 5_000;
-        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 300, stall: 20_000 };
-        let store = Simulation::new(seed, behaviour);
-        let env = with_token(store.env(9));
+        let (store, env) = simulated(seed, 300, 20_000);
         send_lines(
             &env,
             r#"{"kind":"group","id":800,"path":"g"}
@@ -170,9 +175,7 @@ fn the_catalog_follows_a_role_that_is_imported_while_its_user_is_deleted() {
             import(r#"{"kind":"member","source_type":"group","source_id":800,"user_id":70,"access_level":30}"#),
             import(r#"{"kind":"user","id":70,"deleted":true}"#),
         ]);
-        let env = with_token(store.env(8));
-        // An answer is given when what it says is seen.
-        env.clock.sleep(Duration::from_millis(10));
+        let env = afterwards(&store);
         let record = directory::member::of_user(&env, 70).unwrap();
         let listed = directory::catalog::member::of_sources(&env, &[Source::Group(800)]).unwrap();
         assert_eq!(listed.len(), record.0.len(), "seed {seed}");

@@ -89,6 +89,13 @@ fn searches_and_lookups_without_a_token_are_bounded_by_default() {
     forge.variables.extend([("registry_rate_limit_lookups", "0"), ("registry_rate_limit_searches", "3")]);
     assert_eq!(first_refusal(&forge, 1, || name("", "192.0.2.1:1")), None, "0 disables the limit");
     assert_eq!(first_refusal(&forge, 9, || get("", "", "192.0.2.9:1")), Some(3));
+    let audit = |address: &str| {
+        let path = "/projects/7/packages/npm/-/npm/v1/security/advisories/bulk";
+        request(Method::POST, path).by("").with("spin-client-addr", address).body("{}")
+    };
+    assert_eq!(first_refusal(&forge, 9, || audit("192.0.2.20:1")), None, "it is not read");
+    forge.variables.push(("registry_forward_url", "https://registry.example/"));
+    assert_eq!(first_refusal(&forge, 9, || audit("192.0.2.21:1")), Some(3));
 }
 
 #[test]
