@@ -18,7 +18,8 @@
 //! - *Clocks*: hosts that share a store tell their guests one time. Where each has its own, they may differ by
 //!   [`GRACE`] − [`LONGEST_WRITE`]. A clock that jumps during a request makes that request fail as too late.
 //! - *Deleted things*: what belongs to something that was deleted is not reachable any more
-//!   ([`Roots::is_abandoned`]), and its root is removed while its blobs are not marked.
+//!   ([`Roots::is_abandoned`]), and its root is removed while its blobs are not marked. A removal that takes several
+//!   steps removes the root last, so that a run that was broken off is repeated by the next one.
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown; unless an area knows which part
 //!   of it is damaged ([`Roots::part`]). Then nothing is removed that may belong to that part, the report names the
 //!   damage, and the run goes on.
@@ -172,10 +173,13 @@ fn mark_step<K: Roots + ?Sized>(
     let mut damaged = BTreeMap::new();
     let mut visit = |node: Node, tracer: &mut Tracer| match node {
         Node::Root(key) if roots.is_abandoned(key)? => {
-            report.removed += 1;
-            report.removed_bytes += env.store.get(key)?.map_or(0, |value| value.len() as u64);
+            let bytes = env.store.get(key)?.map_or(0, |value| value.len() as u64);
             if !request.dry_run {
                 roots.remove_abandoned(key, tracer)?;
+            }
+            if !tracer.is_suspended() {
+                report.removed += 1;
+                report.removed_bytes += bytes;
             }
             Ok(false)
         }

@@ -62,7 +62,8 @@ pub trait Roots {
     }
 
     /// Removes an abandoned root, and what names it. Must be repeatable. Each record that it changes is counted
-    /// ([`Tracer::count_change`]), so that a step ends in time.
+    /// ([`Tracer::count_change`]), so that a step ends in time. One that takes more than a step is removed in parts: a
+    /// call that finds the step full ([`Tracer::is_full`]) suspends the removal, with the root last.
     fn remove_abandoned(&self, _key: &str, _tracer: &mut Tracer) -> Result<(), StoreError> {
         Ok(())
     }
@@ -124,8 +125,11 @@ impl BlobId {
     }
 }
 
+/// The most bytes that one step reads.
+const BYTES_OF_A_STEP: u64 = 256 << 20;
+
 /// A change of a record, as long as it may take on a store that is elsewhere, counts as reading so many bytes.
-const BYTES_OF_A_CHANGE: u64 = 64 << 10;
+const BYTES_OF_A_CHANGE: u64 = 256 << 10;
 
 /// Collects what visits find: marks, counts and, in a check, problems.
 #[derive(Default)]
@@ -138,12 +142,38 @@ pub struct Tracer {
     pub check: bool,
     /// Key and problem.
     problems: Vec<(String, String)>,
+    /// How far an earlier step came with the removal of a root that it suspended.
+    resumed: Option<String>,
+    /// How far this step came with such a removal.
+    suspended: Option<String>,
 }
 
 impl Tracer {
-    /// A record was changed or removed: a step does not do that more than some thousand times.
+    /// A record was changed or removed: a step does not do that more than about a thousand times.
     pub fn count_change(&mut self) {
         self.bytes += BYTES_OF_A_CHANGE;
+    }
+
+    /// Whether the step has done as much as one may.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= BYTES_OF_A_STEP
+    }
+
+    /// Ends the step before the root that it visits is removed. The next step visits that root again, with this
+    /// position, which has no colon.
+    pub fn suspend(&mut self, position: String) {
+        self.suspended = Some(position);
+    }
+
+    /// The position at which the step before this one suspended a removal. The root may be another one by now, or
+    /// have changed.
+    pub fn resume(&mut self) -> Option<String> {
+        self.resumed.take()
+    }
+
+    /// Whether the root that was visited is to be visited again.
+    pub fn is_suspended(&self) -> bool {
+        self.suspended.is_some()
     }
 
     pub fn new(check: bool) -> Self {

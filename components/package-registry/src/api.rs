@@ -23,6 +23,7 @@ mod rate_limit;
 mod request;
 mod scope;
 mod search;
+mod stars;
 mod tag;
 mod unpublish;
 mod update;
@@ -101,12 +102,13 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Profile => account::profile(&request),
         Endpoint::Search => search::search(&request),
         Endpoint::Audit(audit) => audit::report(request, audit).await,
-        Endpoint::PublishElsewhere { name } => Err(misdirected::publish(&request, &name)?),
+        Endpoint::PublishElsewhere { name } => misdirected::put(request, &name).await,
         Endpoint::Visibility { name } => visibility::get(&request, &name),
         Endpoint::AccessStatus { name } => visibility::access_status(&request, &name),
         Endpoint::Owners { name } => owners::list(&request, &name),
         Endpoint::ChangeOwners => Err(owners::refuse_change(&request)),
         Endpoint::ChangeAccess => Err(visibility::refuse_change(&request)),
+        Endpoint::Stars => Ok(stars::list()),
         Endpoint::List => list::packages(&request),
     }
 }

@@ -80,6 +80,9 @@ impl InstallFields {
         for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
             if let Some(text) = file.get(field)? {
                 let value = json::unambiguous(text).ok_or_else(|| TarballError::ManifestAmbiguous((*field).into()))?;
+                if let Some(command) = ambiguous_command(field, &value) {
+                    return Err(TarballError::ManifestAmbiguous(format!("bin.{command}")));
+                }
                 fields.insert(*field, value);
             }
         }
@@ -94,7 +97,8 @@ impl InstallFields {
         let mut fields = BTreeMap::new();
         for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
             if let Some(text) = get(field) {
-                fields.insert(*field, json::unambiguous(text).ok_or(*field)?);
+                let value = json::unambiguous(text).filter(|value| ambiguous_command(field, value).is_none());
+                fields.insert(*field, value.ok_or(*field)?);
             }
         }
         Ok(InstallFields::new(name, fields))
@@ -144,11 +148,10 @@ impl InstallFields {
             let is_odd = !document.is_well_formed(field);
             let is_rewritten = self.written(field) != document.written(field);
             let is_error = is_odd && is_rewritten || !is_equal && is_error;
-            // Of a path that leads out of the package, some clients make another one than npm's normal form.
+            // Of a path that leads out of the package, some clients make another one than npm's normal form, or follow it.
             let leads_out = matches!(*field, "bin" | DIRECTORIES)
                 && document.fields.get(*field).is_some_and(|written| !bin::stays_inside(written));
-            let leads_elsewhere = leads_out && is_rewritten && value.is_some();
-            (is_odd || !is_equal || leads_elsewhere).then_some(Difference { field, is_error, value })
+            (is_odd || !is_equal || leads_out).then_some(Difference { field, is_error, value })
         };
         FIELDS.iter().filter_map(compare).collect()
     }
@@ -322,6 +325,10 @@ impl Difference {
     pub fn replaces(&self, name: &str) -> bool {
         name == self.field || self.field == BUNDLED && name == BUNDLED_ALIAS
     }
+}
+
+fn ambiguous_command(field: &str, value: &Value) -> Option<String> {
+    if field == "bin" { bin::ambiguous(value) } else { None }
 }
 
 /// Dependencies with what each spec means.

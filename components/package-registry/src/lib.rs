@@ -28,7 +28,8 @@
 //! | `GET <prefix>/-/package/:name/access`, `…/owners` | the same, and the maintainers, as pnpm asks for them | `api/visibility.rs`, `api/owners.rs` |
 //! | `PUT <prefix>/-/package/:name/owners`, `DELETE …/owners/:user` | refused with the reason | `api/owners.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/audit.rs` |
-//! | `PUT` of a package at group or instance level | 405 with the project's address | `api/misdirected.rs` |
+//! | `PUT` of any other package document at group or instance level | 405 with the project's address | `api/misdirected.rs` |
+//! | `GET <prefix>/-/_view/starredByUser` | no stars | `api/stars.rs` |
 //!
 //! A read of a name that is not here goes to the registry in `registry_forward_url` (`api/forward.rs`).
 //!
@@ -84,10 +85,10 @@
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
-//! | list | get `project`, up to 20,000 packages, and their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
+//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
+//! | list | get `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | audit that may be forwarded | for each scope the top-level group; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
-//! | a step of gc | 200 packages and their indexes; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
+//! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |
 //!

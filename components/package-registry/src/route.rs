@@ -105,6 +105,8 @@ pub enum Endpoint {
     },
     ChangeOwners,
     ChangeAccess,
+    /// What a user has starred.
+    Stars,
     /// The list of all versions of packages, in the form of every registry of the forge.
     List,
 }
@@ -175,6 +177,7 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::User { name }, &Method::PUT) => Endpoint::Login { name },
         (Target::User { .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Profile, &Method::GET | &Method::HEAD) => Endpoint::Profile,
+        (Target::Stars, &Method::GET | &Method::HEAD) => Endpoint::Stars,
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
         (Target::Visibility { name }, &Method::GET | &Method::HEAD) => Endpoint::Visibility { name },
         (Target::AccessStatus { name }, &Method::GET | &Method::HEAD) => Endpoint::AccessStatus { name },
@@ -267,6 +270,7 @@ enum Target {
     },
     Profile,
     Search,
+    Stars,
     Visibility {
         name: String,
     },
@@ -301,6 +305,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
         },
         [Segment("npm"), Segment("v1"), Segment("user")] => Ok(Target::Profile),
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
+        [Segment("_view"), Segment("starredByUser")] => Ok(Target::Stars),
         [Segment("npm"), Segment("v1"), Segment("security"), rest @ ..] => match rest {
             [Segment("advisories"), Segment("bulk")] => Ok(Target::Audit(Audit::Bulk)),
             [Segment("audits"), Segment("quick")] => Ok(Target::Audit(Audit::Quick)),

@@ -42,11 +42,17 @@ fn is_version_with_star(comparator: &str) -> Result<bool, NumberTooHigh> {
     let before = before.strip_suffix('=').unwrap_or(before);
     let before = before.strip_suffix(['<', '>']).unwrap_or(before);
     let without = [before, after].concat();
+    // What was no build metadata before can be some now.
+    let without = without_build(&without);
     let version = ["<=", ">=", "<", ">"].into_iter().find_map(|sign| without.strip_prefix(sign)).unwrap_or(&without);
-    Ok(without.is_empty() || Partial::parse(version)?.is_some_and(|version| version.is_whole))
+    if version.split('.').count() < 3 {
+        return Ok(without.is_empty());
+    }
+    Ok(Partial::parse(version)?.is_some_and(|version| version.is_whole))
 }
 
-/// The text without the spaces between a sign and its version.
+/// The text without the spaces between a sign and its version. Of `~>`, `~` is left there; and spaces behind `=` are kept
+/// if it is not the sign's, as in `>==` and `v=`.
 fn joined_signs(text: &str) -> String {
     let mut joined = String::new();
     let mut rest = text;
@@ -54,9 +60,12 @@ fn joined_signs(text: &str) -> String {
         let (word, others) = rest.split_at(space);
         joined.push_str(word);
         rest = others.trim_start_matches(is_space);
+        if joined.ends_with("~>") {
+            joined.pop();
+        }
         let is_joined = joined.ends_with(['~', '^'])
-            || joined.ends_with("~>")
             || joined.ends_with(['<', '>', '='])
+                && !["==", "v="].iter().any(|end| joined.ends_with(end))
                 && rest.starts_with(|c: char| c.is_ascii_digit() || "xX*v=".contains(c));
         if !is_joined {
             joined.push(' ');
@@ -222,6 +231,12 @@ mod tests {
             "1.2.3*",
             ">=1.2.3-*",
             ">*1.2.3",
+            "~> >1",
+            "av= 1",
+            "a>== 1",
+            "1.2.31.2+*2",
+            "1.2.3+*2",
+            "1 99999999999999999999*",
         ] {
             assert!(is_range(text), "{text:?}");
         }

@@ -50,6 +50,12 @@ impl Discussion {
         self.notes.iter().flat_map(|note| &note.suggestions)
     }
 
+    /// The bytes of its notes and suggestions.
+    pub fn text_length(&self) -> usize {
+        let notes: usize = self.notes.iter().map(|note| note.body.len()).sum();
+        notes + self.suggestions().map(|suggestion| suggestion.to_content.len()).sum::<usize>()
+    }
+
     pub fn note(&self, id: u64) -> Option<&Note> {
         self.notes.iter().find(|note| note.id == id)
     }

@@ -46,7 +46,7 @@
 //! | `ref_transaction/<id>` | root | how an update of several refs ended, as long as one of them names it (`store/ref_value.rs`) |
 //! | `branches/<repository>` | root | the names of branches and tags, and of those that are being created ([`store::ref_names`]) |
 //! | `merge_request/<project>/<iid>` | root | a merge request |
-//! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches of the open ones |
+//! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches that open ones claim (`store/merge_requests/claims.rs`) |
 //! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
 //! | `page/<id>` | blob | 100 entries of such a list |
 //! | `discussion/<id>` | blob | a comment and its suggestions, as they were made |

@@ -38,10 +38,39 @@ pub struct End {
     pub user_id: Option<u64>,
 }
 
+/// Which branch is to be merged into which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branches {
+    /// As [`MergeRequest::source`].
+    pub source: Option<RepositoryId>,
+    pub source_branch: String,
+    /// Of the target project.
+    pub target_branch: String,
+}
+
 impl MergeRequest {
+    pub fn branches(&self) -> Branches {
+        Branches {
+            source: self.source,
+            source_branch: self.source_branch.clone(),
+            target_branch: self.target_branch.clone(),
+        }
+    }
+
     /// Whether it can still be merged.
     pub fn is_open(&self) -> bool {
         matches!(self.state, MergeRequestState::Opened | MergeRequestState::Locked)
+    }
+
+    /// Whether its title says that it is not ready.
+    pub fn is_draft(&self) -> bool {
+        let title = self.title.trim_start().to_lowercase();
+        ["draft:", "[draft]", "(draft)"].iter().any(|mark| title.starts_with(mark))
+    }
+
+    /// When it was merged, and by whom; `None` unless it was.
+    pub fn merged(&self) -> Option<End> {
+        self.ended.filter(|_| self.state == MergeRequestState::Merged)
     }
 
     /// Closes an open merge request, or reopens a closed one; a request for the state that it has changes nothing.

@@ -291,3 +291,78 @@ fn a_request_that_took_too_long_or_whose_clock_jumped_is_too_late() {
         assert_eq!(is_too_late(&env), expected, "{passed}");
     }
 }
+
+/// An area with one abandoned root of so many records.
+struct Abandoned {
+    store: Rc<dyn Store>,
+    records: usize,
+    removed: std::cell::RefCell<Vec<usize>>,
+}
+
+impl Roots for Abandoned {
+    fn plan(&self) -> KeyLayout {
+        KeyLayout { roots: vec!["root/".into()], records: vec![], blobs: vec!["blob/".into()], marks: "gc/".into() }
+    }
+
+    fn visit(&self, _node: Node, _tracer: &mut Tracer) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
+        Ok(key == "root/b")
+    }
+
+    fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let first = tracer.resume().map_or(0, |position| position.parse().unwrap());
+        for number in first..self.records {
+            if tracer.is_full() {
+                tracer.suspend(number.to_string());
+                return Ok(());
+            }
+            tracer.count_change();
+            self.removed.borrow_mut().push(number);
+        }
+        self.store.delete(key)
+    }
+}
+
+#[test]
+fn a_root_that_takes_more_than_a_step_is_removed_in_parts() {
+    let store = MemoryStore::default();
+    for root in ["root/a", "root/b", "root/c"] {
+        store.set(root, b"[]").unwrap();
+    }
+    let env = testing::env(store.clone(), &[]);
+    let area = Abandoned { store: env.store.clone(), records: 2_500, removed: Default::default() };
+    let dry = step(&env, &area, &GcRequest { dry_run: true, ..GcRequest::default() }).unwrap();
+    assert_eq!((dry.roots, dry.removed, dry.removed_bytes), (2, 1, 2));
+    assert_eq!(area.removed.take(), [0; 0]);
+
+    let mut wanted = GcRequest { no_wait: true, ..GcRequest::default() };
+    let mut steps = Vec::new();
+    while steps.is_empty() || wanted.cursor.is_some() {
+        let before = area.removed.borrow().len();
+        let report = step(&env, &area, &wanted).unwrap();
+        wanted.cursor = report.cursor;
+        let has_root = store.exists("root/b").unwrap();
+        steps.push((area.removed.borrow().len() - before, report.roots, report.removed, has_root));
+    }
+    let parts = [(1024, 1, 0, true), (1024, 0, 0, true), (452, 1, 1, false), (0, 0, 0, false)];
+    assert_eq!(steps, parts, "records, roots that stay, roots that go");
+    assert!(area.removed.take().into_iter().eq(0..2_500), "each once");
+    let roots: Vec<String> = store.keys().into_iter().filter(|key| key.starts_with("root/")).collect();
+    assert_eq!(roots, ["root/a", "root/c"]);
+}
+
+#[test]
+fn a_cursor_of_an_earlier_build_goes_on() {
+    let store = MemoryStore::default();
+    store.set("root/b", b"[]").unwrap();
+    store.set("root/c", b"[]").unwrap();
+    let env = testing::env(store.clone(), &[]);
+    let area = Abandoned { store: env.store.clone(), records: 1, removed: Default::default() };
+    let cursor = Some(format!("{}:r0:root/b", env.id()));
+    let report = step(&env, &area, &GcRequest { cursor, no_wait: true, ..GcRequest::default() }).unwrap();
+    assert_eq!((report.roots, report.removed), (1, 0), "after its last key");
+    assert!(store.exists("root/b").unwrap());
+}

@@ -21,24 +21,15 @@ pub struct Cursor {
 
 /// The phases of a run, in order. `written` counts the blobs of the mark log.
 pub enum Phase {
-    Roots {
-        written: u64,
-    },
+    /// `position` is how far the removal of the root after `after` came, if it is more than a step.
+    Roots { written: u64, position: Option<String> },
     /// `visited` counts the marks that are done in the log's blob after `after`.
-    Blobs {
-        written: u64,
-        visited: usize,
-    },
+    Blobs { written: u64, visited: usize },
     /// Only of garbage collection, after everything is marked. `read` counts the blobs of the mark log that
     /// are sorted, `last` is the last batch of sorted marks.
-    Sort {
-        read: u64,
-        last: Option<String>,
-    },
+    Sort { read: u64, last: Option<String> },
     /// After everything is sorted.
-    Sweep {
-        last: Option<String>,
-    },
+    Sweep { last: Option<String> },
     /// After the sweep: the run's own blobs are removed.
     CleanUp,
 }
@@ -48,7 +39,7 @@ impl Cursor {
     /// [`LONGEST_RUN`].
     pub fn resume(env: &Env, text: Option<&str>) -> Result<Self, StepError> {
         let cursor = match text {
-            None => Cursor { run: env.id(), phase: Phase::Roots { written: 0 }, after: String::new() },
+            None => Cursor { run: env.id(), phase: Phase::Roots { written: 0, position: None }, after: String::new() },
             Some(text) => Cursor::parse(text).ok_or(StepError::Cursor)?,
         };
         let age = env.now.millis() - cursor.began()?.millis();
@@ -59,7 +50,13 @@ impl Cursor {
         let mut fields = text.splitn(3, ':');
         let (run, phase, after) = (fields.next()?, fields.next()?, fields.next()?);
         let phase = match phase.split_at_checked(1)? {
-            ("r", written) => Phase::Roots { written: written.parse().ok()? },
+            ("r", reached) => {
+                let (written, position) = match reached.split_once('.') {
+                    Some((written, position)) => (written, Some(position.to_owned())),
+                    None => (reached, None),
+                };
+                Phase::Roots { written: written.parse().ok()?, position }
+            }
             ("b", places) => {
                 let (written, visited) = places.split_once('.')?;
                 Phase::Blobs { written: written.parse().ok()?, visited: visited.parse().ok()? }
@@ -85,7 +82,8 @@ impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Cursor { run, phase, after } = self;
         match phase {
-            Phase::Roots { written } => write!(f, "{run}:r{written}:{after}"),
+            Phase::Roots { written, position: None } => write!(f, "{run}:r{written}:{after}"),
+            Phase::Roots { written, position: Some(position) } => write!(f, "{run}:r{written}.{position}:{after}"),
             Phase::Blobs { written, visited } => write!(f, "{run}:b{written}.{visited}:{after}"),
             Phase::Sort { read, last } => write!(f, "{run}:s{read}.{}:{after}", last.as_deref().unwrap_or_default()),
             Phase::Sweep { last } => write!(f, "{run}:w{}:{after}", last.as_deref().unwrap_or_default()),

@@ -7,10 +7,9 @@ use crate::env::Env;
 use crate::store::{StoreError, list_all};
 use std::collections::BTreeSet;
 
-/// Bounds of one step: roots, blobs, and bytes that are read.
+/// Bounds of one step beside its bytes ([`Tracer::is_full`]): roots, and blobs.
 const ROOTS: usize = 200;
 const BLOBS: usize = 20_000;
-const BYTES: u64 = 256 << 20;
 
 /// What a step has done.
 #[derive(Default)]
@@ -42,7 +41,7 @@ pub fn step<K: Roots + ?Sized>(
         layout.roots.sort_unstable();
     }
     match cursor.phase {
-        Phase::Roots { written } => visit_roots(env, roots, &layout, &log, cursor, written, visitor),
+        Phase::Roots { .. } => visit_roots(env, roots, &layout, &log, cursor, visitor),
         Phase::Blobs { written, visited } => visit_blobs(env, &log, cursor, written, visited, visitor),
         Phase::Sort { .. } | Phase::Sweep { .. } | Phase::CleanUp => Err(StepError::Cursor),
     }
@@ -54,26 +53,29 @@ fn visit_roots<K: Roots + ?Sized>(
     layout: &KeyLayout,
     log: &MarkLog,
     cursor: &mut Cursor,
-    mut written: u64,
     visitor: &mut Visitor,
 ) -> Result<Progress, StepError> {
+    let Phase::Roots { mut written, ref position } = cursor.phase else { return Err(StepError::Cursor) };
+    let mut tracer = Tracer { resumed: position.clone(), ..Tracer::default() };
     let prefixes: Vec<&str> = layout.roots.iter().map(String::as_str).collect();
     let keys = list_all(&*env.store, &prefixes, &cursor.after, ROOTS)?;
     let mut progress = Progress::default();
-    let mut tracer = Tracer::default();
     let mut remaining = keys.len();
     for key in &keys {
         progress.roots += u64::from(visitor(Node::Root(key), &mut tracer)?);
+        if tracer.is_suspended() {
+            break;
+        }
         remaining -= 1;
         cursor.after.clone_from(key);
-        if tracer.marks.len() >= MARKS || tracer.bytes >= BYTES {
+        if tracer.marks.len() >= MARKS || tracer.is_full() {
             break;
         }
     }
     (progress.blobs, progress.bytes) = (tracer.blobs, tracer.bytes);
     log.append(env, &mut written, "", tracer.marks.into_iter().collect())?;
     if keys.len() >= ROOTS || remaining > 0 {
-        cursor.phase = Phase::Roots { written };
+        cursor.phase = Phase::Roots { written, position: tracer.suspended };
     } else if roots.follows() {
         (cursor.phase, cursor.after) = (Phase::Blobs { written, visited: 0 }, String::new());
     } else {
@@ -105,7 +107,7 @@ fn visit_blobs(
     let (mut page, mut at): (Option<&String>, Vec<BlobId>) = (None, Vec::new());
     let mut is_end = false;
     for _ in 0..BLOBS {
-        if tracer.bytes >= BYTES || queue.len() + visited_now.len() >= MARKS {
+        if tracer.is_full() || queue.len() + visited_now.len() >= MARKS {
             break;
         }
         if let Some(mark) = queue.pop() {

@@ -23,13 +23,13 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Most packages that a list reads, without a token and with one, and most bytes of their indexes and forms. A longer list
-/// is refused.
+/// Most packages that a list reads, without a token and with one, and most bytes of the names that it looks at, and of
+/// the indexes and forms of those packages. A longer list is refused.
 const MAX_ANONYMOUS_PACKAGES: usize = 2_000;
 const MAX_PACKAGES: usize = 20_000;
 const MAX_BYTES: u64 = 64 << 20;
 
-/// About the size of an index entry, in bytes.
+/// About the size of an index entry, in bytes: a list that has too many versions is refused before they are read.
 const ENTRY_BYTES: u64 = 80;
 
 /// The parameters that links to other pages repeat.
@@ -114,7 +114,8 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
 
     let env = &request.env;
     let candidates = candidates(request, &filter)?;
-    let mut list = VersionList { env, candidates: &candidates, filter, order, is_descending, parts: Vec::new() };
+    let mut list =
+        VersionList { env, candidates: &candidates, filter, order, is_descending, parts: Vec::new(), bytes: 0 };
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
     let (shown, total) = list.page(skip, page.per_page as usize)?;
     let mut states = States::default();
@@ -166,16 +167,17 @@ fn candidates(request: &RegistryRequest, filter: &PackageFilter) -> Result<Vec<C
         Level::Group(id) if filter.without_subgroups => Some(access::readable_group(request, id)?.id),
         _ => None,
     };
-    let mut names = Vec::new();
+    let (mut names, mut bytes) = (Vec::new(), 0);
     for project in projects.into_iter().filter(|project| group.is_none_or(|group| project.namespace.id == group)) {
         for name in store::names(env, &project.key())? {
+            bytes += name.as_str().len() as u64;
             if package_list::matches(&name, filter.name) {
                 names.push((project.clone(), name));
             }
         }
-    }
-    if names.len() > limit {
-        return Err(too_long(limit));
+        if names.len() > limit || bytes > MAX_BYTES {
+            return Err(too_long(limit));
+        }
     }
     let mut candidates = Vec::with_capacity(names.len());
     for (project, name) in names {
@@ -195,6 +197,8 @@ struct VersionList<'a> {
     order: &'a str,
     is_descending: bool,
     parts: Vec<Part>,
+    /// Bytes of indexes that were read. They have the unpublished versions as well, which no package counts.
+    bytes: u64,
 }
 
 impl VersionList<'_> {
@@ -244,6 +248,10 @@ impl VersionList<'_> {
         for (package, candidate) in chosen() {
             for segment in candidate.package.segments.iter().filter(|segment| segment.listed > 0) {
                 let part = Part { id: segment.id.clone(), index: store::index(self.env, &segment.id)? };
+                self.bytes += part.index.len() as u64;
+                if self.bytes > MAX_BYTES {
+                    return Err(too_long(MAX_PACKAGES));
+                }
                 for (start, entry) in segment::placed_entries(&part.index) {
                     let is_asked_for = entry.state == VersionState::Listed
                         && self.filter.version.is_none_or(|version| version == entry.version)

@@ -3,14 +3,23 @@
 
 use super::access::{self, Read};
 use super::error::{package_not_found, same_text};
+use super::noop_update::NoopUpdate;
 use super::request::RegistryRequest;
 use http::StatusCode;
 use http::header::{ALLOW, HeaderValue};
-use kit::Error;
+use kit::{Error, Response};
 
-/// `PUT` of a package at group or instance level: 405, which names the project of the package if the caller
-/// may read one of this name. `Err` if the storage fails.
-pub fn publish(request: &RegistryRequest, name: &str) -> Result<Error, Error> {
+/// `PUT` of a package at group or instance level: a [`NoopUpdate`] as in a project. Of any other document the error is
+/// 405, which names the project of the package if the caller may read one of this name.
+pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, Error> {
+    match NoopUpdate::read_body(&mut request.http).await? {
+        Some(update) => update.acknowledge(&request, name),
+        None => Err(refusal(&request, name)?),
+    }
+}
+
+/// `Err` if the storage fails.
+fn refusal(request: &RegistryRequest, name: &str) -> Result<Error, Error> {
     let project = match access::authorize::<Read>(request, name, package_not_found) {
         Ok(found) => found.project.id.to_string(),
         Err(error) if error.status.is_server_error() => return Err(error),

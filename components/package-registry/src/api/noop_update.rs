@@ -1,7 +1,7 @@
 //! Documents that are accepted and change nothing: `npm owner` and `npm star` put back a document of
 //! only `maintainers`, or only `users`.
 //!
-//! Neither is stored. The roles in the project decide who may publish, so a list of owners in a package
+//! Neither is stored, and npm prints that ([`super::stars`]). The roles in the project decide who may publish, so a list of owners in a package
 //! could only contradict them; the `maintainers` in metadata are members of the project
 //! ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, and every version
 //! would be unpublished.
@@ -9,8 +9,9 @@
 use super::access::{self, Read, Unpublish};
 use super::error::package_not_found;
 use super::request::RegistryRequest;
+use super::stars::{self, NPM_NOTICE};
 use crate::json::Members;
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use kit::body::Body;
 use kit::{Error, Request, Response};
 use serde_json::json;
@@ -18,9 +19,6 @@ use serde_json::json;
 /// Largest such document, in bytes. It has an entry for each owner, or for each user who starred the
 /// package, of those that metadata lists: a handful.
 const MAX_SIZE: u64 = 64 * 1024;
-
-/// npm prints it (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
-const NPM_NOTICE: HeaderName = HeaderName::from_static("npm-notice");
 
 const OWNERS_ARE_MEMBERS: HeaderValue =
     HeaderValue::from_static("nothing was changed: the owners of a package are the members of its project");
@@ -73,15 +71,15 @@ impl NoopUpdate {
 
     /// Answers a caller who has the rights for the update. Reads the package.
     pub fn acknowledge(&self, request: &RegistryRequest, name: &str) -> Result<Response, Error> {
-        let response = Response::ok(&json!({"ok": true}));
+        request.caller.known_or_401()?;
         match self {
             NoopUpdate::Owners => {
                 access::authorize::<Unpublish>(request, name, package_not_found)?;
-                Ok(response.with_header(NPM_NOTICE, OWNERS_ARE_MEMBERS))
+                Ok(Response::ok(&json!({"ok": true})).with_header(NPM_NOTICE, OWNERS_ARE_MEMBERS))
             }
             NoopUpdate::Star => {
                 access::authorize::<Read>(request, name, package_not_found)?;
-                Ok(response)
+                Ok(stars::acknowledge())
             }
         }
     }

@@ -22,7 +22,7 @@ use kit::params::Validation;
 use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// Results of one answer. The default and the bound are those of the public registry
@@ -152,17 +152,8 @@ fn hits(env: &Env, candidates: &[Candidate], query: &Query) -> Result<Vec<Hit>, 
 
 /// The package of this name that was published to last, if it matches.
 fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, StoreError> {
-    let Candidate { name, projects } = candidate;
-    let mut newest: Option<(u64, Rc<Package>)> = None;
-    for project in projects {
-        let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
-        if let Some(package) = package
-            && newest.as_ref().is_none_or(|(_, newest)| newest.published <= package.published)
-        {
-            newest = Some((project.id, package));
-        }
-    }
-    let Some((project, package)) = newest else { return Ok(None) };
+    let name = &candidate.name;
+    let Some((project, package)) = newest(env, candidate)? else { return Ok(None) };
     let summary = match &package.latest_upload {
         Some(upload) => summary(env, upload)?,
         None => SearchSummary::default(),
@@ -171,6 +162,32 @@ fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, S
     let version = version.to_owned();
     let (name, published) = (name.clone(), package.published);
     Ok(Some(Hit { project, name, score, version, published, upload: package.latest_upload.clone(), summary }))
+}
+
+/// The package of a name that was published to last, and its project. Reads: of one project its package; of several,
+/// the list of the projects with the name, and of them from the last until one lists a version, or each if an earlier
+/// build listed them.
+fn newest(env: &Env, candidate: &Candidate) -> Result<Option<(u64, Rc<Package>)>, StoreError> {
+    let Candidate { name, projects } = candidate;
+    let listed = |project: &ProjectKey| -> Result<Option<(u64, Rc<Package>)>, StoreError> {
+        let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
+        Ok(package.map(|package| (project.id, package)))
+    };
+    let holders = if projects.len() > 1 { store::holders(env, name)? } else { Rc::default() };
+    if holders.by_publication {
+        let projects: HashMap<u64, &ProjectKey> = projects.iter().map(|project| (project.id, project)).collect();
+        let last_first = holders.projects.iter().rev().filter_map(|id| projects.get(id));
+        return last_first.map(|project| listed(project)).find_map(Result::transpose).transpose();
+    }
+    let mut newest: Option<(u64, Rc<Package>)> = None;
+    for project in projects {
+        if let Some(found) = listed(project)?
+            && newest.as_ref().is_none_or(|(_, newest)| newest.published <= found.1.published)
+        {
+            newest = Some(found);
+        }
+    }
+    Ok(newest)
 }
 
 /// The summary of a version, which the instance caches without the readme beside it.

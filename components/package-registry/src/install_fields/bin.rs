@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub fn map(bin: &Value, package: &str) -> BTreeMap<String, String> {
     let command = |name: &str, target: &Value| {
         let (name, target) = (last(&path(name)).to_owned(), path(target.as_str()?));
-        (!name.is_empty() && !target.is_empty()).then_some((name, target))
+        (is_possible(&name) && !target.is_empty()).then_some((name, target))
     };
     match bin {
         Value::String(_) => command(package, bin).into_iter().collect(),
@@ -15,6 +15,26 @@ pub fn map(bin: &Value, package: &str) -> BTreeMap<String, String> {
         Value::Object(commands) => commands.iter().filter_map(|(name, target)| command(name, target)).collect(),
         _ => BTreeMap::new(),
     }
+}
+
+/// A command that an object has twice, with different paths: which of its names counts depends on their order, and on
+/// the client.
+pub fn ambiguous(bin: &Value) -> Option<String> {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let commands = bin.as_object().into_iter().flatten();
+    for (name, target) in commands.filter_map(|(name, target)| Some((last(&path(name)).to_owned(), target.as_str()?))) {
+        let target = path(target);
+        if is_possible(&name) && seen.get(&name).is_some_and(|other| *other != target) {
+            return Some(name);
+        }
+        seen.insert(name, target);
+    }
+    None
+}
+
+/// Whether a client makes a command of a name. npm sets the last one in vain: it is no own member of an object there.
+fn is_possible(name: &str) -> bool {
+    !name.is_empty() && name != "__proto__"
 }
 
 /// A path without `.` and `..`, which start at the package's folder.
@@ -52,3 +72,6 @@ pub fn is_plain(name: &str, path: &str) -> bool {
 fn last(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,18 +219,16 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey
     record_publication(env, name, project)
 }
 
-/// Removes a package of a deleted project from the listings. A later project with the same id stays in them.
+/// Removes a package of a deleted project from the listings, and the project with the list of all its packages, which
+/// nobody reads any more: a list that every removal rewrote would cost the square of its length. A later project with
+/// the same id stays.
 pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
     remove(env, &Key::ProjectsWithName(name), project)?;
     let key = Key::ProjectPackages(project).to_string();
-    let is_empty = root::update(env, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
-        let Some(mut record) = record else { return Ok(Decision::Done(true)) };
-        let was_there = record.packages.remove(name.as_str());
-        let is_empty = record.packages.is_empty();
-        Ok(if was_there { Decision::Write(record, is_empty) } else { Decision::Done(is_empty) })
-    })?;
-    if is_empty {
+    if env.store.exists(&key)? {
         remove(env, &Key::Projects, project)?;
+        env.store.delete(&format!("{key}/init"))?;
+        env.store.delete(&key)?;
     }
     Ok(())
 }

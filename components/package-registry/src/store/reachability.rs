@@ -95,20 +95,44 @@ pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
 /// can be repeated. No later project uses its keys.
 pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
+    tracer.count_change();
     listing::remove_project_with_name(env, &name, &project)?;
     if name.scope().is_some() {
-        let package = package(env, &project, &name)?;
-        for segment in package.iter().flat_map(|package| &package.segments) {
-            let index = read_index(env, &segment.id)?;
-            for entry in index.entries() {
-                tracer.count_change();
-                listing::remove_project_with_version(env, &name, entry.version, &project)?;
-            }
+        remove_versions(env, &project, &name, tracer)?;
+        if tracer.is_suspended() {
+            return Ok(());
         }
     }
     tracer.count_change();
     env.store.delete(&format!("{key}/init"))?;
     env.store.delete(key)
+}
+
+/// Removes a project from the list of each version of its package, in parts if they are more than a step changes. The
+/// position between two is a segment and a number of its versions.
+fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: &mut Tracer) -> Result<(), StoreError> {
+    let Some(package) = package(env, project, name)? else { return Ok(()) };
+    let position = tracer.resume();
+    let position = position.as_deref().and_then(|text| text.split_once('/'));
+    let place = position.and_then(|(segment, removed)| {
+        let at = package.segments.iter().position(|other| other.id == segment)?;
+        Some((at, removed.parse().ok()?))
+    });
+    // If a publication that was under way has merged the segment since, the removal begins again.
+    let (first, mut removed): (usize, usize) = place.unwrap_or_default();
+    for segment in package.segments.iter().skip(first) {
+        let index = read_index(env, &segment.id)?;
+        for (number, entry) in index.entries().enumerate().skip(removed) {
+            if tracer.is_full() {
+                tracer.suspend(format!("{}/{number}", segment.id));
+                return Ok(());
+            }
+            tracer.count_change();
+            listing::remove_project_with_version(env, name, entry.version, project)?;
+        }
+        removed = 0;
+    }
+    Ok(())
 }
 
 /// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the

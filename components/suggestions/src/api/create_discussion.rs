@@ -6,6 +6,7 @@ use super::input;
 use super::note_suggestions;
 use super::position;
 use super::render::DiscussionRenderer;
+use super::text_limit;
 use crate::discussion::{DiffPosition, Discussion, Note};
 use crate::git::ObjectId;
 use crate::store::discussions;
@@ -16,8 +17,9 @@ use kit::store::StoreError;
 use kit::{Error, Response};
 use sha1::{Digest, Sha1};
 
-/// The longest comment, in characters, as in the reference service.
-const MAX_BODY: usize = 1_000_000;
+/// The longest path and the longest name of a commit in a position, in bytes. Each note of a discussion shows them.
+const MAX_PATH: usize = 4096;
+const MAX_COMMIT: usize = 64;
 
 /// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment on a line: reads the commits, the trees
 /// on the path to the file, and the file; 2 counters; writes the discussion and 1 record for each suggestion;
@@ -109,10 +111,10 @@ pub fn check_body(body: &str) -> Result<(), Error> {
     if body.trim().is_empty() {
         return Err(Error::bad_request("Note {:note=>[\"can't be blank\"]}"));
     }
-    if body.chars().count() > MAX_BODY {
-        return Err(Error::bad_request("Note {:note=>[\"is too long (maximum is 1000000 characters)\"]}"));
+    match text_limit::find_excess(body) {
+        Some(why) => Err(Error::bad_request(&format!("Note {{:note=>[\"{why}\"]}}"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The comment's text and position; 400 with everything that is wrong with the parameters.
@@ -151,6 +153,18 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
         old_line: line("old_line"),
         new_line: line("new_line"),
     };
+    let DiffPosition { base_sha, start_sha, head_sha, old_path, new_path, .. } = &position;
+    for (name, value, limit) in [
+        ("base_sha", Some(base_sha), MAX_COMMIT),
+        ("start_sha", Some(start_sha), MAX_COMMIT),
+        ("head_sha", Some(head_sha), MAX_COMMIT),
+        ("old_path", old_path.as_ref(), MAX_PATH),
+        ("new_path", new_path.as_ref(), MAX_PATH),
+    ] {
+        if value.is_some_and(|value| value.len() > limit) {
+            checks.reject(format!("position[{name}] is too long (maximum is {limit} bytes)"));
+        }
+    }
     if !matches!(position.kind.as_str(), "" | "text" | "image" | "file") {
         checks.reject("position[position_type] does not have a valid value");
     }

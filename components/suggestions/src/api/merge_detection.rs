@@ -35,10 +35,12 @@ pub fn before_deletions<'a>(
     }
     let Some(project) = find_project(env, repository)? else { return Ok(()) };
     for listed in merge_requests::list_if_any(env, &project)?.open {
-        let head = deletions.get(listed.source_branch.as_str()).filter(|_| listed.source == Some(repository));
-        let Some(head) = head.map(ObjectId::to_string) else { continue };
+        let head = deletions.get(listed.branches.source_branch.as_str());
+        let head = head.filter(|_| listed.branches.source == Some(repository)).map(ObjectId::to_string);
+        let Some(head) = head else { continue };
         merge_requests::update(env, &project, listed.iid, |present| {
-            let open = present.filter(|present| present.is_open() && present.source_branch == listed.source_branch);
+            let open =
+                present.filter(|present| present.is_open() && present.source_branch == listed.branches.source_branch);
             Ok::<_, StoreError>(open.map(|merge_request| {
                 let noted = MergeRequest { sha: Some(head.clone()), ..merge_request };
                 (Some(noted), ())
@@ -67,7 +69,7 @@ pub fn after_updates(
     for update in updates {
         let Some(old) = update.old else { continue };
         let mut heads = Vec::new();
-        for listed in open.iter().filter(|listed| listed.target_branch == update.branch) {
+        for listed in open.iter().filter(|listed| listed.branches.target_branch == update.branch) {
             heads.extend(find_head(env, &project, listed)?.map(|head| (listed.iid, head)));
         }
         if heads.is_empty() {
@@ -93,8 +95,8 @@ fn find_project(env: &Env, repository: RepositoryId) -> Result<Option<ProjectKey
 
 /// Where the source branch stands, or stood when it was deleted.
 fn find_head(env: &Env, project: &ProjectKey, listed: &ListedBranches) -> Result<Option<ObjectId>, StoreError> {
-    let Some(source) = listed.source else { return Ok(None) };
-    if let Some(head) = refs::read(env, source, &format!("heads/{}", listed.source_branch))? {
+    let Some(source) = listed.branches.source else { return Ok(None) };
+    if let Some(head) = refs::read(env, source, &format!("heads/{}", listed.branches.source_branch))? {
         return Ok(Some(head.commit));
     }
     let merge_request = merge_requests::read(env, project, listed.iid)?;

@@ -4,6 +4,7 @@ use super::access;
 use super::context::RequestContext;
 use super::history;
 use super::input;
+use super::json_page::JsonPage;
 use super::merge_request_json::MergeRequestRenderer;
 use super::notes::MergeRequestName;
 use crate::git::{CommitText, ObjectId};
@@ -38,14 +39,14 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let total = commits.len() as u64;
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
     let project_url = format!("{}/{}", context.url, readable.project.full_path());
-    let mut json = Vec::new();
+    let mut shown = JsonPage::new("commits");
     for id in commits.into_iter().skip(skip).take(page.per_page as usize) {
         if let Some(contents) = objects::read_at_most(env, source, id, MAX_COMMIT)? {
-            json.push(render(id, &CommitText::parse(&contents), &project_url));
+            shown.push(&render(id, &CommitText::parse(&contents), &project_url))?;
         }
     }
     let url = context.own_url();
-    Ok(page.describe(Response::ok(&json), &url, &[], total))
+    Ok(page.describe(shown.into_response(), &url, &[], total))
 }
 
 fn render(id: ObjectId, commit: &CommitText, project_url: &str) -> Value {

@@ -7,8 +7,9 @@ use super::users::UserRenderer;
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequestState};
 use crate::repository_id::RepositoryId;
+use crate::store::discussions::{self, CountBudget};
 use crate::store::history::History;
-use crate::store::{discussions, refs};
+use crate::store::refs;
 use kit::store::StoreError;
 use serde_json::{Value, json};
 
@@ -25,11 +26,12 @@ pub struct DiffRefs {
 pub struct MergeRequestRenderer<'a> {
     context: &'a RequestContext,
     users: UserRenderer<'a>,
+    counts: CountBudget,
 }
 
 impl<'a> MergeRequestRenderer<'a> {
     pub fn new(context: &'a RequestContext) -> Self {
-        MergeRequestRenderer { context, users: UserRenderer::new(context) }
+        MergeRequestRenderer { context, users: UserRenderer::new(context), counts: CountBudget::new() }
     }
 
     /// The fields that lists have.
@@ -89,13 +91,12 @@ impl<'a> MergeRequestRenderer<'a> {
 
     fn render_at(&mut self, readable: &ReadableMergeRequest, sha: Option<String>) -> Result<Value, StoreError> {
         let ReadableMergeRequest { project, iid, merge_request } = readable;
-        let ended = |state: MergeRequestState| merge_request.ended.filter(|_| merge_request.state == state);
-        let (merged, closed) = (ended(MergeRequestState::Merged), ended(MergeRequestState::Closed));
+        let merged = merge_request.merged();
+        let closed = merge_request.ended.filter(|_| merge_request.state == MergeRequestState::Closed);
         let ended_by = |end: Option<End>| end.and_then(|end| end.user_id);
         let merged_by = self.users.render_if_known(ended_by(merged))?;
         let closed_by = self.users.render_if_known(ended_by(closed))?;
-        let title = merge_request.title.trim_start().to_lowercase();
-        let is_draft = ["draft:", "[draft]", "(draft)"].iter().any(|mark| title.starts_with(mark));
+        let is_draft = merge_request.is_draft();
         let (status, detailed_status) = match merge_request.state {
             MergeRequestState::Opened if sha.is_none() => ("cannot_be_merged", "broken_status"),
             MergeRequestState::Opened if is_draft => ("unchecked", "draft_status"),
@@ -103,7 +104,7 @@ impl<'a> MergeRequestRenderer<'a> {
             MergeRequestState::Closed | MergeRequestState::Merged => ("unchecked", "not_open"),
         };
         let full_path = project.full_path();
-        let notes = discussions::count_notes(&self.context.env, &project.key(), *iid)?;
+        let notes = discussions::count_notes(&self.context.env, &project.key(), *iid, &mut self.counts)?;
         Ok(json!({
             "id": merge_request.id,
             "iid": iid,

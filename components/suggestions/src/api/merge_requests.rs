@@ -5,18 +5,16 @@ use super::context::RequestContext;
 use super::input;
 use super::merge_request_json::MergeRequestRenderer;
 use super::notes::MergeRequestName;
+use super::text_limit;
 use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
-use crate::store::{merge_requests as store, refs};
-use directory::project::{Project, ProjectKey};
+use crate::store::merge_requests::{self as store, BranchesTaken};
+use crate::store::refs;
+use directory::project::Project;
 use http::StatusCode;
 use kit::params::{Params, Validation};
 use kit::{Env, Error, Response};
 use serde_json::{Value, json};
-
-/// The longest title and description, in characters, as in the reference service.
-const MAX_TITLE: usize = 255;
-const MAX_DESCRIPTION: usize = 1_000_000;
 
 /// `GET /projects/:id/merge_requests/:iid`. Beside the merge request, reads where its branches stand, and the
 /// commits since they parted.
@@ -53,7 +51,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         Some("close") => MergeRequestRenderer::new(context).head(&readable)?.map(|head| head.to_string()),
         _ => None,
     };
-    let changed = store::update(env, &readable.project.key(), readable.iid, |present| {
+    let changed = store::update_exclusively(env, &readable.project.key(), readable.iid, |present| {
         let mut new = present.ok_or_else(not_found)?;
         let before = new.clone();
         if let Some(title) = title {
@@ -67,14 +65,17 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         }
         if let Some(event) = event {
             new.set_open(event == "reopen", env.now, user_id);
-            new.sha = head.clone().or(new.sha);
+            // One that was merged meanwhile keeps the head that it had then.
+            if new.state != before.state {
+                new.sha = head.clone().or(new.sha);
+            }
         }
         if new != before {
             new.updated = Some(env.now);
         }
         Ok::<_, Error>(Some((Some(new.clone()), new)))
     })?;
-    readable.merge_request = changed.ok_or_else(not_found)?;
+    readable.merge_request = changed.map_err(conflict)?.ok_or_else(not_found)?;
     Ok(Response::ok(&MergeRequestRenderer::new(context).render_whole(&readable)?))
 }
 
@@ -91,14 +92,11 @@ pub fn create(context: &RequestContext, project: &str, params: &Params) -> Resul
     let projects = access::merge_request_target(context, project, target)?;
     let (env, key) = (&context.env, projects.target.key());
     let source = RepositoryId::of(&projects.source);
-    let branches = Branches { source: Some(source), source_branch, target_branch };
-    branches.check_distinct(&projects.target)?;
+    check_distinct(&projects.target, Some(source), source_branch, target_branch)?;
     check_branch(env, &projects.source, "source_branch", source_branch)?;
     check_branch(env, &projects.target, "target_branch", target_branch)?;
-    branches.check_alone(env, &key, None)?;
-    let iid = store::allocate_iid(env, &key, &env.id())?;
-    let merge_request = MergeRequest {
-        id: store::allocate_id(env)?,
+    let mut merge_request = MergeRequest {
+        id: 0,
         state: MergeRequestState::Opened,
         source: Some(source),
         source_branch: source_branch.to_owned(),
@@ -113,7 +111,7 @@ pub fn create(context: &RequestContext, project: &str, params: &Params) -> Resul
         sha: None,
         merged_into: None,
     };
-    store::save(env, &key, iid, Some(&merge_request))?;
+    let iid = store::create(env, &key, &mut merge_request)?.map_err(conflict)?;
     let readable = ReadableMergeRequest { project: projects.target, iid, merge_request };
     Ok(Response::json(StatusCode::CREATED, &MergeRequestRenderer::new(context).render_whole(&readable)?))
 }
@@ -125,57 +123,33 @@ fn check_changed_branches(
     target_branch: Option<&str>,
     event: Option<&str>,
 ) -> Result<(), Error> {
-    let ReadableMergeRequest { project, iid, merge_request } = readable;
+    let ReadableMergeRequest { project, merge_request, .. } = readable;
     let target_branch = target_branch.filter(|branch| *branch != merge_request.target_branch);
     let is_reopened = event == Some("reopen") && merge_request.state == MergeRequestState::Closed;
     if target_branch.is_none() && !is_reopened {
         return Ok(());
     }
-    let branches = Branches {
-        source: merge_request.source,
-        source_branch: &merge_request.source_branch,
-        target_branch: target_branch.unwrap_or(&merge_request.target_branch),
-    };
-    branches.check_distinct(project)?;
-    if let Some(branch) = target_branch {
-        check_branch(env, project, "target_branch", branch)?;
-    }
-    match is_reopened || merge_request.is_open() && event != Some("close") {
-        true => branches.check_alone(env, &project.key(), Some(*iid)),
-        false => Ok(()),
-    }
+    let target = target_branch.unwrap_or(&merge_request.target_branch);
+    check_distinct(project, merge_request.source, &merge_request.source_branch, target)?;
+    target_branch.map_or(Ok(()), |branch| check_branch(env, project, "target_branch", branch))
 }
 
-/// The branches of a merge request as it is to be.
-struct Branches<'a> {
+/// 422 if a branch is to be merged into itself.
+fn check_distinct(
+    target: &Project,
     source: Option<RepositoryId>,
-    source_branch: &'a str,
-    target_branch: &'a str,
+    source_branch: &str,
+    target_branch: &str,
+) -> Result<(), Error> {
+    let is_same = source == Some(RepositoryId::of(target)) && source_branch == target_branch;
+    let text = "You can't use same project/branch for source and target";
+    if is_same { Err(refusal(StatusCode::UNPROCESSABLE_ENTITY, text)) } else { Ok(()) }
 }
 
-impl Branches<'_> {
-    /// 422 if a branch is to be merged into itself.
-    fn check_distinct(&self, target: &Project) -> Result<(), Error> {
-        let is_same = self.source == Some(RepositoryId::of(target)) && self.source_branch == self.target_branch;
-        let text = "You can't use same project/branch for source and target";
-        if is_same { Err(refusal(StatusCode::UNPROCESSABLE_ENTITY, text)) } else { Ok(()) }
-    }
-
-    /// 409 if there is another open merge request of these branches than `iid`.
-    fn check_alone(&self, env: &Env, target: &ProjectKey, iid: Option<u64>) -> Result<(), Error> {
-        for listed in store::list(env, target)?.open {
-            let branches = (listed.source_branch.as_str(), listed.target_branch.as_str());
-            let is_same = branches == (self.source_branch, self.target_branch) && listed.source == self.source;
-            if is_same
-                && Some(listed.iid) != iid
-                && store::read(env, target, listed.iid)?.is_some_and(|other| other.is_open())
-            {
-                let text = format!("Another open merge request already exists for this source branch: !{}", listed.iid);
-                return Err(refusal(StatusCode::CONFLICT, &text));
-            }
-        }
-        Ok(())
-    }
+/// 409.
+fn conflict(taken: BranchesTaken) -> Error {
+    let text = format!("Another open merge request already exists for this source branch: !{}", taken.iid);
+    refusal(StatusCode::CONFLICT, &text)
 }
 
 fn refusal(status: StatusCode, text: &str) -> Error {
@@ -184,25 +158,22 @@ fn refusal(status: StatusCode, text: &str) -> Error {
 
 /// 400 unless the project has this branch.
 fn check_branch(env: &Env, project: &Project, field: &str, branch: &str) -> Result<(), Error> {
-    // A longer name is that of no branch, and could exceed what a key may have.
-    let exists =
-        branch.len() <= 255 && refs::read(env, RepositoryId::of(project), &format!("heads/{branch}"))?.is_some();
+    let exists = refs::read(env, RepositoryId::of(project), &format!("heads/{branch}"))?.is_some();
     if exists { Ok(()) } else { Err(invalid(field, "does not exist")) }
 }
 
 /// 400 if a title is blank or one of these is too long.
 fn check_texts(title: Option<&str>, description: Option<&str>) -> Result<(), Error> {
-    let too_long = |text: &str, limit: usize| text.chars().count() > limit;
     if title.is_some_and(|title| title.trim().is_empty()) {
         return Err(invalid("title", "can't be blank"));
     }
-    if title.is_some_and(|title| too_long(title, MAX_TITLE)) {
-        return Err(invalid("title", &format!("is too long (maximum is {MAX_TITLE} characters)")));
+    if let Some(why) = title.and_then(text_limit::find_excess_of_title) {
+        return Err(invalid("title", &why));
     }
-    if description.is_some_and(|description| too_long(description, MAX_DESCRIPTION)) {
-        return Err(invalid("description", &format!("is too long (maximum is {MAX_DESCRIPTION} characters)")));
+    match description.and_then(text_limit::find_excess) {
+        Some(why) => Err(invalid("description", &why)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn invalid(field: &str, why: &str) -> Error {

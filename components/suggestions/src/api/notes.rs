@@ -4,6 +4,7 @@ use super::access::{self, ReadableMergeRequest, WritableMergeRequest};
 use super::context::RequestContext;
 use super::create_discussion::{check_body, new_note, required_body};
 use super::input;
+use super::json_page::JsonPage;
 use super::note_suggestions;
 use super::position;
 use super::render::DiscussionRenderer;
@@ -210,12 +211,10 @@ fn update(
 
 /// 400 if a discussion has more notes, suggestions or text than one may have.
 fn check_size(discussion: &Discussion) -> Result<(), Error> {
-    let suggestions: usize = discussion.suggestions().map(|suggestion| suggestion.to_content.len()).sum();
-    let text = suggestions + discussion.notes.iter().map(|note| note.body.len()).sum::<usize>();
     for (count, limit, what) in [
         (discussion.notes.len(), MAX_NOTES, "notes"),
         (discussion.suggestions().count(), MAX_SUGGESTIONS, "suggestions"),
-        (text, MAX_TEXT, "bytes of text"),
+        (discussion.text_length(), MAX_TEXT, "bytes of text"),
     ] {
         if count > limit {
             let text = format!("the discussion would have {count} {what}, and at most {limit} are allowed");
@@ -277,17 +276,26 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     }
     let total = notes.len() as u64;
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
-    let mut json = Vec::new();
-    for (_, note, discussion) in notes.into_iter().skip(skip).take(page.per_page as usize) {
-        // It may have been deleted meanwhile.
-        let Some(discussion) = store::read(&context.env, &discussion)? else { continue };
+    let mut shown = JsonPage::new("notes");
+    // Notes of one discussion often follow each other.
+    let mut latest: Option<(Discussion, DiscussionRenderer)> = None;
+    for (_, note, id) in notes.into_iter().skip(skip).take(page.per_page as usize) {
+        let (discussion, mut renderer) = match latest.take().filter(|(discussion, _)| *discussion.id == *id) {
+            Some(known) => known,
+            None => {
+                // It may have been deleted meanwhile.
+                let Some(discussion) = store::read(&context.env, &id)? else { continue };
+                let renderer = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?;
+                (discussion, renderer)
+            }
+        };
         if let Some(note) = discussion.note(note) {
-            let mut renderer = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?;
-            json.push(renderer.render_note(&discussion, note)?);
+            shown.push(&renderer.render_note(&discussion, note)?)?;
         }
+        latest = Some((discussion, renderer));
     }
     let url = context.own_url();
-    Ok(page.describe(Response::ok(&json), &url, &[("order_by", order_by), ("sort", sort)], total))
+    Ok(page.describe(shown.into_response(), &url, &[("order_by", order_by), ("sort", sort)], total))
 }
 
 /// The discussion with this note: the one that is named, or else the one of the merge request that has it.

@@ -5,16 +5,20 @@ use super::applicability::assess;
 use super::context::RequestContext;
 use super::file_cache::FileCache;
 use super::input;
+use super::json_page::{JsonPage, MAX_BYTES, check_size};
 use super::render::DiscussionRenderer;
 use super::source_branch::SourceBranch;
 use crate::discussion::Discussion;
 use crate::store::discussions as store;
 use kit::page::Pagination;
 use kit::{Error, Response};
-use serde_json::Value;
+use std::ops::ControlFlow;
 
 /// The most suggestions on a page of discussions. Each of them costs a read.
 const MAX_SUGGESTIONS: usize = 5000;
+
+/// What a page of discussions has, in error messages.
+const ITEMS: &str = "discussions";
 
 /// `GET /suggestions/:id`. Reads: 2 for the suggestion, the project, the merge request, the branch,
 /// the file, and if the branch has moved on, its commit and the trees on the path to the file.
@@ -30,13 +34,19 @@ pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error>
 /// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project
 /// and the merge request 2 reads for the list, 1 for the branch, and for each discussion 1, with
 /// suggestions 2, and 1 for each author and for each suggestion. 400 if several discussions have more
-/// suggestions together than a page may have.
+/// suggestions or bytes together than a page may have.
 pub fn discussions(context: &RequestContext, project: &str, iid: &str) -> Result<Response, Error> {
     input::check_iid(iid)?;
     let page = Pagination::read(&context.params())?;
     let readable = access::readable_merge_request(context, project, iid)?;
     let (skip, count) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
-    let (total, discussions) = store::list(&context.env, &readable.project.key(), readable.iid, skip, count)?;
+    let (mut discussions, mut bytes) = (Vec::new(), 0);
+    let total = store::visit(&context.env, &readable.project.key(), readable.iid, skip, count, |discussion| {
+        bytes += discussion.as_ref().map_or(0, Discussion::text_length);
+        discussions.extend(discussion);
+        if bytes <= MAX_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    check_size(ITEMS, discussions.len(), bytes)?;
     let suggestions: usize = discussions.iter().map(|discussion| discussion.suggestions().count()).sum();
     if discussions.len() > 1 && suggestions > MAX_SUGGESTIONS {
         let text = format!(
@@ -46,10 +56,12 @@ pub fn discussions(context: &RequestContext, project: &str, iid: &str) -> Result
         return Err(Error::bad_request(&text));
     }
     let mut renderer = DiscussionRenderer::new(context, &readable, &discussions)?;
-    let json: Vec<Value> =
-        discussions.iter().map(|discussion| renderer.render(discussion)).collect::<Result<_, _>>()?;
+    let mut shown = JsonPage::new(ITEMS);
+    for discussion in &discussions {
+        shown.push(&renderer.render(discussion)?)?;
+    }
     let url = context.own_url();
-    Ok(page.describe(Response::ok(&json), &url, &[], total as u64))
+    Ok(page.describe(shown.into_response(), &url, &[], total as u64))
 }
 
 /// `GET /projects/:id/merge_requests/:iid/discussions/:discussion_id`.

@@ -20,6 +20,7 @@ mod made_pack;
 mod maintenance;
 mod merge_request_diffs;
 mod merge_request_filters;
+mod merge_request_races;
 mod merge_requests;
 mod merges;
 mod notes;
@@ -29,6 +30,7 @@ mod reanchoring;
 mod ref_names;
 mod repository;
 mod storage_failures;
+mod text_bounds;
 mod watched_store;
 
 use crate::api;

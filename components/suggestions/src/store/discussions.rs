@@ -189,22 +189,36 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
     })
 }
 
-/// How many discussions of a merge request are read to count their notes, and how many bytes of notes.
+/// How many discussions of a merge request are read to count their notes.
 const MAX_COUNTED: usize = 1000;
-const MAX_COUNTED_BYTES: usize = 4 << 20;
 
-/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000, and fewer if their
-/// notes are long; each discussion beyond these counts as one.
-pub fn count_notes(env: &Env, project: &ProjectKey, iid: u64) -> Result<usize, StoreError> {
-    let (mut notes, mut bytes, mut visited) = (0, 0, 0);
-    let total = visit(env, project, iid, 0, MAX_COUNTED, |discussion| {
+/// What may still be read to count the notes of the merge requests of one answer.
+pub struct CountBudget {
+    discussions: usize,
+    /// Of notes.
+    bytes: usize,
+}
+
+impl CountBudget {
+    pub fn new() -> Self {
+        CountBudget { discussions: 5000, bytes: 16 << 20 }
+    }
+}
+
+/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000, and no more than the
+/// budget has; each discussion beyond these counts as one.
+pub fn count_notes(env: &Env, project: &ProjectKey, iid: u64, budget: &mut CountBudget) -> Result<usize, StoreError> {
+    let (mut notes, mut visited) = (0, 0);
+    let most = if budget.bytes > 0 { MAX_COUNTED.min(budget.discussions) } else { 0 };
+    let total = visit(env, project, iid, 0, most, |discussion| {
         visited += 1;
         for note in discussion.iter().flat_map(|discussion| &discussion.notes) {
             notes += usize::from(!note.is_system);
-            bytes += note.body.len();
+            budget.bytes = budget.bytes.saturating_sub(note.body.len());
         }
-        if bytes < MAX_COUNTED_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if budget.bytes > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
+    budget.discussions -= visited.min(budget.discussions);
     Ok(notes + total.saturating_sub(visited))
 }
 
@@ -213,25 +227,9 @@ fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
 }
 
-/// How many discussions a merge request has, and `count` of them after the first `skip`, oldest
-/// first. 2 reads at most for the list, and 2 for each. One that is deleted meanwhile is left out.
-pub fn list(
-    env: &Env,
-    project: &ProjectKey,
-    iid: u64,
-    skip: usize,
-    count: usize,
-) -> Result<(usize, Vec<Discussion>), StoreError> {
-    let mut discussions = Vec::new();
-    let total = visit(env, project, iid, skip, count, |discussion| {
-        discussions.extend(discussion);
-        ControlFlow::Continue(())
-    })?;
-    Ok((total, discussions))
-}
-
-/// Calls `each` for the same discussions one after the other, until it breaks off: all of them at once may be larger than
-/// the memory. It gets `None` for one that is deleted. Returns how many the merge request has.
+/// Calls `each` for `count` discussions of a merge request after the first `skip`, oldest first, until it breaks off: all
+/// of them at once may be larger than the memory. It gets `None` for one that is deleted meanwhile. Returns how many the
+/// merge request has. 2 reads at most for the list, and 2 for each.
 pub fn visit(
     env: &Env,
     project: &ProjectKey,

@@ -2,7 +2,7 @@
 //! its default.
 
 use crate::git::ObjectId;
-use crate::merge_request::{End, MergeRequest, MergeRequestState};
+use crate::merge_request::{Branches, End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use directory::project::Incarnation;
 use kit::Timestamp;
@@ -41,6 +41,10 @@ pub struct MergeRequestRecord {
     sha: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     merged_into: Option<ObjectId>,
+    /// The claim of its branches by which it was opened last; another value if a request has given them to another merge
+    /// request since. So a request that has read the record before that loses its swap.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub claim: String,
 }
 
 /// When and by whom a merge request was merged or closed.
@@ -91,7 +95,14 @@ impl From<&MergeRequest> for MergeRequestRecord {
             ended: merge_request.ended.map(|End { at, user_id }| EndRecord { at, user_id }),
             sha: merge_request.sha.clone(),
             merged_into: merge_request.merged_into,
+            claim: String::new(),
         }
+    }
+}
+
+impl MergeRequestRecord {
+    pub fn with_claim(self, claim: &str) -> Self {
+        MergeRequestRecord { claim: claim.to_owned(), ..self }
     }
 }
 
@@ -109,31 +120,44 @@ pub struct MergeRequestListRecord {
     pub allocated: Option<(String, u64)>,
 }
 
-/// Of a merge request that may be open.
+/// Of a merge request that may be open: the branches that no other one may be opened with.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct BranchesRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     source_project_id: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
     source_incarnation: Incarnation,
-    pub source_branch: String,
-    pub target_branch: String,
+    source_branch: String,
+    target_branch: String,
+    /// What it may have in place of these until its own record is written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub before: Vec<BranchesRecord>,
+    /// An id of the attempt to open it, or to give it these branches.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub claim: String,
 }
 
 impl BranchesRecord {
-    pub fn source(&self) -> Option<RepositoryId> {
-        self.source_project_id.map(|project| RepositoryId::new(project, &self.source_incarnation))
-    }
-}
-
-impl From<&MergeRequest> for BranchesRecord {
-    fn from(merge_request: &MergeRequest) -> Self {
+    pub fn new(branches: &Branches, claim: &str) -> Self {
         BranchesRecord {
-            source_project_id: merge_request.source.map(|source| source.project),
-            source_incarnation: merge_request.source.map(RepositoryId::incarnation).unwrap_or_default(),
-            source_branch: merge_request.source_branch.clone(),
-            target_branch: merge_request.target_branch.clone(),
+            source_project_id: branches.source.map(|source| source.project),
+            source_incarnation: branches.source.map(RepositoryId::incarnation).unwrap_or_default(),
+            source_branch: branches.source_branch.clone(),
+            target_branch: branches.target_branch.clone(),
+            before: Vec::new(),
+            claim: claim.to_owned(),
         }
+    }
+
+    fn branches(&self) -> Branches {
+        let source = self.source_project_id.map(|project| RepositoryId::new(project, &self.source_incarnation));
+        let (source_branch, target_branch) = (self.source_branch.clone(), self.target_branch.clone());
+        Branches { source, source_branch, target_branch }
+    }
+
+    /// All that it may have.
+    pub fn all(&self) -> impl Iterator<Item = Branches> {
+        std::iter::once(self).chain(&self.before).map(BranchesRecord::branches)
     }
 }
 

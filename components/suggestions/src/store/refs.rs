@@ -11,7 +11,7 @@ use super::json_blob;
 use super::key::Key;
 use super::record::{RefRecord, ReflogRecord};
 use super::ref_value;
-use crate::git::ObjectId;
+use crate::git::{MAX_REF_NAME, ObjectId};
 use crate::repository_id::RepositoryId;
 use kit::Env;
 use kit::gc;
@@ -22,6 +22,10 @@ pub use super::ref_value::RefValue;
 
 /// The value of a branch (`heads/main`) or tag (`tags/v1`); `None` if there is no such ref. 1 read.
 pub fn read(env: &Env, project: RepositoryId, name: &str) -> Result<Option<RefValue>, StoreError> {
+    // A longer name, of a branch that a client or an import names, could exceed what a key may have.
+    if name.len() > MAX_REF_NAME {
+        return Ok(None);
+    }
     let key = Key::Ref(project, name).to_string();
     let record = root::read::<Option<RefRecord>>(&*env.store, &key)?.flatten();
     ref_value::read_value(env, record)

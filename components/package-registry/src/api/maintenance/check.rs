@@ -106,7 +106,9 @@ fn check_revision(
         for problem in problems {
             checked.found(key, problem);
         }
-        if !listed.is_empty() && !store::is_listed(env, project, name)? {
+        // What was deleted leaves the listings first.
+        let is_missing = !listed.is_empty() && !store::is_listed(env, project, name)?;
+        if is_missing && !store::is_abandoned(env, key)? {
             checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_latest_fields(env, key, &package, checked)?;

@@ -251,6 +251,34 @@ fn an_audit_stays_if_a_name_is_held_at_its_level() {
     assert_eq!(audit("/groups/acme%2Fsub/-", "outsider", "lib").status, 404);
 }
 
+/// A publication that was broken off leaves a name without a package.
+#[test]
+fn an_audit_looks_up_a_bounded_number_of_names_without_packages() {
+    let forge = forge();
+    let projects: Vec<u64> = [PUBLIC, INTERNAL].to_vec();
+    let claimed = |count: usize| (0..count).map(|number| format!("@far/n{number}"));
+    let set = |key: &str, value: Value| {
+        kit::store::Store::set(&forge.store, &format!("package-registry/v1/{key}"), value.to_string().as_bytes())
+            .unwrap();
+    };
+    set("projects", json!({ "projects": projects }));
+    let audit = |prefix: &str, count: usize| {
+        let path = format!("{prefix}/packages/npm/-/npm/v1/security/advisories/bulk");
+        let body: Value = claimed(count).map(|name| (name, json!(["1.0.0"]))).collect::<serde_json::Map<_, _>>().into();
+        let counting = kit::testing::CountingStore::over(forge.store.clone());
+        let answer =
+            TestResponse::of(forge.env_over(counting.clone()), request(Method::POST, &path).body(body.to_string()));
+        assert!(counting.operations() < 4200, "{prefix} {count}: {}", counting.operations());
+        answer.status
+    };
+    for (names, of_project, of_group) in [(2_000, 307, 307), (4_000, 307, 200), (4_001, 200, 200)] {
+        for project in &projects {
+            set(&format!("project/{project}"), json!({"packages": claimed(names).collect::<Vec<_>>()}));
+        }
+        assert_eq!((audit("/projects/7", names), audit("/groups/acme/-", names)), (of_project, of_group), "{names}");
+    }
+}
+
 /// With fewer names than projects, the names are looked up.
 #[test]
 fn an_audit_of_one_name_in_a_group_of_several_projects() {

@@ -225,3 +225,36 @@ fn what_is_too_long_is_refused_and_not_cut() {
     assert_eq!(list("developer", "/groups/acme").status, 400);
     assert_eq!(list("developer", "/projects/7").status, 200);
 }
+
+/// The entries of unpublished versions are looked at as well, though no package counts them.
+#[test]
+fn a_list_with_too_many_unpublished_versions_is_refused() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let index = forge.store.keys().into_iter().find(|key| key.ends_with("/index")).unwrap();
+    let line = String::from_utf8(forge.store.get(&index).unwrap().unwrap()).unwrap();
+    let unpublished: String = (0..200_000)
+        .map(|number| format!("0.{number:06}.0{}", line.strip_prefix("1.0.0").unwrap().replace("listed", "reserved")))
+        .collect();
+    let bytes = (unpublished.len() + line.len()) as u64;
+    forge.store.set(&index, (unpublished + &line).as_bytes()).unwrap();
+    // The same package under many names.
+    let names: Vec<String> = (0..40).map(|number| format!("lib-{number}")).collect();
+    let package = forge.store.get("package-registry/v1/package/7/lib").unwrap().unwrap();
+    for name in &names {
+        forge.store.set(&format!("package-registry/v1/package/7/{name}"), &package).unwrap();
+    }
+    for (count, query, status) in [
+        (1, "", 200),
+        ((64 << 20) / bytes, "", 200),
+        ((64 << 20) / bytes + 1, "", 400),
+        (40, "order_by=name&per_page=2", 200),
+        (40, "order_by=name&per_page=2&page=20", 200),
+        (40, "order_by=name&per_page=40", 400),
+        (40, "package_version=0.000007.0", 400),
+    ] {
+        let names = json!({"packages": names.get(..count as usize).unwrap()});
+        forge.store.set("package-registry/v1/project/7", names.to_string().as_bytes()).unwrap();
+        assert_eq!(forge.get(&format!("/projects/7/packages?{query}")).status, status, "{count} {query}");
+    }
+}

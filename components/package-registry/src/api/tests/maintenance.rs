@@ -1,5 +1,7 @@
 //! Garbage collection and consistency checks.
 
+mod abandoned;
+
 use super::*;
 use crate::tarball::tests::tarball;
 use kit::gc::{GRACE, LONGEST_WRITE};
@@ -235,66 +237,6 @@ fn a_step_continues_after_the_last_file() {
     let cursor = format!("{first}:package-registry/v1/package/7/lib");
     let (sums, _) = run(&mut forge, "fsck", json!({"cursor": cursor}));
     assert_eq!((&sums["blobs"], &sums["roots"]), (&json!(2), &json!(1)), "what comes after the first file");
-}
-
-#[test]
-fn a_deleted_project_s_packages_are_gone_and_freed() {
-    let mut forge = forge();
-    let keys = |forge: &Forge| -> Vec<String> {
-        let keys = forge.store.keys().into_iter();
-        keys.filter(|key| key.starts_with("package-registry/") && !key.ends_with("/init")).collect()
-    };
-    forge.publish(17, "other", "1.0.0");
-    pass(&mut forge, GRACE + 1000);
-    gc(&mut forge);
-    let others = keys(&forge).len();
-    for n in 0..3 {
-        forge.publish(PUBLIC, "lib", &format!("1.0.{n}"));
-        forge.publish(PUBLIC, "@acme/site", &format!("1.0.{n}"));
-    }
-    pass(&mut forge, GRACE + 1000);
-    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
-    assert_eq!(forge.get("/projects/7/packages/npm/lib").status, 404);
-
-    // Another project with the id, before anything is collected.
-    forge.project(PUBLIC, "again", 100, Visibility::Public, FeatureAccess::Enabled);
-    let group = "/groups/100/-/packages/npm";
-    let gone = ["/projects/7/packages/npm/lib", &format!("{group}/lib"), "/packages/npm/@acme%2fsite"];
-    for path in gone {
-        assert_eq!(forge.get(path).status, 404, "{path}");
-    }
-    let file = forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz");
-    assert_eq!(file.status, 404);
-    let found = |forge: &Forge, level: &str| forge.get(&format!("{level}/-/v1/search?text=")).json()["total"].clone();
-    assert_eq!(found(&forge, group), 0);
-    forge.publish(PUBLIC, "lib", "1.0.0");
-    assert_eq!(forge.get("/projects/7/packages/npm/lib").json()["versions"].as_object().unwrap().len(), 1);
-    assert_eq!((forge.get(&format!("{group}/lib")).status, found(&forge, group)), (200, json!(1)));
-
-    let dry = run(&mut forge, "gc", json!({"dry_run": true})).0;
-    let before = forge.store.keys().len();
-    assert!(dry["removed"].as_u64() > Some(20), "{dry:?}");
-    assert!(gc(&mut forge).0 >= 20);
-    assert!(forge.store.keys().len() < before);
-    assert_eq!(forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").status, 200, "the new project's");
-    assert_eq!((forge.get(&format!("{group}/lib")).status, found(&forge, group)), (200, json!(1)));
-    assert_eq!(forge.get("/projects/17/packages/npm/other/-/other-1.0.0.tgz").status, 200);
-    assert_eq!(problems(&mut forge), [""; 0]);
-
-    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
-    pass(&mut forge, GRACE + 1000);
-    gc(&mut forge);
-    let left = keys(&forge);
-    assert!(left.iter().all(|key| !key.contains("/package/7")), "{left:#?}");
-    let is_empty_listing =
-        |key: &&String| key.contains("/project/7") || key.contains("/name/") || key.contains("/version/@acme/site/");
-    let empty: Vec<&String> = left.iter().filter(is_empty_listing).filter(|key| !key.ends_with("/other")).collect();
-    assert_eq!((left.len(), empty.len()), (others + 7, 7), "only the empty listings are left: {left:#?}");
-    for key in empty {
-        let listing: Value = serde_json::from_slice(&forge.store.get(key).unwrap().unwrap()).unwrap();
-        let entries = listing.get("projects").or(listing.get("packages")).unwrap();
-        assert!(entries.as_array().unwrap().is_empty(), "{key}: {listing}");
-    }
 }
 
 #[test]

@@ -20,7 +20,8 @@ fn owners_and_stars_are_accepted_without_effect() {
         assert_eq!((answer.status, answer.json()), (200, json!({"ok": true})));
         assert!(answer.header("npm-notice").contains("nothing was changed"));
         let answer = forge.send(put(&path, star).by("guest"));
-        assert_eq!((answer.status, answer.json(), answer.header("npm-notice")), (200, json!({"ok": true}), ""));
+        assert_eq!((answer.status, answer.json()), (200, json!({"ok": true})));
+        assert_eq!(answer.header("npm-notice"), "nothing was changed: this registry keeps no stars");
     }
     assert_eq!(forge.get(PATH).body, before);
 }
@@ -55,6 +56,43 @@ fn rights_are_those_of_reading_and_of_maintaining() {
         assert_eq!(send(PUBLIC, "lib", star, "outsider"), 200);
         assert_eq!(send(PRIVATE, "lib", star, "outsider"), 404);
         assert_eq!(send(PUBLIC, "other", star, "guest"), 404);
+    }
+}
+
+/// npm sends them to the address that it installs from.
+#[test]
+fn owners_and_stars_of_a_group_and_of_the_instance_are_those_of_the_project() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    let before = forge.get("/packages/npm/@acme%2flib").body;
+    let (owners, star) = (r#"{"maintainers":[]}"#, r#"{"users":{}}"#);
+    for prefix in ["/groups/acme/-", ""] {
+        let send = |name: &str, document: &str, user: &str| {
+            forge.send(put(&format!("{prefix}/packages/npm/{name}"), document).by(user))
+        };
+        assert_eq!((send("@acme%2flib", star, "").status, send("@acme%2flib", owners, "").status), (401, 401));
+        let answer = send("@acme%2flib", star, "outsider");
+        assert_eq!((answer.status, answer.json()), (200, json!({"ok": true})), "{prefix}");
+        assert!(answer.header("npm-notice").contains("no stars"));
+        assert_eq!(send("@acme%2flib", owners, "developer").status, 403);
+        assert_eq!(send("@acme%2flib", owners, "maintainer").status, 200);
+        assert_eq!(send("@acme%2fother", star, "guest").status, 404);
+        assert_eq!(send("@acme%2flib", r#"{"name":"@acme/lib"}"#, "maintainer").status, 405);
+    }
+    assert_eq!(forge.get("/packages/npm/@acme%2flib").body, before);
+}
+
+#[test]
+fn nobody_has_starred_anything() {
+    let forge = Forge::new();
+    for prefix in ["/projects/7", "/groups/acme/-", ""] {
+        let path = format!("{prefix}/packages/npm/-/_view/starredByUser?key=%22guest%22");
+        for user in ["", "guest"] {
+            let answer = forge.send(request(Method::GET, &path).by(user));
+            assert_eq!((answer.status, answer.json()), (200, json!({"rows": []})), "{path}");
+            assert_eq!(answer.header("npm-notice"), "this registry keeps no stars");
+        }
+        assert_eq!(forge.send(request(Method::PUT, &path).by("guest")).status, 405);
     }
 }
 

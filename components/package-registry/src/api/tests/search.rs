@@ -197,3 +197,36 @@ fn a_package_of_a_group_is_found_however_many_projects_elsewhere_got_packages_la
     }
     assert_eq!(names(&search_by(&forge, "outsider", "/groups/acme/-", "text=secret")), Vec::<&str>::new());
 }
+
+#[test]
+fn a_name_that_many_projects_have_costs_what_one_does() {
+    let forge = Forge::new();
+    for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0")] {
+        forge.publish(project, "@acme/lib", version);
+    }
+    let get = |key: &str| kit::store::Store::get(&forge.store, &format!("package-registry/v1/{key}")).unwrap().unwrap();
+    let set = |key: &str, value: &[u8]| {
+        kit::store::Store::set(&forge.store, &format!("package-registry/v1/{key}"), value).unwrap();
+    };
+    let package = get("package/7/@acme/lib");
+    let more: Vec<u64> = (20_000..20_100).collect();
+    for id in &more {
+        forge.project(*id, &format!("p{id}"), 100, Visibility::Public, FeatureAccess::Enabled);
+        set(&format!("package/{id}/@acme/lib"), &package);
+        set(&format!("project/{id}"), br#"{"packages":["@acme/lib"]}"#);
+    }
+    let all: Vec<u64> = [more, vec![PUBLIC, INTERNAL]].concat();
+    set("projects", json!({"projects": all}).to_string().as_bytes());
+    set("name/@acme/lib", json!({"projects": all, "by_publication": true}).to_string().as_bytes());
+    for prefix in ["/groups/acme/-", ""] {
+        let operations = |text: &str| {
+            let counting = kit::testing::CountingStore::over(forge.store.clone());
+            let target = format!("{prefix}/packages/npm/-/v1/search?text={text}");
+            let answer = TestResponse::of(forge.env_over(counting.clone()), request(Method::GET, &target).by("guest"));
+            (counting.operations(), answer.json()["objects"][0]["package"]["version"].clone())
+        };
+        let (base, found) = (operations("scope:none"), operations("lib"));
+        assert_eq!((base.1, found.1), (json!(null), json!("2.0.0")), "{prefix}");
+        assert!(found.0 <= base.0 + 20, "{prefix}: {} of {}", found.0, base.0);
+    }
+}

@@ -3,6 +3,8 @@
 
 use crate::api::access;
 use crate::api::context::RequestContext;
+use crate::api::text_limit;
+use crate::git::MAX_REF_NAME;
 use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use crate::store::merge_requests as store;
@@ -22,6 +24,12 @@ const MAX_LINE: usize = 4 << 20;
 
 /// The most lines of a batch. It has at most [`MAX_LINE`] bytes beside its last line.
 const MAX_BATCH: usize = 100;
+
+/// The largest iid. A merge request that is made here gets the next one.
+const MAX_IID: u64 = i64::MAX as u64;
+
+/// The longest name of a commit, in bytes.
+const MAX_SHA: usize = 64;
 
 /// `POST /import/suggestions`. A bad line changes nothing, and the others are applied. They are applied in batches, so
 /// that a caller who is no administrator any more by the time that a batch has arrived changes nothing with it.
@@ -95,6 +103,28 @@ struct Fields {
     allow_collaboration: Option<bool>,
 }
 
+impl Fields {
+    /// What is too long, if something is. Lists of merge requests have all of it.
+    fn check_lengths(&self) -> Result<(), String> {
+        if let Some(why) = self.title.as_deref().and_then(text_limit::find_excess_of_title) {
+            return Err(format!("title {why}"));
+        }
+        if let Some(why) = self.description.as_deref().and_then(text_limit::find_excess) {
+            return Err(format!("description {why}"));
+        }
+        for (name, value, limit) in [
+            ("source_branch", Some(&self.source_branch), MAX_REF_NAME),
+            ("target_branch", Some(&self.target_branch), MAX_REF_NAME),
+            ("sha", self.sha.as_ref(), MAX_SHA),
+        ] {
+            if value.is_some_and(|value| value.len() > limit) {
+                return Err(format!("{name} is too long (maximum is {limit} bytes)"));
+            }
+        }
+        Ok(())
+    }
+}
+
 #[derive(Deserialize)]
 struct Author {
     id: u64,
@@ -137,11 +167,15 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     if header.kind != KIND {
         return Err(format!("kind `{}` is not {KIND}", header.kind));
     }
+    if header.iid.get() > MAX_IID {
+        return Err(format!("iid {} is larger than {MAX_IID}", header.iid));
+    }
     let project = header.target_project_id.or(header.project_id).ok_or("project_id is missing")?.get();
     if header.deleted {
         return Ok((project, header.iid.get(), None));
     }
     let fields: Fields = serde_json::from_slice(line).map_err(json_error)?;
+    fields.check_lengths()?;
     let state = fields.state.as_deref().unwrap_or("opened");
     let state = MergeRequestState::parse(state).ok_or_else(|| format!("state `{state}` is not known"))?;
     let time = |text: Option<String>| text.as_deref().and_then(Timestamp::parse);

@@ -2,7 +2,8 @@
 
 use super::{Forge, PUBLIC, block, comment};
 use crate::repository_id::RepositoryId;
-use crate::store::refs;
+use crate::store::{merge_requests, refs};
+use directory::project::ProjectKey;
 use http::Method;
 use kit::store::Store as _;
 use serde_json::{Value, json};
@@ -114,6 +115,23 @@ fn reserved_names_are_read() {
     let listed = forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
     let names: Vec<&str> = listed.lines().filter_map(|line| Some(line.split_once('\t')?.1)).collect();
     assert_eq!(names, ["refs/heads/main", "refs/heads/new"]);
+}
+
+/// Claims of branches: of an open merge request that gets another target, and of one that is not written yet.
+#[test]
+fn claims_of_branches_are_read() {
+    let forge = forge("v5");
+    let (env, project) = (forge.env(), ProjectKey::parse("7").unwrap());
+    let listed = merge_requests::list(&env, &project).unwrap();
+    let open: Vec<(u64, &str)> =
+        listed.open.iter().map(|listed| (listed.iid, listed.branches.target_branch.as_str())).collect();
+    assert_eq!((listed.iids, open), (vec![1, 2, 3], vec![(1, "next"), (1, "main"), (3, "third")]));
+    let list = format!("projects/{PUBLIC}/merge_requests");
+    assert_eq!(forge.get(&list, "").json().as_array().unwrap().len(), 2);
+    let closed = forge.send(Method::PUT, &format!("{list}/1"), "dev", json!({"state_event": "close"}));
+    assert_eq!(closed.json()["state"], "closed", "{}", closed.text());
+    let reopened = forge.send(Method::PUT, &format!("{list}/2"), "dev", json!({"state_event": "reopen"}));
+    assert_eq!(reopened.json()["state"], "opened", "{}", reopened.text());
 }
 
 /// Writes the files. Only for a new format, whose files are added beside the old ones.

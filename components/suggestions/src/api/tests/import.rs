@@ -55,6 +55,21 @@ fn good_lines_are_applied_and_bad_lines_are_reported() {
 }
 
 #[test]
+fn after_each_iid_that_is_imported_there_is_a_next_one() {
+    let forge = Forge::new();
+    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\n")]));
+    for (iid, expected) in [(u64::MAX, 1), (1 << 63, 1), (i64::MAX as u64, 0)] {
+        let line = json!({"kind": "merge_request", "id": 1, "iid": iid, "project_id": PUBLIC, "source_branch": "s",
+            "target_branch": "t"});
+        let (status, report) = post(&forge, "", "root", line.to_string().as_bytes());
+        assert_eq!((status, &report["failed"]), (200, &json!(expected)), "{report}");
+    }
+    let made = super::merge_requests::create(&forge, "dev", json!({}));
+    assert_eq!((made.status, &made.json()["iid"]), (201, &json!(1_u64 << 63)), "{}", made.text());
+    assert_eq!(forge.get(&format!("projects/{PUBLIC}/merge_requests/{}", 1_u64 << 63), "").status, 200);
+}
+
+#[test]
 fn objects_are_stored_once_and_only_under_their_own_id() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a.txt", b"one\n"), ("empty", b"")]);

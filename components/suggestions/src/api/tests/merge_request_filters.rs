@@ -1,6 +1,9 @@
 //! Filters of lists of merge requests by people, labels and times.
 
 use super::merge_requests::{LIST, forge, listed};
+use super::{FORK, PUBLIC, send};
+use http::Method;
+use kit::testing::CountingStore;
 use serde_json::json;
 
 #[test]
@@ -49,6 +52,94 @@ fn a_filter_by_what_no_merge_request_has_finds_nothing() {
     let page = forge.get(&format!("{LIST}?labels=None&created_before=2099-01-01&per_page=1"), "");
     let link = page.headers["link"].to_str().unwrap();
     assert!(link.contains("labels=None") && link.contains("created_before=2099-01-01"), "{link}");
+}
+
+#[test]
+fn filters_by_drafts_authors_and_merges() {
+    let forge = forge().0;
+    for (iid, more) in [
+        (1, json!({"title": "Draft: roof", "author": {"id": 2}, "source_project_id": FORK})),
+        (2, json!({"title": " [DRAFT] cellar", "description": "of the roof"})),
+        (3, json!({"title": "no draft: yet", "author": {"id": 2}, "state": "merged", "merged_at": "2026-01-02"})),
+        (4, json!({"title": "roof", "state": "merged", "merged_at": "2026-01-01"})),
+        (5, json!({"title": "(draft) door", "state": "closed", "closed_at": "2026-01-01"})),
+    ] {
+        forge.merge_request(iid, more);
+    }
+    for (query, expected) in [
+        ("wip=yes", vec![5, 2, 1]),
+        ("wip=no", vec![4, 3]),
+        ("draft=true", vec![5, 2, 1]),
+        ("draft=false", vec![4, 3]),
+        ("draft=true&state=opened", vec![2, 1]),
+        ("not[author_id]=2", vec![5, 4, 2]),
+        ("not[author_username]=mia", vec![5, 4, 2]),
+        ("not[author_username]=nobody", vec![5, 4, 3, 2, 1]),
+        ("author_id=3&not[author_id]=3", vec![]),
+        ("not[assignee_id]=2&not[labels]=bug", vec![5, 4, 3, 2, 1]),
+        ("source_project_id=17", vec![1]),
+        ("source_project_id=99", vec![]),
+        ("merged_after=2026-01-02", vec![3]),
+        ("merged_before=2026-01-01", vec![4]),
+        ("merge_user_id=2", vec![]),
+        ("merge_user_username=mia", vec![]),
+        ("search=roof", vec![4, 2, 1]),
+        ("search=roof&in=title", vec![4, 1]),
+        ("search=roof&in=description", vec![2]),
+        ("search=roof&in=title,description", vec![4, 2, 1]),
+        ("approved=yes", vec![]),
+        ("approved=no", vec![5, 4, 3, 2, 1]),
+        ("deployed_after=2020-01-01", vec![]),
+        ("order_by=merged_at", vec![3, 4, 5, 2, 1]),
+        ("order_by=merged_at&sort=asc", vec![4, 3, 1, 2, 5]),
+        ("order_by=priority", vec![5, 4, 3, 2, 1]),
+        ("order_by=title&sort=asc", vec![2, 5, 1, 3, 4]),
+    ] {
+        assert_eq!(listed(&forge, &format!("?{query}")), expected, "{query}");
+    }
+    for (query, why) in [
+        ("wip=maybe", "wip does not have a valid value"),
+        ("draft=maybe", "draft is invalid"),
+        ("draft=true&wip=yes", "draft, wip are mutually exclusive"),
+        ("not[author_id]=x", "not[author_id] is invalid"),
+        ("not[author_id]=1&not[author_username]=x", "not[author_id], not[author_username] are mutually exclusive"),
+        ("merge_user_id=1&merge_user_username=x", "merge_user_id, merge_user_username are mutually exclusive"),
+        ("order_by=size", "order_by does not have a valid value"),
+    ] {
+        assert_eq!(forge.get(&format!("{LIST}?{query}"), "").refusal(), (400, why.into()), "{query}");
+    }
+    let page = forge.get(&format!("{LIST}?draft=true&not[author_id]=9&in=title&per_page=1&order_by=title"), "");
+    let link = page.headers["link"].to_str().unwrap();
+    for parameter in ["draft=true", "not%5Bauthor_id%5D=9", "in=title", "order_by=title"] {
+        assert!(link.contains(parameter), "{parameter}: {link}");
+    }
+}
+
+#[test]
+fn a_merge_request_that_was_merged_here_is_found_by_who_did_it() {
+    let (forge, repository) = forge();
+    forge.merge_request(1, json!({"source_branch": "topic"}));
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic:main"]).unwrap();
+    for (query, expected) in
+        [("merge_user_id=2", vec![1]), ("merge_user_username=mia", vec![1]), ("merge_user_id=3", vec![])]
+    {
+        assert_eq!(listed(&forge, &format!("?{query}")), expected, "{query}");
+    }
+}
+
+#[test]
+fn only_the_merge_requests_that_are_named_are_read() {
+    let forge = forge().0;
+    (1..=50).for_each(|iid| forge.merge_request(iid, json!({})));
+    let count = |query: &str| {
+        let store = CountingStore::over(forge.store.clone());
+        let path = format!("{LIST}{query}");
+        let listed = send(forge.env_over(store.clone()), Method::GET, &path, "", "", Vec::new()).json();
+        (listed.as_array().unwrap().len(), store.operations())
+    };
+    let (none, all, two) = (count("?iids[]=99"), count("?source_branch=no"), count("?iids[]=3&iids[]=40"));
+    assert_eq!((none.0, all.0, two.0), (0, 0, 2));
+    assert!(all.1 >= none.1 + 50 && two.1 < none.1 + 20, "{none:?} {all:?} {two:?}");
 }
 
 fn sorted(mut iids: Vec<u64>) -> Vec<u64> {

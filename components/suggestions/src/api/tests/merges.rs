@@ -1,8 +1,15 @@
 //! Merge requests that a push merges, and what is known of them afterwards.
 
-use super::PUBLIC;
 use super::merge_requests::{LIST, create, forge, listed, state};
+use super::watched_store::WatchedStore;
+use super::{PUBLIC, send};
+use crate::merge_request::{MergeRequest, MergeRequestState};
+use crate::store::merge_requests;
+use directory::project::ProjectKey;
+use http::Method;
+use kit::store::StoreError;
 use serde_json::json;
+use std::cell::Cell;
 
 #[test]
 fn a_push_that_contains_the_head_merges() {
@@ -34,6 +41,33 @@ fn a_push_that_contains_the_head_merges() {
     assert_eq!((&merged["sha"], &merged["merged_by"]["username"]), (&json!(head), &json!("root")));
     assert_eq!(merged["merged_at"], "2026-09-21T14:13:20.000Z");
     assert_eq!(listed(&forge, "?state=merged"), [1]);
+}
+
+#[test]
+fn closing_what_is_merged_meanwhile_changes_nothing() {
+    let (forge, _) = forge();
+    assert_eq!(create(&forge, "dev", json!({})).status, 201);
+    let last = "b".repeat(40);
+    let (is_merged, sha, other) = (Cell::new(false), last.clone(), forge.env());
+    // When it is to be closed, its branch has got a commit more, and was merged.
+    let store = WatchedStore::over(forge.store.clone(), move |operation, key| {
+        if operation == "swap" && key == "suggestions/v1/merge_request/7/1" && !is_merged.replace(true) {
+            let merge = |present: Option<MergeRequest>| {
+                let merged =
+                    MergeRequest { state: MergeRequestState::Merged, sha: Some(sha.clone()), ..present.unwrap() };
+                Ok::<_, StoreError>(Some((Some(merged), ())))
+            };
+            merge_requests::update(&other, &ProjectKey::parse("7").unwrap(), 1, merge).unwrap();
+        }
+    });
+    let body = json!({"state_event": "close"}).to_string().into_bytes();
+    let path = format!("{LIST}/1");
+    let before = forge.get(&path, "").json();
+    let closed = send(forge.env_over(store), Method::PUT, &path, "dev", "application/json", body);
+    assert_eq!((closed.status, &closed.json()["state"]), (200, &json!("merged")), "{}", closed.text());
+    let shown = forge.get(&path, "").json();
+    assert_ne!(before["sha"], json!(last));
+    assert_eq!((&shown["state"], &shown["sha"]), (&json!("merged"), &json!(last)));
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! What is removed with a deleted project.
+
+use super::*;
+use kit::testing::{CountingStore, FailingStore};
+
+#[test]
+fn a_deleted_project_s_packages_are_gone_and_freed() {
+    let mut forge = forge();
+    let keys = |forge: &Forge| -> Vec<String> {
+        let keys = forge.store.keys().into_iter();
+        keys.filter(|key| key.starts_with("package-registry/") && !key.ends_with("/init")).collect()
+    };
+    forge.publish(17, "other", "1.0.0");
+    pass(&mut forge, GRACE + 1000);
+    gc(&mut forge);
+    let others = keys(&forge).len();
+    for n in 0..3 {
+        forge.publish(PUBLIC, "lib", &format!("1.0.{n}"));
+        forge.publish(PUBLIC, "@acme/site", &format!("1.0.{n}"));
+    }
+    pass(&mut forge, GRACE + 1000);
+    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    assert_eq!(forge.get("/projects/7/packages/npm/lib").status, 404);
+
+    // Another project with the id, before anything is collected.
+    forge.project(PUBLIC, "again", 100, Visibility::Public, FeatureAccess::Enabled);
+    let group = "/groups/100/-/packages/npm";
+    let gone = ["/projects/7/packages/npm/lib", &format!("{group}/lib"), "/packages/npm/@acme%2fsite"];
+    for path in gone {
+        assert_eq!(forge.get(path).status, 404, "{path}");
+    }
+    let file = forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz");
+    assert_eq!(file.status, 404);
+    let found = |forge: &Forge, level: &str| forge.get(&format!("{level}/-/v1/search?text=")).json()["total"].clone();
+    assert_eq!(found(&forge, group), 0);
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    assert_eq!(forge.get("/projects/7/packages/npm/lib").json()["versions"].as_object().unwrap().len(), 1);
+    assert_eq!((forge.get(&format!("{group}/lib")).status, found(&forge, group)), (200, json!(1)));
+
+    let dry = run(&mut forge, "gc", json!({"dry_run": true})).0;
+    let before = forge.store.keys().len();
+    assert!(dry["removed"].as_u64() > Some(20), "{dry:?}");
+    assert!(gc(&mut forge).0 >= 20);
+    assert!(forge.store.keys().len() < before);
+    assert_eq!(forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").status, 200, "the new project's");
+    assert_eq!((forge.get(&format!("{group}/lib")).status, found(&forge, group)), (200, json!(1)));
+    assert_eq!(forge.get("/projects/17/packages/npm/other/-/other-1.0.0.tgz").status, 200);
+    assert_eq!(problems(&mut forge), [""; 0]);
+
+    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    pass(&mut forge, GRACE + 1000);
+    gc(&mut forge);
+    let left = keys(&forge);
+    assert!(left.iter().all(|key| !key.contains("/package/7")), "{left:#?}");
+    assert!(left.iter().all(|key| !key.contains("/project/7")), "{left:#?}");
+    let is_empty_listing = |key: &&String| key.contains("/name/") || key.contains("/version/@acme/site/");
+    let empty: Vec<&String> = left.iter().filter(is_empty_listing).filter(|key| !key.ends_with("/other")).collect();
+    assert_eq!((left.len(), empty.len()), (others + 5, 5), "only the empty listings are left: {left:#?}");
+    for key in empty {
+        let listing: Value = serde_json::from_slice(&forge.store.get(key).unwrap().unwrap()).unwrap();
+        let entries = listing.get("projects").or(listing.get("packages")).unwrap();
+        assert!(entries.as_array().unwrap().is_empty(), "{key}: {listing}");
+    }
+}
+
+const SITE: &str = "package-registry/v1/package/7/@acme/site";
+
+/// The key of the list of projects with a version of `@acme/site`.
+fn version_key(number: usize) -> String {
+    format!("package-registry/v1/version/@acme/site/1.0.{number}")
+}
+
+/// A deleted project with `@acme/site` in so many versions, and with `lib`.
+fn deleted_project_with_versions(count: usize) -> Forge {
+    let mut forge = forge();
+    forge.publish(17, "other", "1.0.0");
+    forge.publish(PUBLIC, "@acme/site", "1.0.0");
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    forge.publish(INTERNAL, "@acme/site", "2.0.0");
+    let package: Value = serde_json::from_slice(&forge.store.get(SITE).unwrap().unwrap()).unwrap();
+    let index = format!("package-registry/v1/segment/{}/index", package["segments"][0]["id"].as_str().unwrap());
+    let line = String::from_utf8(forge.store.get(&index).unwrap().unwrap()).unwrap();
+    let rest = line.strip_prefix("1.0.0").unwrap();
+    let mut lines: Vec<String> = (0..count).map(|number| format!("1.0.{number}{rest}")).collect();
+    lines.sort();
+    forge.store.set(&index, lines.concat().as_bytes()).unwrap();
+    for number in 1..count {
+        forge.store.set(&version_key(number), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
+    }
+    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    pass(&mut forge, GRACE + 1000);
+    forge
+}
+
+/// Nothing is left of the deleted project, and the versions' lists still have the other one.
+#[track_caller]
+fn assert_removed(forge: &Forge, count: usize) {
+    let left = forge.store.keys().into_iter().filter(|key| key.contains("/package/7/") || key.contains("/project/7"));
+    assert_eq!(left.filter(|key| key.starts_with("package-registry/")).collect::<Vec<_>>(), [""; 0]);
+    for number in 1..count {
+        let list: Value = serde_json::from_slice(&forge.store.get(&version_key(number)).unwrap().unwrap()).unwrap();
+        assert_eq!(list["projects"], json!([INTERNAL]), "{number}");
+    }
+    assert_eq!(forge.get("/projects/17/packages/npm/other/-/other-1.0.0.tgz").status, 200);
+}
+
+#[test]
+fn a_package_of_many_versions_is_removed_in_steps() {
+    const COUNT: usize = 2_200;
+    let mut forge = deleted_project_with_versions(COUNT);
+    let dry = run(&mut forge, "gc", json!({"dry_run": true})).0;
+    let (mut body, mut removed, mut steps) = (json!({}), 0, 0);
+    loop {
+        let counting = CountingStore::over(forge.store.clone());
+        let answer = TestResponse::of(forge.env_over(counting.clone()), task("gc", &body));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        // A swap is three operations.
+        assert!(counting.operations() < 3 * 1024 + 200, "{}", counting.operations());
+        removed += answer.json()["removed"].as_u64().unwrap();
+        steps += 1;
+        // Until its root is gone, a check finds nothing wrong with it but what this test has made up.
+        let is_unlisted = |problem: &String| problem.contains("listing");
+        assert!(!problems(&mut forge).iter().any(is_unlisted));
+        let wait = answer.json()["wait_seconds"].as_i64().unwrap();
+        pass(&mut forge, wait * 1000);
+        body["cursor"] = answer.json()["cursor"].clone();
+        if body["cursor"].is_null() {
+            break;
+        }
+    }
+    assert!(steps >= 4, "{steps}");
+    assert_eq!(dry["removed"], removed, "each root and blob is counted once");
+    assert_removed(&forge, COUNT);
+}
+
+#[test]
+fn a_removal_in_steps_that_breaks_off_is_repeated_by_the_next_run() {
+    const COUNT: usize = 1_300;
+    let whole = deleted_project_with_versions(COUNT);
+    for (operations, has_cursor) in [(10, false), (3_000, false), (100, true)] {
+        let mut forge = Forge {
+            store: whole.store.snapshot(),
+            variables: whole.variables.clone(),
+            entropy: whole.entropy.clone(),
+            now: whole.now,
+        };
+        let mut body = json!({});
+        if has_cursor {
+            body["cursor"] = forge.send(task("gc", &body)).json()["cursor"].clone();
+        }
+        let failing = FailingStore::after(operations, forge.store.clone());
+        let answer = TestResponse::of(forge.env_over(failing.clone()), task("gc", &body));
+        assert!(failing.failed() && answer.status >= 500, "{}", answer.text());
+        assert!(forge.store.exists(SITE).unwrap(), "the root goes last");
+        gc(&mut forge);
+        assert_removed(&forge, COUNT);
+    }
+}
+
+/// A publication that was under way when its project was deleted may replace the segment in which a step stopped.
+#[test]
+fn a_removal_in_steps_begins_again_if_its_segment_is_gone() {
+    const COUNT: usize = 1_300;
+    let mut forge = deleted_project_with_versions(COUNT);
+    let cursor = forge.send(task("gc", &json!({}))).json()["cursor"].as_str().unwrap().to_owned();
+    let (_, position) = cursor.split_once('.').unwrap();
+    let (segment, _) = position.split_once('/').unwrap();
+    let renamed = format!("{}000000000abc", segment.get(..20).unwrap());
+    for kind in ["index", "full", "abbreviated"] {
+        let blob = forge.store.get(&format!("package-registry/v1/segment/{segment}/{kind}")).unwrap().unwrap();
+        forge.store.set(&format!("package-registry/v1/segment/{renamed}/{kind}"), &blob).unwrap();
+    }
+    let package = String::from_utf8(forge.store.get(SITE).unwrap().unwrap()).unwrap();
+    forge.store.set(SITE, package.replace(segment, &renamed).as_bytes()).unwrap();
+    forge.store.set(&version_key(1), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
+    run(&mut forge, "gc", json!({"cursor": cursor}));
+    assert_removed(&forge, COUNT);
+}

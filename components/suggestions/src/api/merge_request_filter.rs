@@ -1,0 +1,244 @@
+//! Filters of lists of merge requests.
+
+use super::context::RequestContext;
+use crate::merge_request::{End, MergeRequest, MergeRequestState};
+use directory::user;
+use kit::Error;
+use kit::Timestamp;
+use kit::params::{Params, Validation};
+use kit::store::StoreError;
+use std::collections::BTreeSet;
+
+/// The parameters that decide what a list has.
+const FILTERS: [&str; 22] = [
+    "state",
+    "scope",
+    "iids",
+    "source_branch",
+    "source_project_id",
+    "target_branch",
+    "author_id",
+    "author_username",
+    "not[author_id]",
+    "not[author_username]",
+    "merge_user_id",
+    "merge_user_username",
+    "search",
+    "in",
+    "wip",
+    "draft",
+    "created_after",
+    "created_before",
+    "updated_after",
+    "updated_before",
+    "merged_after",
+    "merged_before",
+];
+
+/// Filters by what no merge request has here. Of each, `None` finds all of them, and any other value nothing. What is
+/// filtered out by their negations, `not[…]`, is nothing.
+const ABSENT: [&str; 13] = [
+    "assignee_id",
+    "assignee_username",
+    "reviewer_id",
+    "reviewer_username",
+    "labels",
+    "milestone",
+    "my_reaction_emoji",
+    "approved_by_ids",
+    "approved_by_usernames",
+    "approver_ids",
+    "environment",
+    "deployed_after",
+    "deployed_before",
+];
+
+/// Of the values of `scope`, those that ask for assignees and reviewers find nothing: merge requests have none.
+const SCOPES: [&str; 6] =
+    ["created_by_me", "created-by-me", "assigned_to_me", "assigned-to-me", "reviews_for_me", "all"];
+
+/// Whether a parameter is one of these filters, also in the form of a list.
+pub fn is_filter(name: &str) -> bool {
+    let name = name.trim_end_matches("[]");
+    FILTERS.contains(&name) || ABSENT.contains(&name)
+}
+
+/// Whose merge requests a list has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    CreatedByMe,
+    /// Those of which the caller is an assignee or a reviewer: none.
+    Nothing,
+}
+
+/// Which merge requests a list has.
+pub struct MergeRequestFilter {
+    /// `None`: all.
+    state: Option<MergeRequestState>,
+    iids: Option<BTreeSet<u64>>,
+    source_branch: Option<String>,
+    source_project_id: Option<u64>,
+    target_branch: Option<String>,
+    author: Option<Person>,
+    not_author: Option<Person>,
+    merge_user: Option<Person>,
+    pub scope: Scope,
+    search: Option<Search>,
+    is_draft: Option<bool>,
+    created: TimeRange,
+    updated: TimeRange,
+    merged: TimeRange,
+    /// A value of one of [`ABSENT`] is asked for.
+    pub is_of_absent: bool,
+}
+
+/// A user as a parameter names one.
+enum Person {
+    Id(u64),
+    Username(String),
+}
+
+/// The ids of the users that a filter names; 0, which is the id of none, if there is no such user.
+pub struct People {
+    author: Option<u64>,
+    not_author: Option<u64>,
+    merge_user: Option<u64>,
+}
+
+struct Search {
+    /// In lower case.
+    text: String,
+    in_title: bool,
+    in_description: bool,
+}
+
+/// Both ends are in the range.
+struct TimeRange {
+    after: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl TimeRange {
+    fn read(checks: &Validation, after: &str, before: &str) -> Self {
+        TimeRange { after: checks.datetime(after), before: checks.datetime(before) }
+    }
+
+    /// An unknown time is in no range that has an end.
+    fn has(&self, time: Option<Timestamp>) -> bool {
+        self.after.is_none_or(|after| time.is_some_and(|time| time >= after))
+            && self.before.is_none_or(|before| time.is_some_and(|time| time <= before))
+    }
+}
+
+impl MergeRequestFilter {
+    /// Those that the parameters ask for; without a scope, the one of `default`.
+    pub fn read(params: &Params, default: Scope) -> Result<Self, Error> {
+        let text = |name: &str| params.text(name).map(str::to_owned);
+        let checks = Validation::new(params);
+        let state = checks.one_of("state", &["opened", "closed", "locked", "merged", "all"]);
+        let scope = checks.one_of("scope", &SCOPES);
+        let id = |name: &str| checks.integer(name).map(|id| u64::try_from(id).unwrap_or(0));
+        let person = |by_id: &str, by_name: &str| {
+            checks.exclusive(&[by_id, by_name]);
+            id(by_id).map(Person::Id).or_else(|| text(by_name).map(Person::Username))
+        };
+        let author = person("author_id", "author_username");
+        let not_author = person("not[author_id]", "not[author_username]");
+        let merge_user = person("merge_user_id", "merge_user_username");
+        let source_project_id = id("source_project_id");
+        let wip = checks.one_of("wip", &["yes", "no"]).map(|wip| wip == "yes");
+        let is_draft = checks.boolean("draft").or(wip);
+        checks.exclusive(&["draft", "wip"]);
+        let is_approved = checks.one_of("approved", &["yes", "no"]) == Some("yes");
+        let created = TimeRange::read(&checks, "created_after", "created_before");
+        let updated = TimeRange::read(&checks, "updated_after", "updated_before");
+        let merged = TimeRange::read(&checks, "merged_after", "merged_before");
+        checks.finish()?;
+        let is_none = |value: &str| value.eq_ignore_ascii_case("none");
+        let is_any_absent = ABSENT
+            .iter()
+            .any(|name| params.list(name).is_some_and(|values| !values.iter().all(|value| is_none(value))));
+        let iids = params.list("iids");
+        Ok(MergeRequestFilter {
+            state: state.and_then(MergeRequestState::parse),
+            iids: iids.map(|iids| iids.iter().map(|iid| iid.parse().unwrap_or(0)).collect()),
+            source_branch: text("source_branch"),
+            source_project_id,
+            target_branch: text("target_branch"),
+            author,
+            not_author,
+            merge_user,
+            scope: match scope {
+                None => default,
+                Some("all") => Scope::All,
+                Some("created_by_me" | "created-by-me") => Scope::CreatedByMe,
+                Some(_) => Scope::Nothing,
+            },
+            search: Search::read(params),
+            is_draft,
+            created,
+            updated,
+            merged,
+            is_of_absent: is_any_absent || is_approved,
+        })
+    }
+
+    /// Looks up the users that the parameters name.
+    pub fn people(&self, context: &RequestContext) -> Result<People, StoreError> {
+        let find = |person: &Option<Person>| match person {
+            Some(Person::Id(id)) => Ok(Some(*id)),
+            Some(Person::Username(name)) => {
+                Ok::<_, StoreError>(Some(user::by_username(&context.env, name)?.map_or(0, |user| user.id)))
+            }
+            None => Ok(None),
+        };
+        let author = match self.scope {
+            Scope::All => find(&self.author)?,
+            Scope::CreatedByMe => Some(context.caller.user().map_or(0, |user| user.id)),
+            Scope::Nothing => Some(0),
+        };
+        Ok(People { author, not_author: find(&self.not_author)?, merge_user: find(&self.merge_user)? })
+    }
+
+    /// Whether a merge request with this iid need be read.
+    pub fn may_accept(&self, iid: u64) -> bool {
+        self.iids.as_ref().is_none_or(|iids| iids.contains(&iid))
+    }
+
+    pub fn accepts(&self, merge_request: &MergeRequest, people: &People) -> bool {
+        let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        let author = merge_request.author_id;
+        let merged = merge_request.merged();
+        let merge_user = merged.and_then(|end: End| end.user_id);
+        self.state.is_none_or(|state| state == merge_request.state)
+            && is(&self.source_branch, &merge_request.source_branch)
+            && is(&self.target_branch, &merge_request.target_branch)
+            && self.source_project_id.is_none_or(|id| merge_request.source.is_some_and(|source| source.project == id))
+            && people.author.is_none_or(|id| author == Some(id))
+            && people.not_author.is_none_or(|id| author != Some(id))
+            && people.merge_user.is_none_or(|id| merge_user == Some(id))
+            && self.is_draft.is_none_or(|is_draft| is_draft == merge_request.is_draft())
+            && self.search.as_ref().is_none_or(|search| search.finds(merge_request))
+            && self.created.has(merge_request.created)
+            && self.updated.has(merge_request.updated)
+            && self.merged.has(merged.map(|end| end.at))
+    }
+}
+
+impl Search {
+    /// In titles and descriptions, unless `in` names one of them.
+    fn read(params: &Params) -> Option<Self> {
+        let text = params.text("search")?.to_lowercase();
+        let fields = params.list("in").unwrap_or_default();
+        let [in_title, in_description] = ["title", "description"].map(|field| fields.contains(&field));
+        let is_in_none = !in_title && !in_description;
+        Some(Search { text, in_title: in_title || is_in_none, in_description: in_description || is_in_none })
+    }
+
+    fn finds(&self, merge_request: &MergeRequest) -> bool {
+        let title = Some(&merge_request.title).filter(|_| self.in_title);
+        let description = merge_request.description.as_ref().filter(|_| self.in_description);
+        [title, description].into_iter().flatten().any(|text| text.to_lowercase().contains(&self.text))
+    }
+}

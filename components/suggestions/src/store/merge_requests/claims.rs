@@ -1,0 +1,125 @@
+//! Claims of branches: how it is decided that only one merge request is open for the same branches.
+//!
+//! A merge request and the list of its project are two roots, which cannot be swapped together. A writer that opens a
+//! merge request, or gives an open one other branches, first enters them in the list, with an id of this attempt, its
+//! *claim*, and then swaps the merge request's own record. Two claims of the same branches meet in the swap of the list.
+//!
+//! The list may have claims whose writers died, or have not come to the second swap yet. The next claimer need not know
+//! which: it writes the record of the merge request that has the claim, so that the other writer's swap is lost, and then
+//! takes the claim out of the list by the swap that enters its own ([`stored::free`]). A writer that has lost that swap
+//! claims again, by another id, and so changes the list: if it comes between, the claimer loses the swap of the list. Hence
+//! a claim is in the list as long as a merge request may be opened by it, and two that exclude each other never are.
+
+use super::{list, stored};
+use crate::merge_request::Branches;
+use crate::store::key::Key;
+use crate::store::record::{BranchesRecord, MergeRequestListRecord};
+use directory::project::ProjectKey;
+use kit::Env;
+use kit::root::{self, Decision};
+use kit::store::StoreError;
+use stored::Hold;
+
+/// Another merge request has the branches.
+#[derive(Debug)]
+pub struct BranchesTaken {
+    /// The other one.
+    pub iid: u64,
+}
+
+/// A claim that is to be made.
+pub struct NewClaim<'a> {
+    /// `None` for a new merge request, which gets the next iid.
+    pub iid: Option<u64>,
+    /// Unique to this attempt.
+    pub id: &'a str,
+    pub branches: Branches,
+    /// Of a merge request that is open: those that it has.
+    pub present: Option<Branches>,
+    /// Whether another merge request with the same branches prevents it. Imports bring what there is elsewhere.
+    pub is_exclusive: bool,
+}
+
+/// Enters the branches in the list of a project. Returns the iid. 1 read and 1 swap; more for each other claim of these
+/// branches.
+pub fn claim(env: &Env, project: &ProjectKey, new: &NewClaim) -> Result<Result<u64, BranchesTaken>, StoreError> {
+    root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
+        let mut list = list::or_find(env, project, current)?;
+        if let Some((iid, _)) = list.open.iter().find(|(_, listed)| listed.claim == new.id) {
+            return Ok::<_, StoreError>(Decision::Done(Ok(*iid)));
+        }
+        if new.is_exclusive
+            && let Some(taken) = free(env, project, new, &mut list)?
+        {
+            return Ok(Decision::Done(Err(taken)));
+        }
+        let iid = new.iid.unwrap_or_else(|| {
+            let allocated = list.allocated.as_ref().map_or(0, |(_, iid)| *iid);
+            let iid = list.iids.last().copied().unwrap_or_default().max(allocated).saturating_add(1);
+            list.allocated = Some((new.id.to_owned(), iid));
+            iid
+        });
+        list.iids.insert(iid);
+        let mut listed = BranchesRecord::new(&new.branches, new.id);
+        // Another writer may have claimed others for the same merge request, and may not have lost its swap yet.
+        let others = list.open.get(&iid).into_iter().flat_map(BranchesRecord::all);
+        for before in others.chain(new.present.clone()) {
+            if !listed.all().any(|one| one == before) {
+                listed.before.push(BranchesRecord::new(&before, ""));
+            }
+        }
+        list.open.insert(iid, listed);
+        Ok(Decision::Write(list, Ok(iid)))
+    })
+}
+
+/// Takes other claims of the same branches out of the list; an error if one of them is that of an open merge request.
+fn free(
+    env: &Env,
+    project: &ProjectKey,
+    new: &NewClaim,
+    list: &mut MergeRequestListRecord,
+) -> Result<Option<BranchesTaken>, StoreError> {
+    let is_rival = |(iid, listed): &(&u64, &BranchesRecord)| {
+        Some(**iid) != new.iid && listed.all().any(|branches| branches == new.branches)
+    };
+    let rivals: Vec<u64> = list.open.iter().filter(is_rival).map(|(iid, _)| *iid).collect();
+    for iid in rivals {
+        match stored::free(env, project, iid, &new.branches)? {
+            Hold::Open => return Ok(Some(BranchesTaken { iid })),
+            Hold::Freed(Some(present)) => drop(list.open.insert(iid, present)),
+            Hold::Freed(None) => drop(list.open.remove(&iid)),
+        }
+    }
+    Ok(None)
+}
+
+/// Which merge request other than `iid` is listed with the same branches. 1 read.
+pub fn find_rival(
+    env: &Env,
+    project: &ProjectKey,
+    iid: u64,
+    branches: &Branches,
+) -> Result<Option<BranchesTaken>, StoreError> {
+    let rival = list::list(env, project)?.open.into_iter().find(|one| one.iid != iid && one.branches == *branches);
+    Ok(rival.map(|rival| BranchesTaken { iid: rival.iid }))
+}
+
+/// Forgets which branches a merge request had before this claim, when its record has those of the claim. No swap by
+/// which it would get others can succeed any more.
+pub fn settle(env: &Env, project: &ProjectKey, iid: u64, claim: &str) -> Result<(), StoreError> {
+    list::change(env, project, |list| {
+        if let Some(listed) = list.open.get_mut(&iid).filter(|listed| listed.claim == claim) {
+            listed.before.clear();
+        }
+    })
+}
+
+/// Takes the claim of a merge request that is not open any more out of the list. A later one stays.
+pub fn release(env: &Env, project: &ProjectKey, iid: u64, claim: &str) -> Result<(), StoreError> {
+    list::change(env, project, |list| {
+        if list.open.get(&iid).is_some_and(|listed| listed.claim == claim) {
+            list.open.remove(&iid);
+        }
+    })
+}
