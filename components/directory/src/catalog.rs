@@ -22,6 +22,7 @@
 pub mod access_snapshot;
 pub mod changes;
 pub(crate) mod columns;
+pub mod dangling;
 pub mod intent_log;
 mod load;
 pub(crate) mod manifest;

@@ -1,78 +1,35 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them
 //! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew
-//! ([`repair`]).
+//! ([`repair`]). And what records have that cannot be: a place outside of the tree ([`place`]), and what belongs to
+//! deleted ones ([`holders`]), which is mended where that can be.
 
+mod holders;
 pub mod missing;
+mod place;
 pub mod repair;
+mod subject;
+mod tree;
+
+pub use subject::Subject;
 
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log;
 use crate::catalog::manifest::{Manifest, Part, Root, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::model::incarnation::Incarnation;
-use crate::namespace::{self, MAX_DEPTH};
 use crate::path::{self, PathOwner};
 use crate::store::{self, Incarnated as _, Key, NamespaceRecord, ProjectRecord};
 use kit::Env;
+use kit::fsck::CheckReport;
 use kit::store::StoreError;
+use place::Place;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-const PREFIX: &str = "directory/v1/";
-
-/// A record of which something is derived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    Namespace(u64),
-    Project(u64),
-    /// The memberships of a user.
-    Memberships(u64),
-    User(u64),
-}
+const PREFIX: &str = subject::PREFIX;
 
 impl Subject {
-    /// The record under a key.
-    pub fn of_key(key: &str) -> Option<Self> {
-        let (kind, id) = key.strip_prefix(PREFIX)?.split_once('/')?;
-        let id = id.parse().ok()?;
-        match kind {
-            "namespace" => Some(Subject::Namespace(id)),
-            "project" => Some(Subject::Project(id)),
-            "access" => Some(Subject::Memberships(id)),
-            "user" => Some(Subject::User(id)),
-            _ => None,
-        }
-    }
-
-    /// The key of the record.
-    pub fn key(self) -> String {
-        let key = match self {
-            Subject::Namespace(id) => Key::Namespace(id),
-            Subject::Project(id) => Key::Project(id),
-            Subject::Memberships(id) => Key::Memberships(id),
-            Subject::User(id) => Key::User(id),
-        };
-        key.text()
-    }
-
-    /// Whether a writer has announced that it changes the record, and the catalog may not have followed.
-    fn is_pending(self, env: &Env) -> Result<bool, StoreError> {
-        let pending = intent_log::pending(env)?;
-        Ok(match self {
-            Subject::Namespace(id) => pending.has_namespace(id),
-            Subject::Project(id) => pending.has_project(id),
-            Subject::Memberships(id) | Subject::User(id) => pending.has_member(id),
-        })
-    }
-
-    /// Whether there is no record, neither a deleted one, and no writer is about to write it.
-    fn is_missing(self, env: &Env) -> Result<bool, StoreError> {
-        let is_absent = || Ok::<_, StoreError>(env.store.get(&self.key())?.is_none());
-        // A writer may have written it, and updated the catalog, before its intent was looked for.
-        Ok(is_absent()? && !self.is_pending(env)? && is_absent()?)
-    }
-
     /// What is wrong with a personal namespace, if its user is missing.
     fn missing_user(self, env: &Env) -> Result<Option<String>, StoreError> {
         let Subject::Namespace(id) = self else { return Ok(None) };
@@ -145,11 +102,9 @@ impl Comparison {
     pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
-            if !Comparison::has_place(env, subject, parent_id)? && !subject.is_pending(env)? {
-                let namespace = parent_id.unwrap_or_default();
-                problems.push(format!(
-                    "its namespace {namespace} is not there, is below itself, or is too deep; import it again with another one, or as deleted"
-                ));
+            let place = Place::of(env, subject, parent_id)?;
+            if place != Place::InTree && !subject.is_pending(env)? {
+                problems.push(place.to_string());
             }
             // A challenge in the entry is no damage: its writer was interrupted.
             let leads_to = path::owner(env, parent_id, &segment)?.map(|(owner, _)| owner);
@@ -158,6 +113,9 @@ impl Comparison {
             }
         }
         problems.extend(subject.missing_user(env)?);
+        if !subject.is_pending(env)? {
+            problems.extend(holders::problems(env, subject)?);
+        }
         if !self.is_in_catalog(env, subject)? {
             let was_pending = subject.is_pending(env)?;
             self.0.take();
@@ -166,13 +124,6 @@ impl Comparison {
             }
         }
         Ok(problems)
-    }
-
-    /// Whether a group or project is below a namespace that is part of the tree.
-    fn has_place(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<bool, StoreError> {
-        let Some(parent_id) = parent_id else { return Ok(true) };
-        let levels = if matches!(subject, Subject::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
-        Ok(namespace::by_id(env, parent_id)?.is_some_and(|above| above.lineage().count() <= levels))
     }
 
     /// Whether the catalog has the rows of this record, and no others.
@@ -202,6 +153,18 @@ impl Comparison {
         let tables = Rc::new(Tables { namespaces, projects, members });
         self.0.replace(Some(tables.clone()));
         Ok(tables)
+    }
+}
+
+/// Damage as a problem; other errors as they are.
+fn note<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(StoreError::Corrupt { key, why }) => {
+            report.found(&key, why);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -4,8 +4,8 @@
 //! first, which adds the dependents to it, and commits what it has changed before that. A dependent is
 //! deleted only if its record still says that it is one.
 
-use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::{IntentLog, Orphans};
+use crate::catalog::dangling::{Dangling, DeletedRecords};
+use crate::catalog::intent_log::{DanglingRows, IntentLog};
 use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
@@ -46,38 +46,40 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
 
 impl IntentLog {
     /// Updates the catalog to the present records, those of other writers' intents included. What was put below groups
-    /// and users while they were deleted is deleted with them first.
+    /// and users while they were deleted is deleted with them first, and so are roles and invitations that were stored
+    /// meanwhile, or afterwards.
     pub fn commit(self, env: &Env) -> Result<(), StoreError> {
-        delete_late(env, self.latecomers(env)?)?;
+        delete_late(env, self.latecomers(env)?.into())?;
         loop {
-            let orphans = self.update_catalog(env, Orphans::Refused)?;
-            if orphans.is_empty() {
+            let dangling = self.update_catalog(env, DanglingRows::Refused)?;
+            if dangling.is_empty() {
                 return Ok(());
             }
-            match delete_late(env, orphans) {
+            match delete_late(env, dangling) {
                 // Other writers' changes must not wait for the repair of what belongs to it.
-                Err(StoreError::Corrupt { .. }) => return self.update_catalog(env, Orphans::Listed).map(drop),
+                Err(StoreError::Corrupt { .. }) => return self.update_catalog(env, DanglingRows::Listed).map(drop),
                 deleted => deleted?,
             }
         }
     }
 }
 
-/// Deletes groups and projects that are below deleted namespaces.
-fn delete_late(env: &Env, late: Changes) -> Result<(), StoreError> {
+/// Deletes what belongs to deleted records, as far as it still does: groups and projects right below deleted namespaces
+/// with everything below them, roles, and invitations.
+pub(crate) fn delete_late(env: &Env, late: Dangling) -> Result<(), StoreError> {
     if late.is_empty() {
         return Ok(());
     }
-    let (groups, projects) = (late.deleted_groups(), late.deleted_projects());
-    let deletion = IntentLog::begin(env, late)?;
+    let deletion = IntentLog::begin(env, late.changes())?;
+    end_late(env, &late)?;
     let catalog = catalog::read(env)?;
-    for id in projects {
+    for id in late.orphans.deleted_projects() {
         if let Some(parent) = deleted(env, project::namespace_of(env, id)?)? {
             end_project(env, &catalog, id)?;
             project::delete_in(env, id, &parent)?;
         }
     }
-    for id in groups {
+    for id in late.orphans.deleted_groups() {
         if let Some(parent) = deleted(env, namespace::parent_of(env, id)?)? {
             delete_below(env, &catalog, id)?;
             end_group(env, &catalog, id)?;
@@ -85,6 +87,30 @@ fn delete_late(env: &Env, late: Changes) -> Result<(), StoreError> {
         }
     }
     deletion.commit(env)
+}
+
+/// Ends roles and invitations that belong to deleted records, as far as they still do.
+pub(crate) fn end_late(env: &Env, late: &Dangling) -> Result<(), StoreError> {
+    let mut is_deleted = DeletedRecords::default();
+    for (source, user_id) in &late.roles {
+        if is_deleted.user(env, *user_id)? || is_deleted.source(env, *source)? {
+            member::save(env, *user_id, &[(*source, None)].into())?;
+        }
+    }
+    for (inviting, invited) in &late.invitations {
+        if is_deleted.source(env, Source::Group(*invited))? {
+            withdraw_share(env, *inviting, *invited)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the invitation of a group.
+fn withdraw_share(env: &Env, inviting: Source, invited: u64) -> Result<(), StoreError> {
+    match inviting {
+        Source::Group(id) => namespace::withdraw_share(env, id, invited),
+        Source::Project(id) => project::withdraw_share(env, id, invited),
+    }
 }
 
 /// The namespace, if it is deleted.

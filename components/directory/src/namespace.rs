@@ -201,6 +201,37 @@ fn save_checked(
         .map_err(|error| put.refuse(env, &key, error))
 }
 
+/// Makes the path of a personal namespace lead to the one that takes its place under another path.
+pub(crate) fn take_former_path(env: &Env, former: u64, present: u64) -> Result<(), SaveError> {
+    let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(former))? else { return Ok(()) };
+    let Existence::Present(incarnation) = existence(env, present)? else { return Ok(()) };
+    let (path, former, present) = (record.path, PathOwner::Namespace(former), PathOwner::Namespace(present));
+    if path::owner(env, None, &path)?.is_none_or(|(owner, _)| owner != former) {
+        return Ok(());
+    }
+    path::claim(env, None, &path, present, Some(former))?;
+    path::confirm(env, None, &path, present, &incarnation)
+}
+
+/// Moves a group to the top level, where its path is `segment` from now on. False if another writer has moved it from
+/// below `parent_id` meanwhile. Refused if the path is taken.
+pub(crate) fn move_to_top(env: &Env, id: u64, parent_id: u64, segment: &str) -> Result<bool, SaveError> {
+    let (key, owner) = (Key::Namespace(id), PathOwner::Namespace(id));
+    path::claim(env, None, segment, owner, None)?;
+    store::change(env, &key, |record: &mut NamespaceRecord| {
+        if record.parent_id == Some(parent_id) {
+            record.parent_id = None;
+            segment.clone_into(&mut record.path);
+        }
+    })?;
+    match store::read::<NamespaceRecord>(env, &key)? {
+        Some(record) if record.parent_id.is_none() && record.path == segment => {
+            path::confirm(env, None, segment, owner, record.incarnation()).map(|()| true)
+        }
+        _ => Ok(false),
+    }
+}
+
 /// Deletes the record of a group. What is below it is deleted by [`crate::dependents`].
 pub(crate) fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     match store::read::<NamespaceRecord>(env, &Key::Namespace(id))? {

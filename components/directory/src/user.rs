@@ -6,7 +6,7 @@ use crate::namespace::{self, NamespaceKind};
 use crate::path::Identifier;
 use crate::record_cache::Derived;
 use crate::save_error::SaveError;
-use crate::store::{self, Key, MembershipsRecord, NamespaceRecord, UserRecord};
+use crate::store::{self, Existence, Key, MembershipsRecord, NamespaceRecord, UserRecord};
 use kit::Env;
 use kit::store::StoreError;
 use std::rc::Rc;
@@ -31,6 +31,11 @@ pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, Store
         known.put(id, user.clone());
     }
     Ok(user)
+}
+
+/// Whether there is a user with this id, or was one. 1 read.
+pub(crate) fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
+    store::existence::<UserRecord>(env, &Key::User(id))
 }
 
 /// The user with this name, in any letter case. 3 reads.
@@ -68,6 +73,7 @@ pub(crate) fn save_with(
     let namespace = NamespaceRecord::personal(new.id, &new.username, &new.name, new.details);
     namespace::save(env, namespace_id, namespace, former)?;
     if let Some(former) = former {
+        namespace::take_former_path(env, former, namespace_id)?;
         relocate(former, namespace_id)?;
         namespace::delete_personal(env, former, new.id)?;
     }

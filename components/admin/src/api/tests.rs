@@ -2,6 +2,7 @@ mod authority;
 mod import;
 mod import_tree;
 mod invalid_tokens;
+mod late_roles;
 mod tokens;
 
 use super::*;

@@ -5,6 +5,7 @@ use super::deserialize;
 use crate::line_error::{InvalidLine, LineError};
 use directory::access::Role;
 use directory::catalog;
+use directory::catalog::dangling::DeletedRecords;
 use directory::member::{self, Membership, MembershipChanges, Source};
 use kit::ndjson::ImportReport;
 use kit::store::StoreError;
@@ -21,27 +22,61 @@ pub struct PendingMemberships(BTreeMap<u64, MembershipsOfUser>);
 struct MembershipsOfUser {
     changes: MembershipChanges,
     /// The numbers of the lines that change them.
-    lines: Vec<u64>,
+    lines: Vec<(u64, Source)>,
 }
 
 impl PendingMemberships {
     fn add(&mut self, line: u64, user_id: u64, source: Source, membership: Option<Membership>) {
         let of_user = self.0.entry(user_id).or_default();
         of_user.changes.insert(source, membership);
-        of_user.lines.push(line);
+        of_user.lines.push((line, source));
     }
 
-    /// Writes the collected changes, one record for each user, and reports their lines.
+    /// Writes the collected changes, one record for each user, and reports their lines. Nobody has a role that is of a
+    /// deleted user or in a deleted group or project: the next one with the id must not have it. 1 read for each user, group
+    /// and project.
     pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
-        for (user_id, MembershipsOfUser { changes, lines }) in self.0 {
+        let mut deleted = DeletedRecords::default();
+        for (user_id, MembershipsOfUser { mut changes, lines }) in self.0 {
+            let mut without_holder = BTreeMap::new();
+            for (source, membership) in &mut changes {
+                if membership.is_none() {
+                    continue;
+                }
+                if let Some(what) = deleted_record(env, &mut deleted, user_id, *source)? {
+                    without_holder.insert(*source, what);
+                    *membership = None;
+                }
+            }
             match member::save(env, user_id, &changes).map_err(LineError::from) {
-                Ok(()) => lines.iter().for_each(|_| report.imported("member")),
-                Err(LineError::Invalid(invalid)) => lines.iter().for_each(|line| report.failed(*line, &invalid)),
+                Ok(()) => lines.iter().for_each(|(line, source)| {
+                    report.imported("member");
+                    if let Some(what) = without_holder.get(source) {
+                        report.warn(*line, format!("{what} is deleted, and nobody has the role"));
+                    }
+                }),
+                Err(LineError::Invalid(invalid)) => lines.iter().for_each(|(line, _)| report.failed(*line, &invalid)),
                 Err(LineError::Store(error)) => return Err(error),
             }
         }
         Ok(())
     }
+}
+
+/// The user, group or project, if it is deleted.
+fn deleted_record(
+    env: &Env,
+    deleted: &mut DeletedRecords,
+    user_id: u64,
+    source: Source,
+) -> Result<Option<String>, StoreError> {
+    if deleted.user(env, user_id)? {
+        return Ok(Some(format!("user {user_id}")));
+    }
+    Ok(deleted.source(env, source)?.then(|| match source {
+        Source::Group(id) => format!("group {id}"),
+        Source::Project(id) => format!("project {id}"),
+    }))
 }
 
 #[derive(Deserialize)]

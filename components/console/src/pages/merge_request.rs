@@ -15,6 +15,9 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
 
+/// Discussions of one page. So many fit into an answer even if each has the longest text.
+const DISCUSSIONS: usize = 20;
+
 /// Suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
 
@@ -193,7 +196,7 @@ fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, budget: &Budget) 
 /// One page of discussions: the page of the visit.
 async fn discussions(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Answer, PageError> {
     let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
-    let path = format!("{base}/discussions?per_page=100&page={}", visit.page());
+    let path = format!("{base}/discussions?per_page={DISCUSSIONS}&page={}", visit.page());
     Ok(visit.forge.send(Method::GET, &path, None).await?)
 }
 

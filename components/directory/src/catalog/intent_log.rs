@@ -9,8 +9,9 @@
 //! that were read after its predecessor was.
 
 use super::changes::Changes;
+use super::dangling::Dangling;
 use super::load;
-use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, blob, manifest};
+use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, Rows, blob, manifest};
 use super::member::rows_of_users;
 use super::row;
 use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
@@ -77,23 +78,28 @@ impl IntentLog {
         // What is no intent any more is in the catalog, which is therefore read afterwards.
         let pending = pending(env)?;
         let (groups, projects) = load::read(env)?.right_below(&gone);
+        let is_below = |parent: Result<Option<u64>, StoreError>| match parent {
+            // It stays until it can be read ([`rows`]).
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            parent => Ok::<_, StoreError>(parent?.is_some_and(|parent| gone.contains(&parent))),
+        };
         for id in pending.namespaces.into_iter().chain(groups) {
-            if namespace::parent_of(env, id)?.is_some_and(|parent| gone.contains(&parent)) {
+            if is_below(namespace::parent_of(env, id))? {
                 late.delete_group(id);
             }
         }
         for id in pending.projects.into_iter().chain(projects) {
-            if project::namespace_of(env, id)?.is_some_and(|parent| gone.contains(&parent)) {
+            if is_below(project::namespace_of(env, id))? {
                 late.delete_project(id);
             }
         }
         Ok(late)
     }
 
-    /// Updates the catalog to the present records, those of other writers' intents included. If some of them are of
-    /// groups and projects below namespaces that are deleted, it is not updated, and these are returned.
-    pub(crate) fn update_catalog(&self, env: &Env, orphans: Orphans) -> Result<Changes, StoreError> {
-        let Some(own) = self.blob.clone() else { return Ok(Changes::default()) };
+    /// Updates the catalog to the present records, those of other writers' intents included. If some of them have what
+    /// belongs to deleted records, it is not updated, and that is returned.
+    pub(crate) fn update_catalog(&self, env: &Env, dangling: DanglingRows) -> Result<Dangling, StoreError> {
+        let Some(own) = self.blob.clone() else { return Ok(Dangling::default()) };
         let mut changes = self.changes.clone();
         let intents = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
         let mut done = vec![own];
@@ -109,20 +115,20 @@ impl IntentLog {
                 done.push(other.blob);
             }
         }
-        match write_revision(env, &changes, orphans) {
-            Err(CatalogError::Orphans(orphans)) => return Ok(*orphans),
+        match write_revision(env, &changes, dangling) {
+            Err(CatalogError::Dangling(dangling)) => return Ok(*dangling),
             Err(CatalogError::Store(error)) => return Err(error),
             Ok(()) => {}
         }
         update_intents(env, |intents| intents.retain(|other| !done.contains(&other.blob)))?;
         done.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
-        Ok(Changes::default())
+        Ok(Dangling::default())
     }
 }
 
-/// What an update of the catalog does with groups and projects below deleted namespaces.
+/// What an update of the catalog does with rows that have what belongs to deleted records.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Orphans {
+pub(crate) enum DanglingRows {
     Refused,
     Listed,
 }
@@ -147,8 +153,8 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
 
 /// Why the catalog was not updated.
 enum CatalogError {
-    /// These groups and projects are below deleted namespaces.
-    Orphans(Box<Changes>),
+    /// The rows have what belongs to deleted records.
+    Dangling(Box<Dangling>),
     Store(StoreError),
 }
 
@@ -161,7 +167,7 @@ impl From<StoreError> for CatalogError {
 /// Makes the next revision, unless it would be the same; the root changes also then. Blobs of an attempt
 /// whose swap was lost stay until they are collected as garbage: a swap that is reported as lost may have
 /// taken place.
-fn write_revision(env: &Env, changes: &Changes, orphans: Orphans) -> Result<(), CatalogError> {
+fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Result<(), CatalogError> {
     let batch = env.id();
     root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         if current.as_ref().is_some_and(|root| root.batch == batch) {
@@ -174,17 +180,18 @@ fn write_revision(env: &Env, changes: &Changes, orphans: Orphans) -> Result<(), 
         // Another writer may have committed a role of a user after this one looked for the roles that it deletes.
         changes.members.extend(rows_of_users(env, &old.members, &changes.deleted_users)?);
         let (namespaces, projects) = (namespace_rows(env, &changes)?, project_rows(env, &changes)?);
-        if orphans == Orphans::Refused {
-            let orphans = below_deleted(env, &namespaces, &projects)?;
-            if !orphans.is_empty() {
-                return Err(CatalogError::Orphans(Box::new(orphans)));
+        let members = member_rows(env, &changes)?;
+        if dangling == DanglingRows::Refused {
+            let dangling = Dangling::of(env, &namespaces, &projects, &members)?;
+            if !dangling.is_empty() {
+                return Err(CatalogError::Dangling(Box::new(dangling)));
             }
         }
         let mut update = TableUpdate { env, removed: Vec::new() };
         let mut new = Manifest {
             namespaces: update.table(&old.namespaces, namespaces)?,
             projects: update.table(&old.projects, projects)?,
-            members: update.table(&old.members, member_rows(env, &changes)?)?,
+            members: update.table(&old.members, members)?,
             retired: old.retired.clone(),
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
@@ -209,41 +216,6 @@ fn write_revision(env: &Env, changes: &Changes, orphans: Orphans) -> Result<(), 
         let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
         Ok(Decision::Write(Root { revision, batch: batch.clone() }, ()))
     })
-}
-
-/// New rows by key; `None` removes one.
-type Rows<R> = BTreeMap<RowKey, Option<R>>;
-
-/// The groups and projects of these rows that are right below a deleted namespace. 1 read for each namespace that they
-/// are below.
-///
-/// Of a writer that puts something below a namespace and one that deletes it, the first sees here that it is deleted, or
-/// the second finds what is below it ([`IntentLog::latecomers`]): each has written, and waited until others see that,
-/// before it looks. Here that is so because the rows are read before.
-fn below_deleted(
-    env: &Env,
-    namespaces: &Rows<NamespaceRow>,
-    projects: &Rows<ProjectRow>,
-) -> Result<Changes, StoreError> {
-    let mut below: BTreeMap<u64, Changes> = BTreeMap::new();
-    for row in namespaces.values().flatten().filter(|row| row.parent_id != 0) {
-        below.entry(row.parent_id).or_default().delete_group(row.id);
-    }
-    for row in projects.values().flatten() {
-        below.entry(row.namespace_id).or_default().delete_project(row.id);
-    }
-    let mut orphans = Changes::default();
-    for (id, below) in below {
-        let is_deleted = match namespace::existence(env, id) {
-            // As for its row ([`rows`]).
-            Err(StoreError::Corrupt { .. }) => false,
-            existence => existence? == Existence::Deleted,
-        };
-        if is_deleted {
-            orphans.extend(below);
-        }
-    }
-    Ok(orphans)
 }
 
 fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {

@@ -4,6 +4,7 @@ use crate::store::Key;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The root.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,9 @@ pub(crate) struct Intent {
 /// A row's key in its table: an id and 0, or for a member the code of its source
 /// ([`super::row::source_code`]) and the user's id.
 pub(crate) type RowKey = (u64, u64);
+
+/// New rows by key; `None` removes one.
+pub(crate) type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
 /// The manifest of a revision; that of the empty revision, before the first import, is empty.
 pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {

@@ -93,6 +93,11 @@ pub fn source_code(source: Source) -> u64 {
     }
 }
 
+/// The group or project with this number.
+pub fn source_of_code(code: u64) -> Source {
+    if code.is_multiple_of(2) { Source::Group(code / 2) } else { Source::Project(code / 2) }
+}
+
 pub fn member((source, user_id): RowKey, membership: &Membership) -> MemberRow {
     let expires_at = membership.expires_at.map_or(i64::MAX, |end| end.millis());
     MemberRow { source, user_id, role: membership.role.level() as u8, expires_at }

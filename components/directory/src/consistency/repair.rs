@@ -1,9 +1,9 @@
 //! Deriving the catalog and the entries of paths anew. What cannot be read, and is derived, is overwritten; a record
 //! that cannot be read is reported, and what is derived from it stays.
 
-use super::{Comparison, PREFIX, PresentPath, Subject, missing};
+use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, tree};
 use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::{IntentLog, Orphans};
+use crate::catalog::intent_log::{DanglingRows, IntentLog};
 use crate::catalog::manifest::{Intent, Root};
 use crate::path;
 use crate::save_error::SaveError;
@@ -17,11 +17,18 @@ use kit::store::{StoreError, list_all};
 /// How many records, or entries of paths, a step looks at.
 const RECORDS: usize = 1000;
 
-/// One step. The records come first, and then the entries of paths, of which those that no record has made anew may
-/// be left over. The cursor is the last key that was looked at.
+/// One step. The records come first, then what is in no place of the tree, which the catalog must have by then, and then
+/// the entries of paths, of which those that no record has made anew may be left over. The cursor is the last key that
+/// was looked at.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.later();
     match cursor {
+        Some(after) if after.starts_with(tree::CURSOR) => {
+            let after = after.trim_start_matches(tree::CURSOR);
+            let (report, last) = tree::step(env, after, RECORDS)?;
+            let next = last.map_or(Key::PATHS.to_owned(), |last| format!("{}{last}", tree::CURSOR));
+            Ok(CheckReport { cursor: Some(next), ..report })
+        }
         Some(after) if after.starts_with(Key::PATHS) => remove_ownerless_paths(env, after),
         _ => derive(env, cursor),
     }
@@ -48,33 +55,24 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     for key in &keys {
         let Some(subject) = Subject::of_key(key) else { continue };
         let added = subject.add_to(env, &mut changes, &tables);
-        if note(&mut report, added)?.is_some() {
+        if super::note(&mut report, added)?.is_some() {
             subjects.push(subject);
         }
     }
     let intent_log = IntentLog::begin(env, changes)?;
+    let mut readable = Vec::new();
     for subject in subjects {
         let derived = derive_path(env, subject, &mut report);
-        if note(&mut report, derived)?.is_some() {
+        if super::note(&mut report, derived)?.is_some() {
+            readable.push(subject);
             report.roots += 1;
         }
     }
-    // What is below a deleted namespace is reported, and is somebody's to decide on.
-    intent_log.update_catalog(env, Orphans::Listed)?;
-    report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(Key::PATHS, String::as_str).to_owned());
+    // What is below a deleted namespace is deleted when the catalog has everything that is below it.
+    intent_log.update_catalog(env, DanglingRows::Listed)?;
+    holders::end(env, &readable, &mut report)?;
+    report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(tree::CURSOR, String::as_str).to_owned());
     Ok(report)
-}
-
-/// Damage as a problem; other errors as they are.
-fn note<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match outcome {
-        Ok(value) => Ok(Some(value)),
-        Err(StoreError::Corrupt { key, why }) => {
-            report.found(&key, why);
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Makes the entry of the path that a record has.

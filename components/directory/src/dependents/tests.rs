@@ -1,6 +1,7 @@
 use super::*;
 use crate::access::Role;
 use crate::caller::{AcceptedTokens, Caller, authenticate};
+use crate::catalog::changes::Changes;
 use crate::dependents;
 use crate::member::{Membership, Share};
 use crate::namespace::NewGroup;
@@ -181,6 +182,25 @@ fn a_user_who_gets_another_namespace_id_keeps_path_and_projects() {
     let taken = save_user(&env, with_id(10));
     assert_eq!(taken, Err(SaveError::Invalid(InvalidRecord::NamespaceIdTaken(10))));
     assert!(matches!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Found(_)), "nothing was changed");
+}
+
+#[test]
+fn a_user_who_gets_another_name_and_namespace_id_at_once_is_found_by_the_former_paths() {
+    let env = listed();
+    let save = |username, id| {
+        let new = NewUser { namespace_id: Some(id), ..new_user(3, username) };
+        change(&env, |changes| changes.user(3, Some(id)), || save_user(&env, new).unwrap());
+    };
+    save("robert", 77);
+    assert!(matches!(project::find(&env, "robert/notes").unwrap(), ProjectLookup::Found(found) if found.id == 103));
+    assert!(matches!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Moved(found) if found.id == 103));
+    assert!(user::by_username(&env, "bob").unwrap().is_none());
+    // Another one takes the name, and keeps it.
+    change(&env, |changes| changes.user(5, None), || save_user(&env, new_user(5, "bob")).unwrap());
+    save("rob", 78);
+    assert_eq!(user::by_username(&env, "bob").unwrap().map(|user| user.id), Some(5));
+    assert!(matches!(project::find(&env, "robert/notes").unwrap(), ProjectLookup::Moved(found) if found.id == 103));
+    assert_eq!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Missing);
 }
 
 /// Two or three groups that are saved at the same path at the same time, which may belong to another group

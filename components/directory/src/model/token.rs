@@ -60,6 +60,11 @@ pub struct Token {
 }
 
 impl Token {
+    /// Whether requests are accepted with it at the moment `now`, as far as it is up to the token.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        !self.revoked && is_current(self.expires_at, now)
+    }
+
     /// The same token with each scope once, in the order of their first mentions.
     pub fn with_unique_scopes(mut self) -> Self {
         let mut seen = HashSet::new();
@@ -83,9 +88,9 @@ pub struct PersonalToken {
 }
 
 impl PersonalToken {
-    /// Whether requests are accepted with it at the moment `now`, as far as it is up to the token.
+    /// As [`Token::is_active`].
     pub fn is_active(&self, now: Timestamp) -> bool {
-        !self.token.revoked && is_current(self.token.expires_at, now)
+        self.token.is_active(now)
     }
 }
 

@@ -1,3 +1,5 @@
+mod tree;
+
 use super::*;
 use crate::access::Role;
 use crate::catalog;
@@ -187,9 +189,10 @@ fn what_is_in_no_place_of_the_tree_is_reported() {
         repair(&env);
     };
     set(11, 99);
-    assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
-    set(11, 11);
-    assert_eq!(problems(&env), ["namespace/11", "project/101"].map(|name| format!("{PREFIX}{name}")));
+    let text =
+        "namespace 99, which it is below, is not there; import that again, or this with another one, or as deleted";
+    let expected = ["namespace/11", "project/101"].map(|name| (format!("{PREFIX}{name}"), text.to_owned()));
+    assert_eq!(texts(&env), expected);
     (20..39).for_each(|id| set(id, if id == 20 { 10 } else { id - 1 }));
     set(11, 37);
     assert_eq!(problems(&env), [""; 0], "20 levels");

@@ -47,8 +47,17 @@ pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError>
 }
 
 /// Of the user who has this id now. 1 read.
-pub(super) fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
+fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
     incarnation(store::existence::<UserRecord>(env, &Key::User(id)))
+}
+
+/// The incarnation whose tokens are those of the user with this id; none if the user is deleted. 1 read.
+pub(super) fn holder(env: &Env, user_id: u64) -> Result<Option<Incarnation>, StoreError> {
+    Ok(match store::existence::<UserRecord>(env, &Key::User(user_id))? {
+        Existence::Present(incarnation) => Some(incarnation),
+        Existence::Unknown => Some(Incarnation::default()),
+        Existence::Deleted => None,
+    })
 }
 
 /// Neither the user nor the group or project need be known yet.

@@ -28,8 +28,8 @@ pub struct NewPersonalToken {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest one that is expired or
-/// revoked; `None` if there is none.
+/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest one that is expired, revoked, or of a former user
+/// with the id; `None` if there is none.
 pub fn create(
     env: &Env,
     user_id: u64,
@@ -56,7 +56,7 @@ pub fn create(
 /// A user's personal tokens, by id, also those that are expired or revoked. 3 reads, and 2 for each.
 pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
     migrate(env)?;
-    let owner = issued::of_user(env, user_id)?;
+    let Some(owner) = issued::holder(env, user_id)? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for (number, entry) in &read(env, user_id)?.tokens {
         found.extend(resolve(env, TokenId::new(user_id, *number), &owner, entry)?);
@@ -68,7 +68,7 @@ pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError
 pub fn by_id(env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
     migrate(env)?;
     match read(env, id.user_id)?.tokens.get(&id.number) {
-        Some(entry) => resolve(env, id, &issued::of_user(env, id.user_id)?, entry),
+        Some(entry) => resolve_held(env, id, entry),
         None => Ok(None),
     }
 }
@@ -79,7 +79,7 @@ pub fn by_fingerprint(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Per
     let Some(Token { subject: Subject::User(user_id), .. }) = find(env, fingerprint)? else { return Ok(None) };
     let hex = fingerprint.to_hex();
     match read(env, user_id)?.tokens.iter().find(|(_, entry)| entry.fingerprint == hex) {
-        Some((number, entry)) => resolve(env, TokenId::new(user_id, *number), &issued::of_user(env, user_id)?, entry),
+        Some((number, entry)) => resolve_held(env, TokenId::new(user_id, *number), entry),
         None => Ok(None),
     }
 }
@@ -146,15 +146,26 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
     if tokens.tokens.len() < MAX_TOKENS {
         return Ok(true);
     }
-    let owner = issued::of_user(env, user_id)?;
-    for (number, entry) in &tokens.tokens {
-        let token = resolve(env, TokenId::new(user_id, *number), &owner, entry)?;
-        if let Some(token) = token.filter(|token| !token.is_active(env.now)) {
-            delete(env, &token.fingerprint)?;
+    let owner = issued::holder(env, user_id)?;
+    for entry in tokens.tokens.values() {
+        let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
+        // An entry whose token has no record yet may be that of another request.
+        let Some(issued) = issued::find_issued(env, &fingerprint)? else { continue };
+        let is_own = issued.token.subject == Subject::User(user_id);
+        if is_own && (Some(&issued.incarnation) != owner.as_ref() || !issued.token.is_active(env.now)) {
+            delete(env, &fingerprint)?;
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The same as [`resolve`] for the user who has the id now.
+fn resolve_held(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
+    match issued::holder(env, id.user_id)? {
+        Some(owner) => resolve(env, id, &owner, entry),
+        None => Ok(None),
+    }
 }
 
 /// The token of an entry, unless it has no record or belongs to another user by now.

@@ -65,6 +65,26 @@ fn users_see_their_own_tokens_and_administrators_all() {
 }
 
 #[test]
+fn the_tokens_of_a_deleted_user_are_gone() {
+    let env = forge();
+    let (id, text) = mint(&env, "alice", "ci", "api");
+    assert_eq!(send_lines(&env, r#"{"kind":"user","id":2,"deleted":true}"#).1["failed"], 0);
+    let path = format!("personal_access_tokens/{id}");
+    let not_found = |status: &str| (404, json!({"message": status}));
+    let are_gone = || {
+        assert_eq!(get(&env, "adm", &path), not_found("404 Not Found"));
+        let rotated = call(&env, "adm", Method::POST, &format!("{path}/rotate"), "", Body::Empty);
+        assert_eq!(rotated, not_found("404 Not Found"));
+        assert_eq!(call(&env, "adm", Method::DELETE, &path, "", Body::Empty), not_found("404 Not found"));
+        assert_eq!(names(get(&env, "adm", "personal_access_tokens")), ["", ""]);
+        assert_eq!(get(&env, &text, "personal_access_tokens/self").0, 401);
+    };
+    are_gone();
+    assert_eq!(send_lines(&env, r#"{"kind":"user","id":2,"username":"next"}"#).1["failed"], 0);
+    are_gone();
+}
+
+#[test]
 fn tokens_are_filtered_ordered_and_in_pages() {
     let env = forge();
     let (second, _) = mint(&env, "alice", "Build b", "api");

@@ -1,0 +1,128 @@
+//! What rows have that belongs to deleted records: groups and projects below a deleted namespace, roles of a deleted user
+//! or in a deleted group or project, and invitations of a deleted group. The next record with the id must not have it.
+//!
+//! Of a writer that stores such a thing and one that deletes what it belongs to, the one that updates the catalog last
+//! finds it: that the record is deleted, which the other one has read, and so waited for, before its swap of the root; or
+//! what the catalog has of the record. What is below a namespace is looked for in the intents, too
+//! ([`super::intent_log::IntentLog::latecomers`]).
+
+use super::changes::Changes;
+use super::manifest::Rows;
+use super::row;
+use super::table::{MemberRow, NamespaceRow, ProjectRow};
+use crate::model::membership::Source;
+use crate::namespace;
+use crate::project;
+use crate::store::Existence;
+use crate::user;
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dangling {
+    /// The groups and projects right below deleted namespaces, as deleted ones.
+    pub orphans: Changes,
+    /// With their users.
+    pub roles: Vec<(Source, u64)>,
+    /// What a deleted group is invited into, and the group.
+    pub invitations: Vec<(Source, u64)>,
+}
+
+impl From<Changes> for Dangling {
+    fn from(orphans: Changes) -> Self {
+        Dangling { orphans, ..Dangling::default() }
+    }
+}
+
+impl Dangling {
+    /// 1 read for each namespace, user, group and project that the rows name.
+    pub(crate) fn of(
+        env: &Env,
+        namespaces: &Rows<NamespaceRow>,
+        projects: &Rows<ProjectRow>,
+        members: &Rows<MemberRow>,
+    ) -> Result<Self, StoreError> {
+        let (mut found, mut deleted) = (Dangling::default(), DeletedRecords::default());
+        for row in namespaces.values().flatten() {
+            if row.parent_id != 0 && deleted.source(env, Source::Group(row.parent_id))? {
+                found.orphans.delete_group(row.id);
+            }
+            for share in &row.shares {
+                if deleted.source(env, Source::Group(share.group_id))? {
+                    found.invitations.push((Source::Group(row.id), share.group_id));
+                }
+            }
+        }
+        for row in projects.values().flatten() {
+            if deleted.source(env, Source::Group(row.namespace_id))? {
+                found.orphans.delete_project(row.id);
+            }
+            for share in &row.shares {
+                if deleted.source(env, Source::Group(share.group_id))? {
+                    found.invitations.push((Source::Project(row.id), share.group_id));
+                }
+            }
+        }
+        for row in members.values().flatten() {
+            let source = row::source_of_code(row.source);
+            if deleted.user(env, row.user_id)? || deleted.source(env, source)? {
+                found.roles.push((source, row.user_id));
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Dangling::default()
+    }
+
+    /// What changes when all of it is deleted.
+    pub fn changes(&self) -> Changes {
+        let mut changes = self.orphans.clone();
+        self.roles.iter().for_each(|(source, user_id)| changes.member(*source, *user_id));
+        self.invitations.iter().for_each(|(inviting, _)| match inviting {
+            Source::Group(id) => changes.group(*id),
+            Source::Project(id) => changes.project(*id),
+        });
+        changes
+    }
+}
+
+/// Which records are deleted, each looked at once. One that cannot be read is not known to be.
+#[derive(Default)]
+pub struct DeletedRecords {
+    sources: BTreeMap<Source, bool>,
+    users: BTreeMap<u64, bool>,
+}
+
+impl DeletedRecords {
+    /// Whether a namespace or a project is deleted.
+    pub fn source(&mut self, env: &Env, source: Source) -> Result<bool, StoreError> {
+        let existence = || match source {
+            Source::Group(id) => namespace::existence(env, id),
+            Source::Project(id) => project::existence(env, id),
+        };
+        known(&mut self.sources, source, existence)
+    }
+
+    pub fn user(&mut self, env: &Env, id: u64) -> Result<bool, StoreError> {
+        known(&mut self.users, id, || user::existence(env, id))
+    }
+}
+
+fn known<T: Ord>(
+    known: &mut BTreeMap<T, bool>,
+    of: T,
+    existence: impl FnOnce() -> Result<Existence, StoreError>,
+) -> Result<bool, StoreError> {
+    if let Some(is_deleted) = known.get(&of) {
+        return Ok(*is_deleted);
+    }
+    let is_deleted = match existence() {
+        Err(StoreError::Corrupt { .. }) => false,
+        existence => existence? == Existence::Deleted,
+    };
+    known.insert(of, is_deleted);
+    Ok(is_deleted)
+}

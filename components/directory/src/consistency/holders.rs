@@ -1,0 +1,80 @@
+//! Roles and invitations that belong to deleted records: builds stored them that did not look whether there is a holder,
+//! and the next record with the id would have them.
+
+use super::subject::Subject;
+use crate::catalog::dangling::Dangling;
+use crate::catalog::intent_log::{self, DanglingRows, IntentLog};
+use crate::catalog::table::Row as _;
+use crate::dependents;
+use crate::model::membership::Source;
+use kit::Env;
+use kit::fsck::CheckReport;
+use kit::store::StoreError;
+use std::collections::BTreeMap;
+
+/// Those of these records. 1 read for each record, and for each user, group and project that they name.
+fn of(env: &Env, subjects: &[Subject]) -> Result<Dangling, StoreError> {
+    let (mut namespaces, mut projects, mut members) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for subject in subjects {
+        match *subject {
+            Subject::Namespace(id) => {
+                namespaces.insert((id, 0), readable(intent_log::namespace_row(env, id))?.flatten());
+            }
+            Subject::Project(id) => {
+                projects.insert((id, 0), readable(intent_log::project_row(env, id))?.flatten());
+            }
+            Subject::Memberships(id) => {
+                let rows = readable(intent_log::rows_of_member(env, id))?.unwrap_or_default();
+                members.extend(rows.into_iter().map(|row| (row.key(), Some(row))));
+            }
+            Subject::User(_) => {}
+        }
+    }
+    // What is below a deleted namespace is another matter.
+    Ok(Dangling { orphans: Default::default(), ..Dangling::of(env, &namespaces, &projects, &members)? })
+}
+
+/// `None` for what cannot be read, which is reported for itself.
+fn readable<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match outcome {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// What each of them is, and the record that has it.
+fn texts(dangling: &Dangling) -> Vec<(Subject, String)> {
+    let name = |source: Source| match source {
+        Source::Group(id) => format!("group {id}"),
+        Source::Project(id) => format!("project {id}"),
+    };
+    let roles = dangling.roles.iter().map(|(source, user_id)| {
+        (Subject::Memberships(*user_id), format!("the role in {}: that or the user is deleted", name(*source)))
+    });
+    let invitations = dangling.invitations.iter().map(|(inviting, invited)| {
+        let subject = match *inviting {
+            Source::Group(id) => Subject::Namespace(id),
+            Source::Project(id) => Subject::Project(id),
+        };
+        (subject, format!("the invitation of group {invited}, which is deleted"))
+    });
+    roles.chain(invitations).collect()
+}
+
+/// What is wrong with a record.
+pub(super) fn problems(env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
+    let found = texts(&of(env, &[subject])?);
+    Ok(found.into_iter().map(|(_, what)| format!("it has {what}; `hexad fsck --repair` removes it")).collect())
+}
+
+/// Ends those of these records, which can be read.
+pub(super) fn end(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> Result<(), StoreError> {
+    let dangling = of(env, subjects)?;
+    let intent_log = IntentLog::begin(env, dangling.changes())?;
+    dependents::end_late(env, &dangling)?;
+    intent_log.update_catalog(env, DanglingRows::Listed)?;
+    for (subject, what) in texts(&dangling) {
+        report.found(&subject.key(), format!("it had {what}, and is without it now"));
+    }
+    Ok(())
+}

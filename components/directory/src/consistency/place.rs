@@ -1,0 +1,83 @@
+//! Where a group or project is in the tree of namespaces, or why it is not part of it.
+
+use super::subject::Subject;
+use crate::namespace::{self, MAX_DEPTH};
+use crate::store::{self, Existence, Key, NamespaceRecord};
+use kit::Env;
+use kit::store::StoreError;
+use std::fmt;
+
+/// What is above a group or project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    InTree,
+    /// This namespace, which is deleted.
+    BelowDeleted(u64),
+    /// This namespace, which has no record.
+    BelowMissing(u64),
+    /// These groups, which are below each other, from the lowest one up.
+    InCycle(Vec<u64>),
+    TooDeep,
+}
+
+impl Place {
+    /// The place of a group or project whose namespace this is. 1 read for each level, and 1 more where there is no
+    /// record.
+    pub fn of(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<Place, StoreError> {
+        let (mut next, mut above) = (parent_id, Vec::new());
+        while let Some(id) = next {
+            if let Some(first) = above.iter().position(|known| *known == id) {
+                return Ok(Place::InCycle(above.split_off(first)));
+            }
+            above.push(id);
+            let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
+                return Ok(match namespace::existence(env, id)? {
+                    Existence::Deleted => Place::BelowDeleted(id),
+                    Existence::Unknown | Existence::Present(_) => Place::BelowMissing(id),
+                });
+            };
+            next = record.parent_id;
+        }
+        let levels = if matches!(subject, Subject::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
+        Ok(if above.len() > levels { Place::TooDeep } else { Place::InTree })
+    }
+}
+
+/// The group of a cycle that a repair moves to the top level: the youngest one, by its id.
+pub(super) fn youngest(cycle: &[u64]) -> Option<u64> {
+    cycle.iter().copied().max()
+}
+
+/// Ids for a sentence.
+pub(super) fn listed(ids: &[u64]) -> String {
+    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong, and what to do about it.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::InTree => Ok(()),
+            Place::BelowDeleted(id) => write!(
+                f,
+                "it is below namespace {id}, which is deleted; `hexad fsck --repair` deletes it too; to keep it, import it again with another namespace before"
+            ),
+            Place::BelowMissing(id) => write!(
+                f,
+                "namespace {id}, which it is below, is not there; import that again, or this with another one, or as deleted"
+            ),
+            Place::InCycle(groups) => write!(
+                f,
+                "groups {} are above themselves; `hexad fsck --repair` moves group {} to the top level; to choose, import one of them again with another parent",
+                listed(groups),
+                youngest(groups).unwrap_or_default()
+            ),
+            Place::TooDeep => {
+                write!(
+                    f,
+                    "it is below more than {MAX_DEPTH} levels; import it again with another namespace, or as deleted"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The records of which something is derived.
+
+use crate::catalog::intent_log;
+use crate::store::Key;
+use kit::Env;
+use kit::store::StoreError;
+
+pub(super) const PREFIX: &str = "directory/v1/";
+
+/// A record of which something is derived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    Namespace(u64),
+    Project(u64),
+    /// The memberships of a user.
+    Memberships(u64),
+    User(u64),
+}
+
+impl Subject {
+    /// The record under a key.
+    pub fn of_key(key: &str) -> Option<Self> {
+        let (kind, id) = key.strip_prefix(PREFIX)?.split_once('/')?;
+        let id = id.parse().ok()?;
+        match kind {
+            "namespace" => Some(Subject::Namespace(id)),
+            "project" => Some(Subject::Project(id)),
+            "access" => Some(Subject::Memberships(id)),
+            "user" => Some(Subject::User(id)),
+            _ => None,
+        }
+    }
+
+    /// The key of the record.
+    pub fn key(self) -> String {
+        let key = match self {
+            Subject::Namespace(id) => Key::Namespace(id),
+            Subject::Project(id) => Key::Project(id),
+            Subject::Memberships(id) => Key::Memberships(id),
+            Subject::User(id) => Key::User(id),
+        };
+        key.text()
+    }
+
+    /// Whether a writer has announced that it changes the record, and the catalog may not have followed.
+    pub(super) fn is_pending(self, env: &Env) -> Result<bool, StoreError> {
+        let pending = intent_log::pending(env)?;
+        Ok(match self {
+            Subject::Namespace(id) => pending.has_namespace(id),
+            Subject::Project(id) => pending.has_project(id),
+            Subject::Memberships(id) | Subject::User(id) => pending.has_member(id),
+        })
+    }
+
+    /// Whether there is no record, neither a deleted one, and no writer is about to write it.
+    pub(super) fn is_missing(self, env: &Env) -> Result<bool, StoreError> {
+        let is_absent = || Ok::<_, StoreError>(env.store.get(&self.key())?.is_none());
+        // A writer may have written it, and updated the catalog, before its intent was looked for.
+        Ok(is_absent()? && !self.is_pending(env)? && is_absent()?)
+    }
+}

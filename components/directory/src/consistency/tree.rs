@@ -1,0 +1,207 @@
+//! Mending what is in no place of the tree of namespaces, as builds left it that did not see each other's changes:
+//! groups above themselves, and what is below a deleted namespace. The catalog has all of it by then.
+
+use super::place::{Place, listed, youngest};
+use super::{Comparison, Subject, Tables, note, row};
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::IntentLog;
+use crate::catalog::table::NamespaceRow;
+use crate::dependents;
+use crate::namespace;
+use crate::path::{self, PathOwner, is_segment};
+use crate::project;
+use crate::save_error::SaveError;
+use crate::store::{self, Existence, Key, NamespaceRecord};
+use kit::Env;
+use kit::fsck::CheckReport;
+use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How the cursors of these steps begin.
+pub(super) const CURSOR: &str = "tree/";
+
+/// One step, which deletes at most so many groups and projects with everything below them, after the key `after`.
+/// Returns the last of their keys, unless all are deleted.
+pub(super) fn step(env: &Env, after: &str, most: usize) -> Result<(CheckReport, Option<String>), StoreError> {
+    let mut report = CheckReport::default();
+    let tables = Comparison::default().tables(env)?;
+    if after.is_empty() {
+        for group in cycles(&tables.namespaces).iter().filter_map(|cycle| youngest(cycle)) {
+            let outcome = leave_cycle(env, group, &mut report);
+            note(&mut report, outcome)?;
+        }
+    }
+    let mut orphans = orphans(env, &tables)?;
+    orphans.retain(|orphan| *orphan.subject.key() > *after);
+    orphans.truncate(most);
+    let last = orphans.last().filter(|_| orphans.len() == most).map(|orphan| orphan.subject.key());
+    delete(env, &tables, &orphans, &mut report)?;
+    Ok((report, last))
+}
+
+/// The groups that are above themselves, by the rows of the catalog.
+fn cycles(rows: &[NamespaceRow]) -> Vec<Vec<u64>> {
+    let (mut seen, mut cycles) = (BTreeSet::new(), Vec::new());
+    for first in rows {
+        let (mut way, mut next) = (Vec::new(), Some(first));
+        while let Some(group) = next {
+            if !seen.insert(group.id) {
+                let start = way.iter().position(|above| *above == group.id);
+                cycles.extend(start.map(|start| way.split_off(start)));
+                break;
+            }
+            way.push(group.id);
+            next = row(rows, group.parent_id);
+        }
+    }
+    cycles
+}
+
+/// Moves a group that is above itself to the top level: everything that is stored stays, and what is in the cycle is
+/// found by its path again. Which of the groups was meant to be there is not known.
+fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), StoreError> {
+    let (subject, key) = (Subject::Namespace(id), Key::Namespace(id));
+    let Some(record) = store::read::<NamespaceRecord>(env, &key)? else { return Ok(()) };
+    // Another writer may have moved one of the groups.
+    let (Some(parent_id), Place::InCycle(groups)) = (record.parent_id, Place::of(env, subject, record.parent_id)?)
+    else {
+        return Ok(());
+    };
+    if !groups.contains(&id) {
+        return Ok(());
+    }
+    let Some(segment) = free_path(env, id, &record.path)? else {
+        report.found(&subject.key(), Place::InCycle(groups).to_string());
+        return Ok(());
+    };
+    let mut changes = Changes::default();
+    changes.group(id);
+    let intent_log = IntentLog::begin(env, changes)?;
+    let moved = namespace::move_to_top(env, id, parent_id, &segment);
+    intent_log.commit(env)?;
+    let groups = listed(&groups);
+    match moved {
+        Ok(false) => {}
+        Ok(true) => report.found(
+            &subject.key(),
+            format!(
+                "groups {groups} were above themselves, and group {id} is at the top level now, as `{segment}`; if it belongs elsewhere, import it again with another parent"
+            ),
+        ),
+        Err(SaveError::Invalid(why)) => report.found(&subject.key(), why.to_string()),
+        Err(SaveError::Store(error)) => return Err(error),
+    }
+    Ok(())
+}
+
+/// A path for the group at the top level that leads to nothing else, also as a former one: its own, or one with its id.
+fn free_path(env: &Env, id: u64, path: &str) -> Result<Option<String>, StoreError> {
+    for segment in [path.to_owned(), format!("{path}-{id}"), format!("group-{id}")] {
+        let owner = path::owner(env, None, &segment)?.map(|(owner, _)| owner);
+        if is_segment(&segment) && owner.is_none_or(|owner| owner == PathOwner::Namespace(id)) {
+            return Ok(Some(segment));
+        }
+    }
+    Ok(None)
+}
+
+/// A group or project right below a deleted namespace.
+struct Orphan {
+    subject: Subject,
+    namespace: u64,
+}
+
+/// By key. 1 read for each namespace that has no row.
+fn orphans(env: &Env, tables: &Tables) -> Result<Vec<Orphan>, StoreError> {
+    let groups = tables.namespaces.iter().filter(|row| row.parent_id != 0);
+    let groups = groups.map(|row| (Subject::Namespace(row.id), row.parent_id));
+    let projects = tables.projects.iter().map(|row| (Subject::Project(row.id), row.namespace_id));
+    let (mut found, mut deleted) = (Vec::new(), BTreeMap::new());
+    for (subject, namespace) in groups.chain(projects) {
+        if row(&tables.namespaces, namespace).is_some() {
+            continue;
+        }
+        let is_deleted = match deleted.get(&namespace) {
+            Some(known) => *known,
+            None => is_deleted(env, Subject::Namespace(namespace))?,
+        };
+        deleted.insert(namespace, is_deleted);
+        found.extend(is_deleted.then_some(Orphan { subject, namespace }));
+    }
+    found.sort_by_cached_key(|orphan| orphan.subject.key());
+    Ok(found)
+}
+
+/// Deletes them with everything below them, and names what is deleted.
+fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckReport) -> Result<(), StoreError> {
+    let changes = |orphans: &[Orphan]| {
+        let mut changes = Changes::default();
+        orphans.iter().for_each(|orphan| match orphan.subject {
+            Subject::Namespace(id) => changes.delete_group(id),
+            Subject::Project(id) => changes.delete_project(id),
+            Subject::Memberships(_) | Subject::User(_) => {}
+        });
+        changes
+    };
+    match dependents::delete_late(env, changes(orphans).into()) {
+        // What belongs to one of them cannot be read, which keeps no other.
+        Err(StoreError::Corrupt { .. }) => {
+            for orphan in orphans {
+                let deleted = dependents::delete_late(env, changes(std::slice::from_ref(orphan)).into());
+                note(report, deleted)?;
+            }
+        }
+        deleted => deleted?,
+    }
+    let below = if orphans.is_empty() { Below::default() } else { Below::of(tables) };
+    for orphan in orphans {
+        for subject in below.with_everything_below(orphan.subject) {
+            if is_deleted(env, subject)? {
+                let namespace = orphan.namespace;
+                let text = format!("it was below namespace {namespace}, which is deleted, and is deleted with it");
+                report.found(&subject.key(), text);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the record is deleted, for which it must be readable.
+fn is_deleted(env: &Env, subject: Subject) -> Result<bool, StoreError> {
+    let existence = match subject {
+        Subject::Namespace(id) => namespace::existence(env, id),
+        Subject::Project(id) => project::existence(env, id),
+        Subject::Memberships(_) | Subject::User(_) => return Ok(false),
+    };
+    match existence {
+        Err(StoreError::Corrupt { .. }) => Ok(false),
+        existence => Ok(existence? == Existence::Deleted),
+    }
+}
+
+/// The groups and projects right below each namespace.
+#[derive(Default)]
+struct Below(BTreeMap<u64, Vec<Subject>>);
+
+impl Below {
+    fn of(tables: &Tables) -> Self {
+        let mut below: BTreeMap<u64, Vec<Subject>> = BTreeMap::new();
+        let groups = tables.namespaces.iter().map(|row| (row.parent_id, Subject::Namespace(row.id)));
+        let projects = tables.projects.iter().map(|row| (row.namespace_id, Subject::Project(row.id)));
+        groups.chain(projects).for_each(|(parent_id, subject)| below.entry(parent_id).or_default().push(subject));
+        Below(below)
+    }
+
+    /// A group or project that is in no cycle, and the groups and projects below it.
+    fn with_everything_below(&self, top: Subject) -> Vec<Subject> {
+        let mut all = vec![top];
+        let mut at = 0;
+        while let Some(subject) = all.get(at).copied() {
+            if let Subject::Namespace(id) = subject {
+                all.extend_from_slice(self.0.get(&id).map(Vec::as_slice).unwrap_or_default());
+            }
+            at += 1;
+        }
+        all
+    }
+}
