@@ -112,6 +112,15 @@ pub fn get(path: &str) -> Request<()> {
     Request::get(format!("http://forge.test/probe/{path}")).body(()).unwrap()
 }
 
+/// The whole body of a response.
+pub async fn whole(response: http::Response<h2::RecvStream>) -> Vec<u8> {
+    let (mut body, mut whole) = (response.into_body(), Vec::new());
+    while let Some(data) = body.data().await {
+        whole.extend_from_slice(&data.unwrap());
+    }
+    whole
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_takes_no_requests_when_it_is_too_old() {
     let options = IngressOptions { max_connection_age: Duration::from_millis(100), ..IngressOptions::default() };
@@ -121,9 +130,7 @@ async fn a_connection_takes_no_requests_when_it_is_too_old() {
     let mut client: SendRequest<Bytes> = client;
     let (response, _) = client.send_request(get("sleep?ms=500"), true).unwrap();
     let ended = tokio::spawn(connection);
-    let mut body = response.await.unwrap().into_body();
-    assert_eq!(body.data().await.unwrap().unwrap(), "slept");
-    drop(body);
+    assert_eq!(whole(response.await.unwrap()).await, b"slept");
     drop(client);
     ended.await.unwrap().unwrap();
 }

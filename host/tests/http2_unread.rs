@@ -12,8 +12,12 @@ use crate::http2::{get, hello};
 use crate::slow_readers::{listen, wait_for_busy};
 
 pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
+    client_with_window(address, 0).await
+}
+
+async fn client_with_window(address: SocketAddr, bytes: u32) -> SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let (client, connection) = h2::client::Builder::new().initial_window_size(0).handshake(stream).await.unwrap();
+    let (client, connection) = h2::client::Builder::new().initial_window_size(bytes).handshake(stream).await.unwrap();
     tokio::spawn(connection);
     client
 }
@@ -94,6 +98,28 @@ async fn small_responses_without_a_window_are_reset_as_well() {
     assert_eq!(ingress.send_budgets.used(), 0);
 }
 
+/// Of a response whose last frame does not fit into the window, the HTTP implementation keeps the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_whose_end_is_not_taken_are_reset_as_well() {
+    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
+    let (_server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });
+    let mut client = client_with_window(address, 1).await.ready().await.unwrap();
+    for path in ["hello", "flood?mib=1"] {
+        let response = client.send_request(get(path), true).unwrap().0.await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut body = response.into_body();
+        assert_eq!(body.data().await.expect("a part").expect("a part").len(), 1, "{path}");
+        let error = body.data().await.expect("an end").expect_err("the body");
+        assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{path}: {error}");
+    }
+    while ingress.send_budgets.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+    // The connection is still of use.
+    let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
+    assert_eq!(response.status(), 200);
+}
+
 /// Little is held of their bodies, but a stream takes memory as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_of_small_responses_count() {
@@ -135,4 +161,31 @@ async fn a_stream_that_its_client_resets_gives_its_permit_back() {
     let server = server.await.unwrap();
     drop(response);
     tokio::task::spawn_blocking(move || wait_for_busy(&server, 0)).await.unwrap();
+}
+
+/// Each reset may end an instance that waits for its client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resets_of_requests_that_are_served_close_the_connection() {
+    let (server, address, _) = listen("", IngressOptions::default());
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, mut connection) = h2::client::handshake(stream).await.unwrap();
+    let mut pings = connection.ping_pong().unwrap();
+    tokio::spawn(connection);
+    let mut served = 0;
+    while let Ok(mut client) = client.clone().ready().await
+        && let Ok((_response, mut upload)) = client.send_request(get("never"), false)
+        // The server has read the request's head when it answers.
+        && pings.ping(h2::Ping::opaque()).await.is_ok()
+    {
+        upload.send_reset(h2::Reason::CANCEL);
+        served += 1;
+        assert!(served < 1000, "the connection is open");
+    }
+    assert!(served >= 100, "{served}");
+    tokio::task::spawn_blocking(move || {
+        wait_for_busy(&server, 0);
+        hello(address);
+    })
+    .await
+    .unwrap();
 }

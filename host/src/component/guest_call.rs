@@ -226,6 +226,9 @@ async fn run_guest(
     };
     instance.cpu_timer.begin_request();
     instance.store.data_mut().enter(context, lease.permit());
+    // Ticks of the time in which the instance was idle say nothing about this request: without this, it would yield
+    // at its first instruction.
+    instance.store.set_epoch_deadline(1);
     let ended = serve(instance, context, request, head).await;
     in_use.end(ended);
 }

@@ -15,6 +15,8 @@ use crate::send_buffer::{Charged, SendBuffer};
 /// The body that the HTTP implementation reads. The request is under way until it is dropped.
 pub struct ClientBody {
     source: Source,
+    /// The last byte of the frame before, on HTTP/2.
+    last: Option<Charged>,
     _in_flight: InFlight,
     access: Option<Access>,
 }
@@ -28,13 +30,26 @@ enum Source {
     Buffered(Arc<SendBuffer>, Option<u64>),
 }
 
+impl Source {
+    /// The HTTP/2 implementation takes a frame whole as soon as the client's windows have room for one byte of it, and
+    /// is done with a response when it has the last one; then nobody sees whether the client takes the rest. So the last
+    /// byte of each frame is one of its own: there is room for it once there was for the others.
+    fn holds_back_last_bytes(&self) -> bool {
+        match self {
+            Self::Direct(_) => false,
+            Self::Charged(..) => true,
+            Self::Buffered(buffer, _) => buffer.is_of_stream(),
+        }
+    }
+}
+
 impl ClientBody {
     pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<Access>) -> Self {
-        Self { source: Source::Direct(body), _in_flight: in_flight, access }
+        Self { source: Source::Direct(body), last: None, _in_flight: in_flight, access }
     }
 
     pub fn charged(body: ResponseBody, buffer: Arc<SendBuffer>, in_flight: InFlight, access: Option<Access>) -> Self {
-        Self { source: Source::Charged(body, buffer), _in_flight: in_flight, access }
+        Self { source: Source::Charged(body, buffer), last: None, _in_flight: in_flight, access }
     }
 
     pub fn buffered(
@@ -46,7 +61,7 @@ impl ClientBody {
     ) -> Self {
         let length = body.size_hint().exact();
         buffer.fill(body, in_progress);
-        Self { source: Source::Buffered(buffer, length), _in_flight: in_flight, access }
+        Self { source: Source::Buffered(buffer, length), last: None, _in_flight: in_flight, access }
     }
 }
 
@@ -55,7 +70,10 @@ impl Body for ClientBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Charged>, BodyError>>> {
-        let polled = match &mut self.source {
+        if let Some(last) = self.last.take() {
+            return Poll::Ready(Some(Ok(Frame::data(last))));
+        }
+        let mut polled = match &mut self.source {
             Source::Direct(body) => Pin::new(body).poll_frame(cx).map_ok(|frame| frame.map_data(Charged::free)),
             Source::Charged(body, buffer) => {
                 let frame = Pin::new(body).poll_frame(cx);
@@ -72,21 +90,30 @@ impl Body for ClientBody {
         if let (Poll::Ready(Some(Ok(frame))), Some(access)) = (&polled, &mut self.access) {
             access.record_bytes(frame.data_ref().map_or(0, |data| data.remaining() as u64));
         }
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && self.source.holds_back_last_bytes()
+        {
+            self.last = frame.data_mut().and_then(Charged::split_last);
+        }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Direct(body) | Source::Charged(body, _) => body.is_end_stream(),
+            Source::Direct(body) | Source::Charged(body, _) => self.last.is_none() && body.is_end_stream(),
             Source::Buffered(..) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
+        let hint = match &self.source {
             Source::Direct(body) | Source::Charged(body, _) => body.size_hint(),
             Source::Buffered(_, Some(left)) => SizeHint::with_exact(*left),
             Source::Buffered(_, None) => SizeHint::default(),
+        };
+        match (hint.exact(), &self.last) {
+            (Some(left), Some(last)) => SizeHint::with_exact(left + last.remaining() as u64),
+            _ => hint,
         }
     }
 }

@@ -12,10 +12,13 @@ use tokio::time::Instant;
 
 /// Idle frames that a client may send in a period. Clients ping a few times a second at most.
 const MAX_IDLE_FRAMES: u32 = 1000;
+/// Streams that a client may reset in a period. Each may end an instance that waited for the client. Those that are
+/// reset before they are served are bounded by the HTTP implementation.
+const MAX_RESETS: u32 = 300;
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Idle frames that a client may send in addition, such as updates of windows: for each head that it sends, and
-/// one for so many bytes that it is sent.
+/// one for so many bytes that it is sent; those bytes pay for a reset as well.
 const FRAMES_PER_HEAD: u32 = 4;
 const BYTES_PER_FRAME: usize = 1024;
 
@@ -25,6 +28,7 @@ const FRAME_HEAD: usize = 9;
 /// Types of frames (section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
 
 /// The flag of the last frame of a stream.
@@ -34,7 +38,7 @@ const END_STREAM: u8 = 1;
 const ENHANCE_YOUR_CALM: [u8; FRAME_HEAD + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
 
 /// Finds out whether a client floods its connection with idle frames: pings, settings, priorities, updates of
-/// windows, resets, unknown frames, data without bytes, and heads that begin no stream.
+/// windows, unknown frames, data without bytes, and heads that begin no stream; or with resets.
 struct FrameMeter {
     head: [u8; FRAME_HEAD],
     /// How much of the head was read.
@@ -43,6 +47,7 @@ struct FrameMeter {
     payload: usize,
     period_began: Instant,
     idle_frames: u32,
+    resets: u32,
     /// The stream that began last.
     last_stream: u32,
     /// Bytes that were sent and have not paid for a frame.
@@ -57,6 +62,7 @@ impl FrameMeter {
             payload: 0,
             period_began: now,
             idle_frames: 0,
+            resets: 0,
             last_stream: 0,
             sent: 0,
         }
@@ -83,7 +89,7 @@ impl FrameMeter {
                 if begins {
                     self.last_stream = stream;
                     self.idle_frames = self.idle_frames.saturating_sub(FRAMES_PER_HEAD);
-                } else if is_idle(kind, flags, self.payload) && !self.count(now) {
+                } else if is_idle(kind, flags, self.payload) && !self.count(kind, now) {
                     return false;
                 }
             }
@@ -97,14 +103,19 @@ impl FrameMeter {
         let frames = u32::try_from(self.sent / BYTES_PER_FRAME).unwrap_or(u32::MAX);
         self.sent %= BYTES_PER_FRAME;
         self.idle_frames = self.idle_frames.saturating_sub(frames);
+        self.resets = self.resets.saturating_sub(frames);
     }
 
-    fn count(&mut self, now: Instant) -> bool {
+    fn count(&mut self, kind: u8, now: Instant) -> bool {
         if now.saturating_duration_since(self.period_began) >= PERIOD {
-            (self.period_began, self.idle_frames) = (now, 0);
+            (self.period_began, self.idle_frames, self.resets) = (now, 0, 0);
         }
-        self.idle_frames += 1;
-        self.idle_frames <= MAX_IDLE_FRAMES
+        let (count, most) = match kind {
+            RST_STREAM => (&mut self.resets, MAX_RESETS),
+            _ => (&mut self.idle_frames, MAX_IDLE_FRAMES),
+        };
+        *count += 1;
+        *count <= most
     }
 }
 
@@ -233,10 +244,25 @@ mod tests {
         for stream in 0..10 * MAX_IDLE_FRAMES {
             let mut head = frame(HEADERS, 5, &[0x82]);
             head[5..9].copy_from_slice(&(2 * stream + 1).to_be_bytes());
-            // Updates, and a reset.
-            assert!(meter.record(&[head, update.repeat(3), frame(3, 0, &[0; 4])].concat(), now));
+            assert!(meter.record(&[head, update.repeat(4)].concat(), now));
         }
         assert!(!meter.record(&update.repeat(MAX_IDLE_FRAMES as usize + 1), now));
+    }
+
+    #[test]
+    fn heads_do_not_pay_for_resets() {
+        let now = Instant::now();
+        let mut meter = FrameMeter::new(now);
+        let cancelled = |stream: u32| {
+            let mut frames = [frame(HEADERS, 5, &[0x82]), frame(RST_STREAM, 0, &[0; 4])];
+            frames.iter_mut().for_each(|frame| frame[5..9].copy_from_slice(&stream.to_be_bytes()));
+            frames.concat()
+        };
+        assert!((0..MAX_RESETS).all(|n| meter.record(&cancelled(2 * n + 1), now)));
+        meter.record_sent(BYTES_PER_FRAME);
+        assert!(meter.record(&cancelled(2001), now), "it was served");
+        assert!(!meter.record(&cancelled(2003), now));
+        assert!(meter.record(&cancelled(2005), now + PERIOD), "another period");
     }
 
     #[test]

@@ -140,8 +140,9 @@ impl Connection {
         self.balance.deal_for_good(&self.followed).filter(|next| *next != self.shard())
     }
 
+    /// Whether nothing is under way, nor on its way to the socket.
     pub fn is_idle(&self) -> bool {
-        !self.responds() && self.bodies.load(Ordering::Relaxed) == 0
+        !self.responds() && self.bodies.load(Ordering::Relaxed) == 0 && self.budget.is_unused()
     }
 
     /// Whether a response is under way; otherwise, at most, the body of a request that was answered before its end.

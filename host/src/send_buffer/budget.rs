@@ -150,6 +150,10 @@ impl Budget {
         (self.limit.saturating_sub(after).min(bytes), before >= self.limit)
     }
 
+    pub fn is_unused(&self) -> bool {
+        self.used.load(Ordering::Relaxed) == 0
+    }
+
     fn is_exhausted(&self) -> bool {
         self.used.load(Ordering::Relaxed) >= self.limit
     }

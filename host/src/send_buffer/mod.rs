@@ -71,30 +71,42 @@ impl SendBuffer {
         })
     }
 
-    /// Takes all of `body`, on a task of this thread, until the response is abandoned.
+    /// Takes all of `body`, on a task of this thread if that takes longer, until the response is abandoned.
     pub fn fill(self: &Arc<Self>, mut body: ResponseBody, in_progress: Option<InProgress>) {
         let buffer = self.clone();
         let permit = in_progress.map(|InProgress(permit)| permit);
         buffer.flow.begin(permit.clone());
-        // What the guest has written so far goes to the socket together with the head. The task polls again.
-        if buffer.has_room()
-            && let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()))
-        {
-            buffer.push(frame);
+        // What the guest has written so far goes to the socket together with the head. Of a body that is whole, that is
+        // one frame and the end, which need no task. Otherwise the task polls again.
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..2 {
+            if !buffer.has_room() {
+                break;
+            }
+            match Pin::new(&mut body).poll_frame(&mut cx) {
+                Poll::Ready(Some(frame)) => buffer.push(frame),
+                Poll::Ready(None) => return buffer.complete(body, permit),
+                Poll::Pending => break,
+            }
         }
         tokio::spawn(async move {
             while let Some(frame) = buffer.next_frame(&mut body, permit.as_deref()).await {
                 buffer.push(frame);
             }
-            // The guest's instance is free from here on, unless the guest works on.
-            drop(body);
-            if let Some(permit) = permit {
-                permit.try_resume();
-                buffer.flow.end(&permit);
-            }
-            buffer.queue().is_complete = true;
-            buffer.reader.wake();
+            buffer.complete(body, permit);
         });
+    }
+
+    /// There is nothing more of `body`.
+    fn complete(&self, body: ResponseBody, permit: Option<Arc<InstancePermit>>) {
+        // The guest's instance is free from here on, unless the guest works on.
+        drop(body);
+        if let Some(permit) = permit {
+            permit.try_resume();
+            self.flow.end(&permit);
+        }
+        self.queue().is_complete = true;
+        self.reader.wake();
     }
 
     /// Waits for room, and then for a frame.
@@ -173,6 +185,11 @@ impl SendBuffer {
         Charged { bytes, buffer: Some(self.clone()) }
     }
 
+    /// Whether the response has an HTTP/2 stream.
+    pub fn is_of_stream(&self) -> bool {
+        self.overhead > 0
+    }
+
     fn give_back(&self, length: usize) {
         self.held.fetch_sub(length, Ordering::Relaxed);
         self.flow.remove(length);
@@ -223,6 +240,12 @@ impl Charged {
     /// Bytes that count nowhere.
     pub fn free(bytes: Bytes) -> Self {
         Self { bytes, buffer: None }
+    }
+
+    /// Takes the last byte off, if it is not the only one.
+    pub fn split_last(&mut self) -> Option<Self> {
+        let at = self.bytes.len().checked_sub(1).filter(|at| *at > 0)?;
+        Some(Self { bytes: self.bytes.split_off(at), buffer: self.buffer.clone() })
     }
 
     fn give_back(&self, length: usize) {

@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -33,12 +34,25 @@ use crate::metrics::Counter;
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
 /// A request as the server gets it.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct RequestKey {
+#[derive(PartialEq, Eq, Hash)]
+struct RequestParts {
     method: Method,
     uri: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+}
+
+/// The same with its hash, which takes longer than all else that is done with it.
+#[derive(Clone, PartialEq, Eq)]
+struct RequestKey {
+    hash: u64,
+    parts: Arc<RequestParts>,
+}
+
+impl Hash for RequestKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
 }
 
 /// How far a leader is with the request that its followers wait for.
@@ -63,6 +77,8 @@ impl Progress {
 #[derive(Default)]
 pub struct Coalescer {
     in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Progress>>>>,
+    /// Randomly seeded, so that a client cannot choose requests with the same hash.
+    hasher: RandomState,
     /// Requests that waited for the response of a leader.
     pub followers: Counter,
 }
@@ -95,7 +111,8 @@ impl Coalescer {
         let body = buffer_body(body).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
-        let key = RequestKey { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
+        let key = RequestParts { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
+        let key = RequestKey { hash: self.hasher.hash_one(&key), parts: Arc::new(key) };
         // That of a request whose leader got none.
         let mut own_permit: Option<P> = None;
         loop {
@@ -115,7 +132,7 @@ impl Coalescer {
                         }
                     };
                     sender.send_replace(Progress::Permitted);
-                    let body = Full::new(key.body.clone()).map_err(|never| match never {}).boxed_unsync();
+                    let body = Full::new(key.parts.body.clone()).map_err(|never| match never {}).boxed_unsync();
                     let response = send(Request::from_parts(parts.clone(), body), permit).await;
                     drop(registration);
                     return publish(&sender, response);
