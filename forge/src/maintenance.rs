@@ -109,6 +109,8 @@ pub fn run(
             bar.tick();
             std::thread::sleep(left.min(Duration::from_secs(1)));
         }
+        bar.set_message(format!("{}: {} roots, {} keys", run.area, run.sum.roots, run.sum.keys));
+        bar.tick();
         let step: Step = match server.post_json(&format!("maintenance/{}/{task}", run.area), &run.request) {
             Ok(step) => step,
             Err(error) if error.is::<NotServed>() => continue,
@@ -116,8 +118,6 @@ pub fn run(
         };
         bar.suspend(|| on_step(run.area, &step))?;
         run.sum.add(&step);
-        bar.set_message(format!("{}: {} roots, {} keys", run.area, run.sum.roots, run.sum.keys));
-        bar.tick();
         match step.cursor {
             None => sums.push((run.area, run.sum)),
             // Areas that wait stand behind those that do not, so the queue stays ordered by `due`.

@@ -1,11 +1,15 @@
-//! Progress on standard error, if that is a terminal.
+//! Progress on standard error: a bar on a terminal, and otherwise a line every now and then.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle, WeakProgressBar};
 
 const BYTES: &str = "{prefix} [{wide_bar}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const ITEMS: &str = "{prefix} [{wide_bar}] {pos}/{len} {per_sec} {eta}";
+
+/// How often a line is written where there is no terminal, as in the log of a timer. Shorter work has none.
+const LINE_EVERY: Duration = Duration::from_secs(30);
 
 /// A bar that counts bytes.
 pub fn bytes(label: &'static str, total: u64) -> ProgressBar {
@@ -19,13 +23,73 @@ pub fn items(label: &'static str, total: u64) -> ProgressBar {
 
 /// A message, for work whose size is unknown.
 pub fn spinner() -> ProgressBar {
-    if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() }
+    match io::stderr().is_terminal() {
+        true => ProgressBar::new_spinner(),
+        false => in_lines(ProgressBar::no_length()),
+    }
 }
 
 fn bar(template: &str, label: &'static str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total).with_prefix(label);
     if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+        return in_lines(bar);
     }
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_prefix(label)
+    bar.with_style(style.progress_chars("=> "))
+}
+
+/// Shows the bar by lines until it is finished or dropped. indicatif draws nothing where there is no terminal.
+fn in_lines(bar: ProgressBar) -> ProgressBar {
+    let weak = bar.downgrade();
+    let write = |line: &str| drop(writeln!(io::stderr(), "{line}"));
+    std::thread::spawn(move || write_lines(&weak, || std::thread::sleep(LINE_EVERY), write));
+    bar
+}
+
+fn write_lines(bar: &WeakProgressBar, mut wait: impl FnMut(), mut write: impl FnMut(&str)) {
+    loop {
+        wait();
+        match bar.upgrade() {
+            Some(bar) if !bar.is_finished() => write(&line(&bar)),
+            _ => return,
+        }
+    }
+}
+
+fn line(bar: &ProgressBar) -> String {
+    match bar.length() {
+        Some(length) => format!("{}: {} of {length}", bar.prefix(), bar.position()),
+        None => bar.message(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_work_writes_lines_until_it_is_finished() {
+        for (is_finished, bar) in [true, false].map(|finished| (finished, ProgressBar::hidden())) {
+            let (weak, mut bar) = (bar.downgrade(), Some(bar));
+            let (mut waits, mut lines) = (0, Vec::new());
+            let wait = || {
+                waits += 1;
+                match (waits, &bar) {
+                    (3, Some(shown)) if is_finished => shown.finish_and_clear(),
+                    (3, _) => bar = None,
+                    (_, shown) => shown.as_ref().unwrap().set_message(format!("admin: {waits} roots")),
+                }
+            };
+            write_lines(&weak, wait, |line| lines.push(line.to_owned()));
+            assert_eq!((waits, lines.join(", ").as_str()), (3, "admin: 1 roots, admin: 2 roots"));
+        }
+    }
+
+    #[test]
+    fn a_line_says_how_much_is_done() {
+        let bar = ProgressBar::hidden().with_prefix("commits");
+        bar.set_length(200);
+        bar.inc(30);
+        assert_eq!(line(&bar), "commits: 30 of 200");
+    }
 }

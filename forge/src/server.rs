@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 
 use anyhow::{Error, Result, anyhow};
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use hexad::cli::{agent, printable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,8 +26,7 @@ pub struct Server {
 
     /// An administrator's token; safer in the environment, where other users do not see it.
     #[arg(long, env = "HEXAD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    token: String,
+    token: Option<String>,
 }
 
 /// The server has no such path.
@@ -41,7 +39,7 @@ pub struct NotServed {
 
 impl Server {
     pub fn new(url: &str, token: &str) -> Self {
-        Server { url: url.to_owned(), token: token.to_owned() }
+        Server { url: url.to_owned(), token: Some(token.to_owned()) }
     }
 
     /// The text at `path`, below `/api/v4/`.
@@ -86,13 +84,12 @@ impl Server {
         format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))
     }
 
-    /// The value of the header with the token.
+    /// The value of the header with the token. The error says how to give one.
     pub fn authorization(&self) -> Result<String> {
-        let is_token = self.token.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_token {
-            Ok(format!("Bearer {}", self.token))
-        } else {
-            Err(anyhow!("the token has characters that no token has"))
+        match self.token.as_deref() {
+            None | Some("") => Err(anyhow!("no token; give an administrator's with --token or HEXAD_TOKEN")),
+            Some(token) if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(format!("Bearer {token}")),
+            Some(_) => Err(anyhow!("the token has characters that no token has")),
         }
     }
 
@@ -158,7 +155,7 @@ mod tests {
     use super::*;
 
     fn server() -> Server {
-        Server { url: "http://h".into(), token: "t".into() }
+        Server::new("http://h", "t")
     }
 
     #[test]
@@ -196,15 +193,23 @@ mod tests {
     fn a_server_that_is_not_there_is_named() {
         // The port was free a moment ago.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let server = Server { url: format!("http://{address}"), token: "t".into() };
+        let server = Server::new(&format!("http://{address}"), "t");
         let error = server.post::<Value>("x", "application/json", SendBody::none()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot reach http://{address}: ")), "{error}");
         assert!(error.contains("hexad up"), "{error}");
     }
 
     #[test]
+    fn who_gives_no_token_learns_how() {
+        for token in [None, Some(String::new())] {
+            let error = Server { url: "http://h".into(), token }.authorization().unwrap_err().to_string();
+            assert_eq!(error, "no token; give an administrator's with --token or HEXAD_TOKEN");
+        }
+    }
+
+    #[test]
     fn a_token_that_cannot_be_one_is_not_sent_and_not_shown() {
-        let server = Server { url: "http://h".into(), token: "a\nb".into() };
+        let server = Server::new("http://h", "a\nb");
         let error = server.post::<Value>("x", "application/json", SendBody::none()).unwrap_err();
         assert_eq!(error.to_string(), "the token has characters that no token has");
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use hexad::random;
 use serde::Deserialize;
@@ -15,6 +16,26 @@ const BOOTSTRAP_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
 
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 16;
+
+/// The scopes that the server knows. A contract test compares them with its own.
+const SCOPES: [&str; 16] = [
+    "api",
+    "read_api",
+    "read_user",
+    "create_runner",
+    "manage_runner",
+    "k8s_proxy",
+    "self_rotate",
+    "read_repository",
+    "write_repository",
+    "read_registry",
+    "write_registry",
+    "read_virtual_registry",
+    "write_virtual_registry",
+    "read_service_ping",
+    "sudo",
+    "admin_mode",
+];
 
 /// A random token in the form of a personal access token.
 pub fn random() -> Result<String> {
@@ -54,8 +75,8 @@ struct Create {
     #[arg(long, value_name = "NAME")]
     user: String,
 
-    /// A scope of the token, for example `api` or `read_api`; can be repeated.
-    #[arg(long = "scope", value_name = "SCOPE", required = true)]
+    /// A scope of the token; can be repeated.
+    #[arg(long = "scope", value_name = "SCOPE", required = true, value_parser = PossibleValuesParser::new(SCOPES))]
     scopes: Vec<String>,
 
     /// The name of the token.
@@ -92,7 +113,24 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        _token: Token,
+    }
+
+    #[test]
+    fn an_unknown_scope_is_answered_with_those_that_there_are() {
+        let arguments = ["hexad", "create", "--user", "mia", "--scope"];
+        let parse = |scope| Program::try_parse_from(arguments.into_iter().chain([scope]));
+        let error = parse("zzz").err().unwrap().to_string();
+        assert!(error.contains("'zzz'") && SCOPES.iter().all(|scope| error.contains(scope)), "{error}");
+        assert!(parse("read_api").is_ok());
+    }
 
     #[test]
     fn random_tokens_look_like_personal_access_tokens() {

@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -50,11 +50,11 @@ pub enum AccessLogFormat {
 /// Writes the lines to a file, or to standard output.
 #[derive(Debug)]
 pub struct AccessLog {
-    /// `None` once the log is dropped.
-    entries: Option<SyncSender<Entry>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` once the log is closed.
+    entries: RwLock<Option<SyncSender<Entry>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     reopen: Arc<AtomicBool>,
-    /// Lines that were not written: too many waited, or the file could not be written.
+    /// Lines that were not written: too many waited, the file could not be written, or the log was closed.
     dropped: Arc<Counter>,
 }
 
@@ -98,11 +98,11 @@ impl AccessLog {
             log_throttle: LogThrottle::new(1, 3),
         };
         let thread = std::thread::Builder::new().name("access-log".to_owned());
-        let thread = Some(thread.spawn(move || writer.run(&receiver))?);
-        Ok(Arc::new(Self { entries: Some(entries), thread, reopen, dropped }))
+        let thread = Mutex::new(Some(thread.spawn(move || writer.run(&receiver))?));
+        Ok(Arc::new(Self { entries: RwLock::new(Some(entries)), thread, reopen, dropped }))
     }
 
-    /// Lines that were not written: too many waited, or the file could not be written.
+    /// Lines that were not written: too many waited, the file could not be written, or the log was closed.
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
     }
@@ -110,6 +110,17 @@ impl AccessLog {
     /// Opens the file again before the next line: it was renamed.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until every line is written, for as long as a reader of the file takes. Requests that end afterwards have
+    /// no line.
+    pub fn close(&self) {
+        *self.entries.write().unwrap_or_else(PoisonError::into_inner) = None;
+        // Locked meanwhile, so that another caller waits too.
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the access log panicked");
+        }
     }
 
     /// Begins a request, which has its id.
@@ -135,10 +146,7 @@ impl AccessLog {
 /// Waits until everything is written.
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        self.entries = None;
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the access log panicked");
-        }
+        self.close();
     }
 }
 
@@ -163,7 +171,8 @@ impl Drop for Access {
     fn drop(&mut self) {
         if let Some(mut entry) = self.entry.take() {
             entry.milliseconds = self.started.elapsed().as_secs_f64() * 1000.0;
-            if self.log.entries.as_ref().is_none_or(|entries| entries.try_send(entry).is_err()) {
+            let entries = self.log.entries.read().unwrap_or_else(PoisonError::into_inner);
+            if entries.as_ref().is_none_or(|entries| entries.try_send(entry).is_err()) {
                 self.log.dropped.add(1);
             }
         }
@@ -186,7 +195,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Returns once the log is dropped and everything is written.
+    /// Returns once the log is closed and everything is written.
     fn run(mut self, entries: &Receiver<Entry>) {
         while let Ok(entry) = entries.recv() {
             if self.reopen.swap(false, Ordering::Relaxed) {

@@ -233,7 +233,7 @@ impl Application {
             trace.record_failure(refusal.name());
         }
         if let Some(trial) = trial {
-            judge(trial, slot.id(), &self.events, response.status(), latency)(ResponseEnd::Complete);
+            judge(trial, slot.id(), &self.events, response.status())(ResponseEnd::Complete);
         }
         response
     }
@@ -328,8 +328,8 @@ impl Steps<'_> {
             ResponseWait { slot: self.slot, limits, shard: self.shard, backend: self.backend, trace: self.trace };
         let response = wait.until_sendable(&mut call, &context, &lease).await;
         let mut response = response.inspect_err(|error| match error {
-            // A guest that waits for its client is ended, so that its instance is free.
-            RequestError::SlowClient => {}
+            // A guest that waits for its client is ended, so that its instance is free. A trial learns nothing of that.
+            RequestError::SlowClient => *trial = None,
             _ => call.mark_refused(),
         })?;
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
@@ -344,7 +344,7 @@ impl Steps<'_> {
         let recorder = miss.and_then(|miss| self.record(miss, &mut response, is_nested, bodiless));
         if let Some(trial) = trial.take() {
             let events = &self.application.events;
-            lease.when_ended(judge(trial, self.slot.id(), events, response.status(), self.started.elapsed()));
+            lease.when_ended(judge(trial, self.slot.id(), events, response.status()));
         }
         let (head, body) = response.into_parts();
         let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());

@@ -281,6 +281,16 @@ impl Host {
         self.deployer.close();
     }
 
+    /// Has the host stop accepting, from any thread, and gives requests under way at most `grace`. The rest of the stop is
+    /// left to [`Host::stop`].
+    pub fn closer(&self) -> impl Fn(Duration) + Clone + Send + use<> {
+        let (deployer, stop) = (self.deployer.clone(), self.stop.clone());
+        move |grace| {
+            deployer.close();
+            stop.send_replace(Some(Instant::now() + grace));
+        }
+    }
+
     /// Stops accepting, lets requests under way and the guests that work on after their responses finish
     /// for at most `grace`, and flushes the store. It blocks.
     pub fn stop(mut self, grace: Duration) {

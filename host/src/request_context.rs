@@ -1,6 +1,8 @@
 //! The context of a request: its clock, its writes and its outcome, shared by its connection, its
 //! guest call and its bodies.
 
+mod service_time;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use futures::task::AtomicWaker;
 use http::Uri;
 
+use self::service_time::ServiceTime;
 use crate::concurrency_limit::ClientKeys;
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::RequestLimits;
@@ -39,6 +42,7 @@ pub struct RequestContext {
     cpu_time: Duration,
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
+    service_time: ServiceTime,
     /// The request's body.
     pub upload: Flow,
     /// Woken when the guest waits for more of it: who takes the response's body.
@@ -74,6 +78,7 @@ impl RequestContext {
             transfer_timeout: limits.transfer_timeout,
             cpu_time: limits.cpu_time,
             progress: AtomicU64::new(0),
+            service_time: ServiceTime::default(),
             upload: Flow::default(),
             upload_awaited: AtomicWaker::new(),
             slow_client: AtomicBool::new(false),
@@ -142,6 +147,9 @@ impl RequestContext {
 
     /// Records whether the guest waits for the client to send more of the request's body.
     pub fn set_waiting_for_client(&self, waits: bool) {
+        if waits != self.upload.is_waiting() {
+            self.service_time.set_waiting_for_client(waits, Instant::now());
+        }
         self.upload.set_waiting(waits);
         if waits {
             self.upload_awaited.wake();
@@ -153,14 +161,27 @@ impl RequestContext {
         self.upload_awaited.register(cx.waker());
     }
 
-    /// Whether the guest waits for the client, or waited when its time was over.
+    /// Whether the guest waits for the client, or waited when its time was over or the response ended.
     pub fn is_waiting_for_client(&self) -> bool {
         self.upload.is_waiting() || self.slow_client.load(Ordering::Relaxed)
     }
 
+    /// Records that the request has its permit: the guest's service time begins.
+    pub fn mark_permit_obtained(&self) {
+        self.service_time.begin(Instant::now());
+    }
+
+    /// The time that the guest took for the head of the response, or takes for it: from the permit on, without the time
+    /// in which it waits for the client.
+    pub fn service_time(&self) -> Duration {
+        self.service_time.elapsed(Instant::now())
+    }
+
     /// Records that the head of the response is sent: the transfer timeout starts.
     pub fn mark_head_sent(&self) {
-        let _ = self.head_at.set(Instant::now());
+        let now = Instant::now();
+        self.service_time.end(now);
+        let _ = self.head_at.set(now);
     }
 
     /// Records whether the client waits for the guest to write more of the response's body.
@@ -173,19 +194,25 @@ impl RequestContext {
     /// What the client waits for, or waited for until it had gone, if that is for longer than `patience` and the guest
     /// does not wait for the client itself.
     pub fn awaited_for(&self, patience: Duration) -> Option<Awaited> {
-        let (awaited, since) = match (self.head_at.get(), self.body_awaited.load(Ordering::Relaxed)) {
-            (None, _) => (Awaited::Head, self.progress.load(Ordering::Relaxed)),
+        let (awaited, waited) = match (self.head_at.get(), self.body_awaited.load(Ordering::Relaxed)) {
+            (None, _) => (Awaited::Head, self.service_time()),
             (Some(_), 0) => return None,
-            (Some(_), since) => (Awaited::Body, since),
+            (Some(_), since) => {
+                let until = self.ended_at.get().map_or_else(Instant::now, |ended_at| *ended_at);
+                (Awaited::Body, until.saturating_duration_since(self.started + Duration::from_micros(since)))
+            }
         };
-        let until = self.ended_at.get().map_or_else(Instant::now, |ended_at| *ended_at);
-        let waited = until.saturating_duration_since(self.started + Duration::from_micros(since));
         (waited > patience && !self.is_waiting_for_client()).then_some(awaited)
     }
 
     /// Records that the response's body is complete, or that the client has gone.
     pub fn end_response(&self) {
-        let _ = self.ended_at.set(Instant::now());
+        let now = Instant::now();
+        self.service_time.end(now);
+        if self.ended_at.set(now).is_ok() && self.upload.is_waiting() {
+            // The guest stops to wait when it is ended, and whether its client was slow is asked afterwards.
+            self.slow_client.store(true, Ordering::Relaxed);
+        }
         self.response_ended.wake();
     }
 
@@ -261,7 +288,7 @@ impl RequestContext {
 
     /// Ends the guest's time: the next poll ends the guest.
     pub fn expire(&self) {
-        self.slow_client.store(self.upload.is_waiting(), Ordering::Relaxed);
+        self.slow_client.fetch_or(self.upload.is_waiting(), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);
     }
 

@@ -1,14 +1,20 @@
 //! Canaries: the trial of a new version.
 
-use std::time::Duration;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use hexad::Digest;
-use hexad::component::CanaryPolicy;
+use bytes::Bytes;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use hexad::component::{Canary, CanaryPolicy};
 use hexad::deploy::{DeployError, DeployReport, SwapRequest};
+use hexad::{Digest, ResponseBody};
 
-use http_body_util::BodyExt;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 
-use crate::fixture::{Server, get};
+use crate::fixture::{Server, get, text};
 use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
 
 /// The status of a request of the given caller to the component on trial.
@@ -105,6 +111,96 @@ async fn a_canary_that_keeps_its_clients_waiting_fails() {
             assert!(last["reason"].as_str().unwrap().contains(words), "{path} {patient}: {last}");
         }
     }
+}
+
+const MAX_LATENCY: Duration = Duration::from_millis(500);
+
+/// A version of the probe that is on trial for all callers, with this bound.
+fn probe_on_trial(server: &Server) -> Arc<Canary> {
+    let window = Duration::from_secs(3600);
+    let policy = CanaryPolicy { percent: 100.0, window, max_latency: MAX_LATENCY, ..CanaryPolicy::default() };
+    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+    server.host.deployer().swap(&request).unwrap();
+    let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+    slot.deployment().canary.clone().unwrap()
+}
+
+type Part = Result<Frame<Bytes>, Infallible>;
+
+fn send_part(body: &UnboundedSender<Part>) {
+    body.unbounded_send(Ok(Frame::data(Bytes::from_static(b"part")))).unwrap();
+}
+
+/// Ten uploads, of each of which a part has been sent.
+fn begin_uploads(
+    server: &Server,
+    path: &str,
+) -> (Vec<UnboundedSender<Part>>, impl Future<Output = Vec<Response<ResponseBody>>>) {
+    let (bodies, responses): (Vec<_>, Vec<_>) = (0..10)
+        .map(|_| {
+            let (body, parts) = unbounded();
+            send_part(&body);
+            let request = Request::post(format!("/probe/{path}")).header("host", "forge.test");
+            (body, server.host.handle(request.body(StreamBody::new(parts)).unwrap()))
+        })
+        .unzip();
+    (bodies, futures::future::join_all(responses))
+}
+
+/// The time that the clients of the tests below take: what they do in it is longer than the canary may take.
+async fn take_time() {
+    tokio::time::sleep_until((Instant::now() + MAX_LATENCY * 2).into()).await;
+}
+
+#[tokio::test]
+async fn a_canary_is_not_condemned_for_slow_uploads() {
+    let server = Server::with("");
+    let canary = probe_on_trial(&server);
+    let (bodies, responses) = begin_uploads(&server, "count");
+    let upload = async {
+        take_time().await;
+        bodies.iter().for_each(send_part);
+        drop(bodies);
+    };
+    let ((), responses) = tokio::join!(upload, responses);
+    for response in responses {
+        assert_eq!(text(response).await, (200, "8".to_owned()));
+    }
+    while canary.counts().responses < 10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(canary.failure(), None, "{:?}", canary.counts());
+}
+
+#[tokio::test]
+async fn a_client_that_stops_sending_takes_no_part_in_a_trial() {
+    let server = Server::with("request_timeout = \"1s\"");
+    let canary = probe_on_trial(&server);
+    let (_bodies, responses) = begin_uploads(&server, "count");
+    for response in responses.await {
+        assert_eq!(response.status(), 408);
+    }
+    assert_eq!((canary.counts().responses, canary.failure()), (0, None));
+}
+
+/// The component has answered as far as its client has sent.
+#[tokio::test]
+async fn a_client_that_stops_sending_and_leaves_during_the_response_is_no_failure() {
+    let server = Server::with("");
+    let canary = probe_on_trial(&server);
+    let (_bodies, responses) = begin_uploads(&server, "echo");
+    let mut responses = responses.await;
+    let echoed = responses.iter_mut().map(|response| async {
+        assert_eq!(response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap(), "part");
+        let more = tokio::time::timeout(MAX_LATENCY * 2, response.body_mut().frame()).await;
+        assert!(more.is_err(), "the client has sent nothing more");
+    });
+    futures::future::join_all(echoed).await;
+    drop(responses);
+    while canary.counts().responses < 10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((canary.counts().failed, canary.failure()), (0, None));
 }
 
 #[tokio::test]

@@ -150,6 +150,31 @@ struct BackupCommand {
     backup: Backup,
 }
 
+/// The error of a backup into a file with this name.
+fn backup(server: &Server, name: &str) -> Result<(), String> {
+    let (target, data) = (server.folder.path().join(name), server.folder.path().join("data"));
+    let arguments = ["backup".as_ref(), target.as_os_str(), "--data".as_ref(), data.as_os_str()];
+    let made = BackupCommand::parse_from(arguments).backup.run();
+    assert_eq!(made.is_ok(), target.exists());
+    made.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_host_that_is_about_to_stop_tells_a_backup_that_its_store_was_replaced() {
+    let mut server = Server::with("");
+    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    server.ok("kv/set?key=probe/v1/a&value=1").await;
+    server.host.drain();
+    backup(&server, "before").unwrap();
+    let data = server.folder.path().join("data");
+    let (other, path) = (server.folder.path().join("before"), data.join(sqlite::FILE_NAME));
+    std::fs::rename(&path, data.join("moved away")).unwrap();
+    std::fs::copy(other, &path).unwrap();
+    let error = backup(&server, "after").unwrap_err();
+    assert!(error.contains("is not the one that the host writes to"), "{error}");
+    assert_eq!(ask(&access, "/readyz"), (503, "stopping\n".to_owned()));
+}
+
 #[tokio::test]
 async fn a_store_whose_log_was_removed_is_not_ready_and_has_no_backup() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,13 +183,7 @@ async fn a_store_whose_log_was_removed_is_not_ready_and_has_no_backup() {
     let server = Server { host, folder };
     server.ok("kv/set?key=probe/v1/a&value=1").await;
     let data = server.folder.path().join("data");
-    let backup = |name: &str| {
-        let target = server.folder.path().join(name);
-        let arguments = ["backup".as_ref(), target.as_os_str(), "--data".as_ref(), data.as_os_str()];
-        let made = BackupCommand::parse_from(arguments).backup.run();
-        assert_eq!(made.is_ok(), target.exists());
-        made.map_err(|error| error.to_string())
-    };
+    let backup = |name: &str| backup(&server, name);
     backup("before").unwrap();
     assert_eq!(ask(&access, "/readyz").0, 200);
     for ending in ["-wal", "-shm"] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hexad::ingress::{Forwarding, Ingress, IngressOptions};
+use hexad::ingress::{ForwardedFamily, Forwarding, Ingress, IngressOptions};
 use tempfile::TempDir;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -72,6 +72,19 @@ fn a_client_behind_a_proxy_cannot_hide_its_address() {
         b"GET /probe/headers HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-forwarded-for: \xff, 192.0.2.7\r\n\r\n";
     let answer = exchange(address, request);
     assert!(answer.contains("spin-client-addr: 192.0.2.7:0\n"), "{answer}");
+}
+
+/// As a proxy writes it that quotes the `Host` of its client.
+#[test]
+fn a_client_behind_a_proxy_cannot_forge_what_the_proxy_says_of_it() {
+    let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let forwarding = Forwarding { family: ForwardedFamily::Forwarded, ..Forwarding::default() };
+    let (_server, address, _) = server(IngressOptions { proxies, forwarding, ..IngressOptions::default() });
+    for host in ["a;for=203.0.113.9", "a,for=203.0.113.9", "a;proto=https"] {
+        let answer = ask(address, &format!("forwarded: for=198.51.100.7;host=\"{host}\"\r\n"));
+        assert!(answer.contains("Http) forge.test"), "{answer}");
+        assert!(answer.contains("spin-client-addr: 198.51.100.7:0\n"), "{answer}");
+    }
 }
 
 #[test]

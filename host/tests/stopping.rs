@@ -1,6 +1,13 @@
 //! Stops: what is finished, and what load balancers are told.
 
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
+
+use clap::Parser;
+use hexad::cli::Up;
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::fixture::{self, Server, manifest, store};
 
@@ -33,4 +40,50 @@ async fn a_host_that_is_about_to_stop_serves_and_is_not_ready() {
     let mut ready = agent.get(format!("{}/readyz", access.url)).call().unwrap();
     assert_eq!((ready.status().as_u16(), ready.body_mut().read_to_string().unwrap()), (503, "stopping\n".to_owned()));
     assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[derive(Parser)]
+struct UpCommand {
+    #[command(flatten)]
+    up: Up,
+}
+
+/// The variable of a process that the test starts, because signals concern a whole process.
+const FOLDER: &str = "HEXAD_TEST_STOPPED_EARLY";
+
+#[test]
+fn a_signal_before_the_host_is_ready_stops_it_cleanly() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return stop_early(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("spin.toml"), manifest("")).unwrap();
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "stopping::a_signal_before_the_host_is_ready_stops_it_cleanly", "--nocapture"]);
+    let output = process.env(FOLDER, folder.path()).output().unwrap();
+    let [printed, log] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success() && printed.contains("it has stopped"), "{printed}{log}");
+    for left in ["admin.json", "sqlite_key_value.db-wal"] {
+        assert!(!folder.path().join("data").join(left).exists(), "{left} {log}");
+    }
+}
+
+fn stop_early(folder: &Path) {
+    let (manifest, data) = (folder.join("spin.toml"), folder.join("data"));
+    let [manifest, data] = [&manifest, &data].map(|path| path.to_str().unwrap());
+    let arguments = ["up", "--listen", "127.0.0.1:0", "--threads", "1", "--manifest", manifest, "--data", data];
+    let stopped = UpCommand::parse_from(arguments).up.run(
+        |_| None,
+        |serving| {
+            let address: SocketAddr = serving.public_url().strip_prefix("http://").unwrap().parse().unwrap();
+            TcpStream::connect(address).unwrap();
+            kill_process(getpid(), Signal::TERM).unwrap();
+            while TcpStream::connect(address).is_ok() {
+                std::thread::yield_now();
+            }
+            Err(std::io::Error::other("what was to be done needs the host").into())
+        },
+    );
+    stopped.unwrap();
+    println!("it has stopped");
 }

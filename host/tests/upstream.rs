@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use hexad::imports::outbound::Resolve;
 
 /// A server whose answer depends on the path. It keeps silent connections open until it is dropped.
@@ -149,9 +148,8 @@ impl Names {
     }
 }
 
-#[async_trait]
 impl Resolve for Names {
-    async fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+    fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
         let mut names = self.0.lock().unwrap();
         let answers = names.get_mut(name).ok_or(std::io::ErrorKind::NotFound)?;
         match answers.len() {

@@ -7,6 +7,7 @@ mod grants;
 mod imports;
 mod layout;
 mod links;
+mod scopes;
 mod vendored;
 mod worlds;
 

@@ -1,5 +1,6 @@
 //! What holds when the process is killed or stopped, and when many clients come at once.
 
+mod access_log;
 mod backup;
 mod crash;
 mod deploy;

@@ -24,14 +24,14 @@ fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ser
     Server::spawn(command, &data)
 }
 
-/// A service manager. It learns when the host is ready: a signal before that ends the host without a drain.
-struct ServiceManager {
+/// A service manager. It learns when the host is ready, and when it stops.
+pub struct ServiceManager {
     socket: UnixDatagram,
     path: PathBuf,
 }
 
 impl ServiceManager {
-    fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         let path = folder.join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket");
         socket.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
@@ -39,11 +39,11 @@ impl ServiceManager {
     }
 
     /// The variable of a process that it starts.
-    fn variable(&self) -> (&'static str, &str) {
+    pub fn variable(&self) -> (&'static str, &str) {
         ("NOTIFY_SOCKET", self.path.to_str().expect("UTF-8"))
     }
 
-    fn receive(&self) -> String {
+    pub fn receive(&self) -> String {
         let mut message = [0; 200];
         let length = self.socket.recv(&mut message).expect("a message");
         String::from_utf8_lossy(&message[..length]).trim().to_owned()

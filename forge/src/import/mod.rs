@@ -59,6 +59,8 @@ struct BadLine {
 
 impl Import {
     pub fn run(self) -> Result<()> {
+        // Before a large file is read.
+        self.server.authorization()?;
         let file = open(&self.file)?;
         let size = file.metadata()?.len();
 

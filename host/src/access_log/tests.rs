@@ -82,6 +82,23 @@ fn lines_that_cannot_be_written_are_counted() {
 }
 
 #[test]
+fn a_closed_log_has_its_lines_whoever_still_refers_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
+    let late = log.begin(&request("/late", "b"), None);
+    for _ in 0..1000 {
+        drop(log.begin(&request("/a", "b"), None));
+    }
+    log.close();
+    let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
+    assert_eq!((lines(), log.dropped()), (1000, 0));
+    drop(late);
+    log.close();
+    assert_eq!((lines(), log.dropped()), (1000, 1));
+}
+
+#[test]
 fn what_a_client_chose_is_cut() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");

@@ -110,7 +110,7 @@ pub struct PostgresStatus {
 #[derive(Debug, Deserialize, Serialize)]
 pub struct FleetHostStatus {
     pub name: String,
-    /// How long ago it reported, in seconds.
+    /// How long ago it reported, in seconds, as far as the host knows that is asked.
     pub age: f64,
     pub is_live: bool,
     pub version: String,
@@ -134,7 +134,7 @@ impl From<&FleetHost> for FleetHostStatus {
         let report = &host.report;
         Self {
             name: host.name.clone(),
-            age: host.age.as_secs_f64(),
+            age: host.seen_ago().as_secs_f64(),
             is_live: host.is_live(),
             version: report.version.clone(),
             manifest: report.manifest.map(|digest| digest.to_string()),
@@ -228,5 +228,25 @@ impl HostStatus {
                 dropped: counters.dropped.get(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn the_age_of_a_host_goes_on_while_nothing_new_is_learned_of_it() {
+        let host = FleetHost {
+            instance: "a#1".to_owned(),
+            name: "a".to_owned(),
+            age: Duration::from_secs(2),
+            read_at: Instant::now().checked_sub(Duration::from_secs(60)).unwrap(),
+            report: Default::default(),
+        };
+        let status = FleetHostStatus::from(&host);
+        assert!(status.age >= 62.0 && status.is_live, "{status:?}");
     }
 }

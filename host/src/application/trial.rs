@@ -1,7 +1,6 @@
 //! What counts in the trial of a canary, and what does not.
 
 use std::sync::mpsc::Sender;
-use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
@@ -28,12 +27,11 @@ pub fn judge(
     component: &str,
     events: &Sender<DeploymentEvent>,
     status: StatusCode,
-    latency: Duration,
 ) -> impl FnOnce(ResponseEnd) + Send + use<> {
     let (events, component) = (events.clone(), component.to_owned());
     move |end| {
         let digest = trial.digest();
-        if let Some(reason) = trial.record(status.is_server_error(), end, latency) {
+        if let Some(reason) = trial.record(status.is_server_error(), end) {
             // The supervisor is gone only while the host stops.
             let _ = events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
         }

@@ -7,15 +7,17 @@ use std::time::Duration;
 use anyhow::Result;
 use bytesize::ByteSize;
 use clap::Args;
+use serde::Deserialize;
 
 use super::http::agent_with;
-use crate::admin::Access;
+use super::terminal::printable;
+use crate::admin::{Access, PostgresStatus, StoreProblemStatus};
 use crate::deploy;
 use crate::store::StoreProblem;
 use crate::store::sqlite::{self, BackupError};
 
-/// How long the host may take to say whether it is ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the host may take to say how its store is.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Copy the store into a file, also while a server uses it: everything that was acknowledged before,
 /// and nothing half done, with the components that were swapped in. To restore it, put the file into
@@ -35,28 +37,89 @@ impl Backup {
     pub fn run(self) -> Result<()> {
         // Only the host can tell. It is asked after the copy, because a file may be removed meanwhile, and if there is
         // no copy, because a database without its log can look damaged.
-        let check_files = || match host_lost_its_files(&self.data) {
-            true => Err(BackupError::Removed { path: self.data.join(sqlite::FILE_NAME) }),
-            false => Ok(()),
-        };
+        let check_host = || host_objection(&self.data).map_or(Ok(()), Err);
         let copied = sqlite::backup(&self.data, &self.file, || {
-            check_files()?;
+            check_host()?;
             deploy::read_deployed(&self.data).map_err(BackupError::Attachments)
         });
         let size = match copied {
             Ok(size) => size,
-            Err(error) => return Err(check_files().err().unwrap_or(error).into()),
+            Err(error) => return Err(check_host().err().unwrap_or(error).into()),
         };
         writeln!(std::io::stdout(), "{}: {}", self.file.display(), ByteSize(size))?;
         Ok(())
     }
 }
 
-/// Whether a host runs on the folder and writes to other files than those that are there.
-fn host_lost_its_files(data: &Path) -> bool {
-    let Ok(access) = Access::find(data) else { return false };
+/// The part of a host's status that is about its store.
+#[derive(Deserialize)]
+struct StoreStatus {
+    store_problem: Option<StoreProblemStatus>,
+    postgres: Option<PostgresStatus>,
+}
+
+/// Why the files in the folder are not the store of the host that runs on it. A host that is about to stop says so, too.
+fn host_objection(data: &Path) -> Option<BackupError> {
+    #[derive(Deserialize)]
+    struct StatusResponse {
+        host: StoreStatus,
+    }
+    let Access { url, token } = Access::find(data).ok()?;
+    let request = agent_with(Some(STATUS_TIMEOUT)).get(format!("{url}/status"));
     // A host that was killed leaves the address of its listener: no answer is no reason to make no backup.
-    let response = agent_with(Some(READY_TIMEOUT)).get(format!("{}/readyz", access.url)).call();
-    let text = response.and_then(|mut response| response.body_mut().read_to_string());
-    text.is_ok_and(|text| text.trim_end() == format!("store {}", StoreProblem::Removed.name()))
+    let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
+    let text = response.body_mut().read_to_string().ok()?;
+    let StoreStatus { store_problem, postgres } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;
+    if let Some(postgres) = postgres {
+        return Some(BackupError::OnPostgres { directory: data.to_owned(), url: printable(&postgres.url) });
+    }
+    let is_removed = store_problem.is_some_and(|found| found.problem == StoreProblem::Removed.name());
+    is_removed.then(|| BackupError::Removed { path: data.join(sqlite::FILE_NAME) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_store_on_postgres_is_asked_in_vain() {
+        const STATUS: &str = r#"{"host":{"store_problem":null,"postgres":{"url":"postgres://db1/forge","server":null,
+            "round_trip":0.1,"barriers":0,"reads":0,"reconnects":0,"warnings":[],"standbys":[]}},"components":[]}"#;
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let host = std::thread::spawn(move || {
+            // It is asked for each backup.
+            for stream in listener.incoming().take(2) {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                let length = STATUS.len();
+                write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{STATUS}")
+                    .unwrap();
+            }
+        });
+        let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
+        let backup = || Backup { file: folder.path().join("copy"), data: folder.path().to_owned() };
+        let check = || {
+            let error = backup().run().unwrap_err().to_string();
+            assert!(error.contains("(postgres://db1/forge)") && error.contains("pg_dump"), "{error}");
+            assert!(!folder.path().join("copy").exists());
+        };
+        check();
+        // A store that was copied to PostgreSQL is in the folder still.
+        drop(sqlite::Sqlite::open(folder.path(), &sqlite::Options::default()).unwrap());
+        check();
+        host.join().unwrap();
+    }
+
+    #[test]
+    fn a_folder_without_a_store_may_be_that_of_one_on_postgres() {
+        let folder = tempfile::tempdir().unwrap();
+        let backup = Backup { file: folder.path().join("copy"), data: folder.path().to_owned() };
+        let error = backup.run().unwrap_err().to_string();
+        assert!(error.contains("--data") && error.contains("pg_basebackup"), "{error}");
+    }
 }

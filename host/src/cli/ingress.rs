@@ -105,14 +105,22 @@ impl IngressArgs {
             let log = AccessLog::open(path.clone(), self.access_log_format);
             log.with_context(|| format!("cannot open {}; name a file with --access-log", path.display()))
         });
+        let connections = self.max_connections.map_or(defaults.connections, NonZeroUsize::get);
+        let asked = self.max_connections_per_address.map_or(defaults.connections_per_address, NonZeroUsize::get);
+        if asked > connections {
+            tracing::warn!(
+                connections,
+                connections_per_address = asked,
+                "one client can have every connection: --max-connections-per-address is more than --max-connections; \
+                 set it to less"
+            );
+        }
         Ok(IngressOptions {
             certificates: self.tls_cert.clone().zip(self.tls_key.clone()),
             proxies: self.trusted_proxies.clone(),
             forwarding: Forwarding { family: self.trusted_proxy_headers, host: self.trusted_proxy_host },
-            connections: self.max_connections.map_or(defaults.connections, NonZeroUsize::get),
-            connections_per_address: self
-                .max_connections_per_address
-                .map_or(defaults.connections_per_address, NonZeroUsize::get),
+            connections,
+            connections_per_address: asked.min(connections),
             send: SendLimits {
                 per_connection: bytes(self.send_buffer_per_connection, defaults.send.per_connection),
                 per_address: bytes(self.send_buffer_per_address, defaults.send.per_address),
@@ -133,4 +141,31 @@ impl IngressArgs {
 fn parse_network(text: &str) -> Result<IpNet, String> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        ingress: IngressArgs,
+    }
+
+    #[test]
+    fn an_address_has_no_more_connections_than_there_are() {
+        for (arguments, expected) in [
+            (vec![], (10_000, 1000)),
+            (vec!["--max-connections=100"], (100, 100)),
+            (vec!["--max-connections=100", "--max-connections-per-address=200"], (100, 100)),
+            (vec!["--max-connections=100", "--max-connections-per-address=20"], (100, 20)),
+        ] {
+            let command = Command::parse_from(["up"].into_iter().chain(arguments));
+            let options = command.ingress.options().unwrap();
+            assert_eq!((options.connections, options.connections_per_address), expected);
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod admin;
 mod backup;
 mod browser;
 mod descriptors;
+mod hosts_summary;
 mod http;
 mod ingress;
 mod log;

@@ -12,10 +12,11 @@ use widgets::age;
 
 use super::admin::{AdminRequest, HostArgs};
 use super::browser;
+use super::hosts_summary::hosts_summary;
 use super::terminal::printable;
 use crate::admin::{
-    CertificateProblemStatus, ComponentStatistics, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus,
-    ReloadStatus, StoreProblemStatus,
+    CertificateProblemStatus, ComponentStatistics, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus,
+    StoreProblemStatus,
 };
 
 /// How often `--watch` requests the status.
@@ -167,7 +168,7 @@ fn summary(host: &HostStatus) -> String {
     if let Some(postgres) = &host.postgres {
         text += &postgres_summary(postgres);
     }
-    text += &hosts_summary(&host.hosts);
+    text += &hosts_summary(&host.hosts, store_problem.is_some());
     text += &format!(
         "response cache: {} answers, {}; hits: {share:.0} % of {lookups} lookups\n",
         response_cache.entries,
@@ -193,30 +194,6 @@ fn postgres_summary(status: &PostgresStatus) -> String {
     }
     for warning in warnings {
         text += &format!("WARNING: {}\n", printable(warning));
-    }
-    text
-}
-
-/// A line for each host of the store if there are several, and what is different about them.
-fn hosts_summary(hosts: &[FleetHostStatus]) -> String {
-    let mut text = String::new();
-    if hosts.len() > 1 {
-        for FleetHostStatus { name, age: seconds, is_live, version, revision, .. } in hosts {
-            let state = if *is_live { "" } else { ", GONE" };
-            let (name, version) = (printable(name), printable(version));
-            text += &format!("host {name}: {version}, revision {revision}, seen {} ago{state}\n", age(*seconds));
-        }
-    }
-    let live = || hosts.iter().filter(|host| host.is_live);
-    for host in live() {
-        if let Some(problem) = &host.problem {
-            text += &format!("NOT READY: the host {}: {}\n", printable(&host.name), printable(problem));
-        }
-    }
-    if let Some(first) = live().next()
-        && live().any(|host| host.manifest != first.manifest)
-    {
-        text += "WARNING: the hosts have different manifests; give all the same one\n";
     }
     text
 }

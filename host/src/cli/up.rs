@@ -5,12 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use bytesize::ByteSize;
 use clap::Args;
 use listenfd::ListenFd;
+use socket2::SockRef;
 
 use super::ingress::IngressArgs;
 use super::log::LogOptions;
@@ -22,6 +24,7 @@ use super::store::StoreArgs;
 use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
+use crate::deploy::Deployer;
 use crate::host::{Host, Options};
 use crate::ingress::Ingress;
 use crate::manifest::{self, MaintenanceTokens};
@@ -186,20 +189,38 @@ impl Up {
         }
         let is_tls = ingress.certificates.is_some();
         let (external_url, data) = (self.external_url.as_deref(), &*self.data);
+        let (drain_delay, grace) = (self.drain_delay, self.grace);
+        let deployer = host.deployer().clone();
+        let mut stop = EarlyStop { deployer, close: host.closer(), drain_delay, grace, begun: None };
         let mut serving = Serving { host: &mut host, address, is_tls, external_url, data };
-        signals.watch_during(leave_before_ready, || started(&mut serving))?;
-        let reloads = Reloads::start(source, host.reloader(), ingress)?;
+        let is_started = signals.watch_during(|request| stop.request(request), || started(&mut serving));
+        // `started` fails if the host stops meanwhile.
+        if let Some(begun) = stop.into_begun() {
+            // From here on the stop has its own limit of time.
+            drop(begun.is_over);
+            return self.stop((host, ingress), (begun.request, begun.at), &mut signals);
+        }
+        is_started?;
+        let reloads = Reloads::start(source, host.reloader(), ingress.clone())?;
 
         service_manager::notify(ServiceState::Ready);
 
         let request = signals.wait(|| reloads.begin());
-        self.stop(host, request, &mut signals)
+        self.stop((host, ingress), (request, Instant::now()), &mut signals)
     }
 
-    /// Stops the host. The process ends at once if another signal comes, or if the stop takes too long.
-    fn stop(&self, host: Host, request: StopRequest, signals: &mut Signals) -> Result<()> {
+    /// Stops the host, as a signal at some time has asked. The process ends at once if another signal comes, or if the
+    /// stop takes too long.
+    fn stop(
+        &self,
+        (host, ingress): (Host, Arc<Ingress>),
+        (request, since): (StopRequest, Instant),
+        signals: &mut Signals,
+    ) -> Result<()> {
         let (sender, stopped) = tokio::sync::oneshot::channel();
-        let (grace, drain_delay) = (self.grace, self.drain_delay);
+        let (drain_delay, grace) = (self.drain_delay, self.grace);
+        // All of it counts from the signal.
+        let left = move |time: Duration| time.saturating_sub(since.elapsed());
         // On a thread of its own, because it blocks, and the log may; this one does nothing but wait for signals.
         std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
             host.drain();
@@ -208,31 +229,20 @@ impl Up {
                 signal = request.name(),
                 "stopping; requests under way may finish, a second signal ends at once"
             );
-            std::thread::sleep(drain_delay);
-            host.stop(grace);
+            std::thread::sleep(left(drain_delay));
+            host.stop(left(drain_delay + grace));
+            // Not by the last reference, which may be that of certificates that are being read.
+            if let Some(log) = &ingress.access_log {
+                log.close();
+            }
             tracing::info!("stopped");
             let _ = sender.send(());
         })?;
-        match signals.wait_unless_repeated(stopped, drain_delay + grace + LAST_STEPS) {
+        match signals.wait_unless_repeated(stopped, left(drain_delay + grace + LAST_STEPS)) {
             // The sender is dropped if the thread panics.
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => exit_after(
-                || {
-                    tracing::error!(
-                        "ended before everything was closed: a file, or the store, takes longer than --grace"
-                    );
-                },
-                1,
-            ),
-            Err(repeated) => exit_after(
-                move || {
-                    tracing::warn!(
-                        signal = repeated.name(),
-                        "ended by a second signal; requests under way were broken off"
-                    );
-                },
-                repeated.exit_status(),
-            ),
+            Ok(Err(_)) => leave_late(),
+            Err(repeated) => leave_at_once(repeated),
         }
     }
 
@@ -253,9 +263,63 @@ impl Up {
     }
 }
 
-/// Ends the process: it was not ready yet, and its store survives an end at any time.
+/// The stop of a host that serves clients, and for which something is left to do before it is ready.
+struct EarlyStop<C> {
+    deployer: Arc<Deployer>,
+    /// Ends what clients, and this process among them, ask of the host.
+    close: C,
+    drain_delay: Duration,
+    grace: Duration,
+    begun: Option<BegunStop>,
+}
+
+struct BegunStop {
+    request: StopRequest,
+    at: Instant,
+    /// Dropped once what is left to do has ended.
+    is_over: mpsc::Sender<()>,
+}
+
+impl<C: Fn(Duration) + Clone + Send + 'static> EarlyStop<C> {
+    fn request(&mut self, request: StopRequest) {
+        if self.begun.is_some() {
+            leave_at_once(request);
+        }
+        self.deployer.close();
+        let (is_over, ended) = mpsc::channel();
+        let (close, drain_delay, grace) = (self.close.clone(), self.drain_delay, self.grace);
+        std::thread::spawn(move || {
+            let goes_on = |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+            if goes_on(drain_delay) {
+                close(grace);
+                if goes_on(grace + LAST_STEPS) {
+                    leave_late();
+                }
+            }
+        });
+        self.begun = Some(BegunStop { request, at: Instant::now(), is_over });
+    }
+
+    /// Drops what would keep parts of the host alive.
+    fn into_begun(self) -> Option<BegunStop> {
+        self.begun
+    }
+}
+
+/// Ends the process: it serves no clients yet, and its store survives an end at any time.
 fn leave_before_ready(request: StopRequest) {
     exit_after(move || tracing::info!(signal = request.name(), "stopped before the host was ready"), 0)
+}
+
+fn leave_late() -> ! {
+    let log = || tracing::error!("ended before everything was closed: a file, or the store, takes longer than --grace");
+    exit_after(log, 1)
+}
+
+fn leave_at_once(repeated: StopRequest) -> ! {
+    let signal = repeated.name();
+    let log = move || tracing::warn!(signal, "ended by a second signal; requests under way were broken off");
+    exit_after(log, repeated.exit_status())
 }
 
 /// The sockets that the service manager passes on, or else a new one.
@@ -269,9 +333,24 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     let mut listeners = Vec::with_capacity(passed_on.len());
     for index in 0..passed_on.len() {
         let taken = passed_on.take_tcp_listener(index);
-        listeners.extend(taken.with_context(|| format!("the socket {index} of LISTEN_FDS is no TCP listener"))?);
+        let taken = taken.with_context(|| format!("the socket {index} of LISTEN_FDS is no TCP listener"))?;
+        if let Some(listener) = taken {
+            check_listening(&listener, index)?;
+            listeners.push(listener);
+        }
     }
     Ok(listeners)
+}
+
+/// A bound socket accepts no connection, and reports no error that says why.
+fn check_listening(socket: &TcpListener, index: usize) -> Result<()> {
+    if SockRef::from(socket).is_listener()? {
+        return Ok(());
+    }
+    bail!(
+        "the socket {index} of LISTEN_FDS does not listen; the program that starts the host has to call listen() first, \
+         as systemd does for its socket units"
+    )
 }
 
 /// Ends the process once `log` has said why. If standard error is a pipe that no program reads, it ends without that.
@@ -285,4 +364,22 @@ fn exit_after(log: impl FnOnce() + Send + 'static, status: i32) -> ! {
         let _ = is_logged.recv_timeout(LAST_LOG);
     }
     std::process::exit(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_refused() {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        let listener = TcpListener::from(socket.try_clone().unwrap());
+        let error = check_listening(&listener, 1).unwrap_err().to_string();
+        assert!(error.starts_with("the socket 1 of LISTEN_FDS does not listen; "), "{error}");
+        socket.listen(1).unwrap();
+        check_listening(&listener, 1).unwrap();
+    }
 }

@@ -91,7 +91,11 @@ impl Trial {
 
     /// Counts a response that has ended. Returns the reason if this response decides against the canary,
     /// which serves no requests from then on; the trial must be ended.
-    pub fn record(mut self, is_error: bool, end: ResponseEnd, latency: Duration) -> Option<String> {
+    pub fn record(mut self, is_error: bool, end: ResponseEnd) -> Option<String> {
+        // The guest ran out of time while it waited for its client, which says nothing about the component.
+        if end == ResponseEnd::TimedOut && self.context.is_waiting_for_client() {
+            return None;
+        }
         let failed = is_error
             || match end {
                 ResponseEnd::Broken | ResponseEnd::TimedOut => true,
@@ -99,7 +103,7 @@ impl Trial {
                 ResponseEnd::Abandoned => self.overdue() == Some(Awaited::Body),
                 ResponseEnd::Complete => false,
             };
-        self.count(failed, latency > self.canary.policy.max_latency);
+        self.count(failed, self.context.service_time() > self.canary.policy.max_latency);
         self.canary.fail_by_verdict()
     }
 
@@ -293,6 +297,7 @@ impl Slot {
         let limit = began.settings.limits.at(depth);
         let client = context.client();
         let permit = self.acquire_permit(limit, shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
+        context.mark_permit_obtained();
         let deployment = self.deployment.load();
         // A request has the same settings from its beginning to its end.
         let deployment = if Arc::ptr_eq(&deployment.settings, &began.settings) { &deployment } else { began };

@@ -113,8 +113,10 @@ pub struct FleetHost {
     pub instance: String,
     /// For people. Hosts on machines that were cloned have the same one.
     pub name: String,
-    /// How long ago it reported.
+    /// How long before `read_at` it reported.
     pub age: Duration,
+    /// When this host learned of it.
+    pub read_at: Instant,
     pub report: HostReport,
 }
 
@@ -178,8 +180,14 @@ impl CanaryEntry {
 }
 
 impl FleetHost {
+    /// Whether it was live when this host learned of it.
     pub fn is_live(&self) -> bool {
         self.age < LIVE
+    }
+
+    /// How long ago it reported, as far as this host knows: it learns nothing new while the store cannot be used.
+    pub fn seen_ago(&self) -> Duration {
+        self.age + self.read_at.elapsed()
     }
 }
 
@@ -187,7 +195,7 @@ impl From<HostRow> for FleetHost {
     fn from(HostRow { instance, age, report }: HostRow) -> Self {
         let report: HostReport = serde_json::from_str(&report).unwrap_or_default();
         let name = report.name.clone().unwrap_or_else(|| instance.clone());
-        Self { instance, name, age, report }
+        Self { instance, name, age, read_at: Instant::now(), report }
     }
 }
 

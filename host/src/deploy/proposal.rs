@@ -102,6 +102,7 @@ mod tests {
                 instance: instance.to_owned(),
                 name: "web".to_owned(),
                 age: Duration::from_secs(seconds),
+                read_at: std::time::Instant::now(),
                 report,
             }
         };

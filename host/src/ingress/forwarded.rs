@@ -7,11 +7,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{FORWARDED, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Request};
 
 use super::connection_limit::client_network;
+use super::forwarded_element::forwarded_elements;
 use super::forwarding::{
     FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace,
 };
@@ -111,13 +112,13 @@ impl ForwardedHeaders {
         let mut forwarded = Self::default();
         let forwarding = ingress.forwarding;
         if forwarding.family == ForwardedFamily::Forwarded {
-            let hops = elements(headers, &FORWARDED).map(Hop::parse).collect::<Vec<_>>();
-            let addresses = hops.iter().rev().map(|hop| hop.address);
-            forwarded.client = first_untrusted(addresses, ingress);
-            if let Some(last) = hops.last() {
-                forwarded.scheme = last.scheme.and_then(scheme);
-                forwarded.authority = last.host.filter(|_| forwarding.host).and_then(authority);
+            let mut elements = forwarded_elements(headers).peekable();
+            if let Some(nearest) = elements.peek() {
+                forwarded.scheme = nearest.proto.as_deref().and_then(scheme);
+                forwarded.authority = nearest.host.as_deref().filter(|_| forwarding.host).and_then(authority);
             }
+            let addresses = elements.map(|element| element.client.as_deref().and_then(address));
+            forwarded.client = first_untrusted(addresses, ingress);
             return forwarded;
         }
         let addresses: Vec<_> = texts(headers, &FORWARDED_FOR).map(address).collect();
@@ -143,46 +144,17 @@ fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress:
     found
 }
 
-/// The elements of a header that is a list, over all of its lines. In bytes: what a client has put before a
-/// proxy's element does not make that unreadable.
-fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+/// The elements of an `X-Forwarded` header, a list without quoted strings, over all of its lines. It is split in bytes: what
+/// a client has put before a proxy's element does not make that unreadable.
+fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
-    elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
-}
-
-fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    elements(headers, name).map(text)
+    elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty()).map(text)
 }
 
 /// The text of an element. An unreadable one is empty, and so neither an address nor a scheme nor a host.
 fn text(element: &[u8]) -> &str {
     std::str::from_utf8(element).unwrap_or_default()
-}
-
-/// One element of `Forwarded`.
-#[derive(Default)]
-struct Hop<'a> {
-    address: Option<SocketAddr>,
-    scheme: Option<&'a str>,
-    host: Option<&'a str>,
-}
-
-impl<'a> Hop<'a> {
-    fn parse(element: &'a [u8]) -> Self {
-        let mut hop = Self::default();
-        let pairs = element.split(|byte| *byte == b';').map(text);
-        for (name, value) in pairs.filter_map(|pair| pair.split_once('=')) {
-            let value = value.trim().trim_matches('"');
-            match name.trim() {
-                name if name.eq_ignore_ascii_case("for") => hop.address = address(value),
-                name if name.eq_ignore_ascii_case("proto") => hop.scheme = Some(value),
-                name if name.eq_ignore_ascii_case("host") => hop.host = Some(value),
-                _ => {}
-            }
-        }
-        hop
-    }
 }
 
 /// An address with or without a port, which is 0 then.
@@ -347,5 +319,20 @@ mod tests {
         check_with(RFC_7239, proxy, &unreadable, "192.0.2.7:0", "http", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
+    }
+
+    #[test]
+    fn a_host_that_a_client_chose_forges_no_parameter_of_its_proxy() {
+        let proxy = "10.0.0.1:80";
+        for host in
+            ["a;for=203.0.113.9", "a,for=203.0.113.9", "a;proto=https", "a, proto=https", r#"a\";proto=https;b=\""#]
+        {
+            let line = format!("for=192.0.2.7;host=\"{host}\"");
+            let (_, origin, address) = receive(RFC_7239, proxy, &[("forwarded", &line)]);
+            assert_eq!((&*address, origin.scheme.as_str()), ("192.0.2.7:0", "http"), "{line}");
+        }
+        // A proxy that does not quote is told apart by what is there twice, and then the proxy is the client.
+        let bare = [("forwarded", "for=192.0.2.7;proto=http;host=a;for=203.0.113.9;proto=https")];
+        check_with(RFC_7239, proxy, &bare, "10.0.0.1:80", "http", None);
     }
 }

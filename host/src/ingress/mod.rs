@@ -3,6 +3,7 @@
 mod certificates;
 mod connection_limit;
 mod forwarded;
+mod forwarded_element;
 mod forwarding;
 mod idle_connections;
 mod listener;

@@ -185,6 +185,8 @@ impl StoreHealth {
 
     /// Records that the writer ends, which it does when the host stops, too. It still has the database open.
     pub fn set_writer_stopped(&self) {
+        // Until now, because from then on a file can be missing for that reason.
+        self.removed();
         let _ = self.writer_stopped.set(failure(StoreProblem::WriterStopped, "the thread that writes has ended"));
     }
 

@@ -223,7 +223,12 @@ impl Ports {
                 _ => Err(format!("has no port, and the scheme \"{scheme}\" has none of its own")),
             },
             _ => match port.split_once("..") {
-                Some((start, end)) => Ok(Self::Range(number(start)?..number(end)?)),
+                Some((start, end)) => match number(start)?..number(end)? {
+                    range if range.is_empty() => {
+                        Err(format!("has the empty port range \"{port}\", whose end is no part of it"))
+                    }
+                    range => Ok(Self::Range(range)),
+                },
                 None => Ok(Self::One(number(port)?)),
             },
         }
@@ -359,6 +364,8 @@ mod tests {
             "http://example.com:99999",
             "http://example.com:8080..70000",
             "http://example.com:8080..",
+            "http://example.com:8080..8080",
+            "http://*:9000..8000",
             "http://self:notaport",
             "http://*.example.com:8O8O",
             "http://example.com/p",

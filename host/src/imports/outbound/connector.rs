@@ -21,12 +21,18 @@ use super::allowed_hosts::Reach;
 use super::egress::Egress;
 use super::error::ConnectError;
 use super::target::Target;
-use crate::concurrency_limit::Permit;
+use crate::concurrency_limit::{ClientKeys, Permit};
 
 tokio::task_local! {
-    /// The connect timeout of the request that needs the connection. The pool passes only the URI
-    /// to the connector.
-    pub(super) static CONNECT_TIMEOUT: Duration;
+    /// What the connector knows of the request that needs a connection. The pool passes only the URI to it.
+    pub(super) static CONNECTION_REQUEST: ConnectionRequest;
+}
+
+/// The request that needs a connection.
+#[derive(Clone, Copy)]
+pub struct ConnectionRequest {
+    pub timeout: Duration,
+    pub client: ClientKeys,
 }
 
 /// Opens the connections of one component.
@@ -50,15 +56,17 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let egress = self.0.clone();
-        let timeout = CONNECT_TIMEOUT.try_with(|timeout| *timeout).unwrap_or(egress.limits.connect_timeout);
+        let request = CONNECTION_REQUEST.try_with(|request| *request);
+        let ConnectionRequest { timeout, client } = request
+            .unwrap_or(ConnectionRequest { timeout: egress.limits.connect_timeout, client: ClientKeys::default() });
         Box::pin(async move {
-            let connected = tokio::time::timeout(timeout, connect(&egress, uri));
+            let connected = tokio::time::timeout(timeout, connect(&egress, client, uri));
             connected.await.unwrap_or(Err(ConnectError::ConnectTimeout)).map(TokioIo::new)
         })
     }
 }
 
-async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, ConnectError> {
+async fn connect(egress: &Arc<Egress>, client: ClientKeys, uri: Uri) -> Result<Connection, ConnectError> {
     // Checked here again, directly before the connection is opened.
     let target = Target::of(&uri).ok_or(ConnectError::Denied)?;
     let reach = egress.allowed_hosts.reach(&target).ok_or(ConnectError::Denied)?;
@@ -66,7 +74,7 @@ async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, ConnectEr
         return Err(ConnectError::Prohibited);
     }
     let permit = egress.connections.acquire([None, None]).await.map_err(|_| ConnectError::Saturated)?;
-    let resolver = CheckedResolver { egress: egress.clone(), target: target.clone(), reach };
+    let resolver = CheckedResolver { egress: egress.clone(), client, target: target.clone(), reach };
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -95,6 +103,7 @@ async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, ConnectEr
 #[derive(Clone)]
 struct CheckedResolver {
     egress: Arc<Egress>,
+    client: ClientKeys,
     target: Target,
     reach: Reach,
 }
@@ -109,9 +118,9 @@ impl Service<Name> for CheckedResolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let Self { egress, target, reach } = self.clone();
+        let Self { egress, client, target, reach } = self.clone();
         Box::pin(async move {
-            let mut addresses = egress.network.resolver.resolve(name.as_str()).await.map_err(ConnectError::Resolve)?;
+            let mut addresses = egress.network.lookups.resolve(&egress.lookups, client, name.as_str()).await?;
             if addresses.is_empty() {
                 return Err(ConnectError::Resolve(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
             }

@@ -8,6 +8,7 @@ use super::allowed_hosts::{AllowedHosts, Reach};
 use super::counters::OutboundCounters;
 use super::limits::OutboundLimits;
 use super::network::Network;
+use super::resolver::Lookups;
 use super::target::Target;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::log_throttle::LogThrottle;
@@ -27,6 +28,7 @@ pub struct Egress {
     pub network: Arc<Network>,
     pub requests: DepthLimits,
     pub connections: ConcurrencyLimit,
+    pub lookups: ConcurrencyLimit,
     pub counters: Arc<OutboundCounters>,
     /// Bounds the log, because the component decides how many requests are refused.
     pub log_throttle: LogThrottle,
@@ -55,6 +57,7 @@ impl Egress {
                 limits.connect_timeout,
                 usize::MAX,
             ),
+            lookups: Lookups::of_component(),
             counters,
             log_throttle: LogThrottle::new(1, 10),
             limits,

@@ -64,7 +64,7 @@ use crate::response_cache::ReadSet;
 use crate::trace::Trace;
 use body::{BodyInProgress, OutboundBody, Permits};
 use coalesce::Coalescer;
-use connector::{CONNECT_TIMEOUT, Connector};
+use connector::{CONNECTION_REQUEST, ConnectionRequest, Connector};
 use egress::Egress;
 use headers::{content_length, remove_hop_by_hop};
 use target::{Local, Target};
@@ -281,7 +281,8 @@ impl Outbound {
             }
             None => {
                 let request = with_checked_uri(request, target)?;
-                let head = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(sender.shard)?.request(request));
+                let needed_by = ConnectionRequest { timeout: connect_timeout, client: sender.client };
+                let head = CONNECTION_REQUEST.scope(needed_by, self.pool(sender.shard)?.request(request));
                 let head_deadline = deadline.min(Instant::now() + connect_timeout + head_timeout);
                 let response = tokio::time::timeout_at(head_deadline, head).await;
                 let response = response.map_err(|_| WasiError::HttpResponseTimeout)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 
 use super::local::LocalService;
-use super::resolver::{Resolve, SystemResolver};
+use super::resolver::{Lookups, Resolve, SystemResolver};
 use super::tls::{self, TlsError};
 use crate::concurrency_limit::ConcurrencyLimit;
 
@@ -31,13 +31,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { resolver: Arc::new(SystemResolver::default()), authority: None }
+        Self { resolver: Arc::new(SystemResolver), authority: None }
     }
 }
 
 /// What the outbound requests of all components share.
 pub struct Network {
-    pub(super) resolver: Arc<dyn Resolve>,
+    pub(super) lookups: Lookups,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) requests: ConcurrencyLimit,
     /// The application that the components are part of.
@@ -47,7 +47,7 @@ pub struct Network {
 impl Network {
     pub fn new(options: &Options) -> Result<Self, TlsError> {
         Ok(Self {
-            resolver: options.resolver.clone(),
+            lookups: Lookups::new(options.resolver.clone()),
             tls: tls::client_config(options.authority.as_deref())?,
             requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING).with_share(MAX_REQUESTS_PER_CLIENT),
             local: OnceLock::new(),

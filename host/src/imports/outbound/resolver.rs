@@ -3,40 +3,71 @@
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::sync::Semaphore;
+use super::error::ConnectError;
+use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit};
 
-/// Finds the addresses of names.
-#[async_trait]
-pub trait Resolve: std::fmt::Debug + Send + Sync {
-    /// The addresses of `name`, a host name in lower-case ASCII.
-    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
-}
-
-/// Concurrent look-ups. Each occupies a thread until the system returns, also if the request was
+/// Concurrent look-ups of all components. Each occupies a thread until the resolver returns, also if the request was
 /// cancelled.
 const MAX_LOOKUPS: usize = 64;
 
+/// Those of them for one component, and of these the ones for one of its clients. A name server that does not answer
+/// is usually that of one domain, whose names one component asks for, or one of its clients.
+const MAX_LOOKUPS_PER_COMPONENT: usize = MAX_LOOKUPS / 4;
+const MAX_LOOKUPS_PER_CLIENT: usize = MAX_LOOKUPS_PER_COMPONENT / 2;
+
+/// How long a request waits for one of them to end. The limits of outbound requests bound how many wait.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// Finds the addresses of names.
+pub trait Resolve: std::fmt::Debug + Send + Sync {
+    /// The addresses of `name`, a host name in lower-case ASCII. It may block.
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+}
+
 /// Uses the system's resolver: its hosts file and its name service.
 #[derive(Debug)]
-pub struct SystemResolver(Arc<Semaphore>);
+pub struct SystemResolver;
 
-impl Default for SystemResolver {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_LOOKUPS)))
+impl Resolve for SystemResolver {
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
     }
 }
 
-#[async_trait]
-impl Resolve for SystemResolver {
-    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let permit = self.0.clone().acquire_owned().await.map_err(io::Error::other)?;
-        let name = name.to_owned();
+/// The look-ups of all components.
+pub struct Lookups {
+    resolver: Arc<dyn Resolve>,
+    permits: ConcurrencyLimit,
+}
+
+impl Lookups {
+    pub fn new(resolver: Arc<dyn Resolve>) -> Self {
+        Self { resolver, permits: ConcurrencyLimit::new(MAX_LOOKUPS, MAX_WAIT, usize::MAX) }
+    }
+
+    /// The limit of one component.
+    pub fn of_component() -> ConcurrencyLimit {
+        ConcurrencyLimit::new(MAX_LOOKUPS_PER_COMPONENT, MAX_WAIT, usize::MAX).with_share(MAX_LOOKUPS_PER_CLIENT)
+    }
+
+    /// The addresses of `name`, for a client of the component that has the limit `of_component`.
+    pub async fn resolve(
+        &self,
+        of_component: &ConcurrencyLimit,
+        client: ClientKeys,
+        name: &str,
+    ) -> Result<Vec<IpAddr>, ConnectError> {
+        let saturated = |_| ConnectError::Saturated;
+        // The component's permit first, so that a component waits for the permits of all only with a share that is free.
+        let of_component = of_component.acquire(client).await.map_err(saturated)?;
+        let of_all = self.permits.acquire([None, None]).await.map_err(saturated)?;
+        let (resolver, name) = (self.resolver.clone(), name.to_owned());
         let addresses = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            Ok((name.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+            let _permits = (of_component, of_all);
+            resolver.resolve(&name)
         });
-        addresses.await.map_err(io::Error::other)?
+        addresses.await.map_err(io::Error::other).flatten().map_err(ConnectError::Resolve)
     }
 }

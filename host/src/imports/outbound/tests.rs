@@ -1,4 +1,7 @@
+use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::{Mutex, mpsc};
 
 use futures::poll;
 
@@ -43,4 +46,68 @@ async fn what_is_denied_waits_for_no_permit() {
     assert!(matches!(send(Method::GET, "http://127.0.0.1:1/").await, WasiError::DestinationIpProhibited));
     assert!(matches!(send(Method::CONNECT, "http://a.example:1/").await, WasiError::HttpRequestMethodInvalid));
     assert!(matches!(send(Method::GET, "http://a.example:1/").await, WasiError::ConnectionLimitReached));
+}
+
+/// A resolver that knows no name, and does not return from the look-up of one below `hangs` before its sender is
+/// dropped.
+#[derive(Debug)]
+struct Hanging {
+    begun: mpsc::Sender<String>,
+    release: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Resolve for Hanging {
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.begun.send(name.to_owned()).map_err(io::Error::other)?;
+        if name.ends_with(".hangs") {
+            let _ = self.release.lock().unwrap().recv();
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+#[tokio::test]
+async fn names_that_hang_take_a_share_of_the_look_ups() {
+    let (begun, lookups) = mpsc::channel();
+    let (hold, release) = mpsc::channel::<()>();
+    let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
+    let network = Arc::new(Network::new(&Options { resolver, authority: None }).unwrap());
+    let [one, other] = ["one", "other"].map(|component| {
+        let mut allowed_hosts = AllowedHosts::default();
+        allowed_hosts.add("http://*:1", false).unwrap();
+        Outbound::new(component, Arc::new(allowed_hosts), OutboundLimits::default(), network.clone(), 1)
+    });
+    let send = async |outbound: &Outbound, client: u64, uri: String| {
+        let client = [Some(ClientKey::Credential(client)), None];
+        let sender = Sender { shard: 0, client, trace: None, parent: None, permit: None };
+        let body = http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = Request::get(uri).body(body).unwrap();
+        outbound.send(sender, request, RequestOptions::default()).await.unwrap_err()
+    };
+    let hang = |client: u64, name: u64| Box::pin(send(&one, client, format!("http://{client}-{name}.hangs:1/")));
+    let is_unknown = |error| matches!(error, WasiError::DnsError { .. });
+
+    // A client sends as many requests as it may, and another one of the same component looks up a name.
+    let mut hanging: Vec<_> = (0..32).map(|name| hang(1, name)).collect();
+    for request in &mut hanging {
+        assert!(poll!(request).is_pending());
+    }
+    assert!(is_unknown(send(&one, 2, "http://2.unknown:1/".to_owned()).await));
+    // The component sends as many requests as it may, and another one looks up a name.
+    for name in 0..32 {
+        let mut request = hang(2, name);
+        assert!(poll!(&mut request).is_pending());
+        hanging.push(request);
+    }
+    assert!(is_unknown(send(&other, 1, "http://1.unknown:1/".to_owned()).await));
+
+    // What waits goes on when the others have ended, also those whose client has gone.
+    let gone = hanging.split_off(48);
+    drop((gone, hold));
+    for request in hanging {
+        assert!(is_unknown(request.await));
+    }
+    drop((one, other, network));
+    let names: Vec<String> = lookups.iter().collect();
+    assert!(names.contains(&"1-31.hangs".to_owned()) && !names.contains(&"2-31.hangs".to_owned()), "{names:?}");
 }

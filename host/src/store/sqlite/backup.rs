@@ -1,8 +1,9 @@
 //! Copies a database while it is in use.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{self, Path, PathBuf};
 
 use rusqlite::OpenFlags;
@@ -16,8 +17,16 @@ use super::page_check::check_pages;
 /// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    #[error("there is no store in {directory}; give the folder of a host with --data")]
+    #[error(
+        "there is no store in {directory}; give the folder of a host with --data. PostgreSQL's own tools, pg_dump and \
+         pg_basebackup, copy a store that is there"
+    )]
     NoStore { directory: PathBuf },
+    #[error(
+        "the host on {directory} keeps its store on PostgreSQL ({url}); copy it with PostgreSQL's own tools, pg_dump or \
+         pg_basebackup"
+    )]
+    OnPostgres { directory: PathBuf, url: String },
     #[error("{path} is there already; choose another name, or remove it")]
     Exists { path: PathBuf },
     #[error("cannot write {path}: {source}")]
@@ -31,6 +40,8 @@ pub enum BackupError {
          says from where they can be copied"
     )]
     Removed { path: PathBuf },
+    #[error("the store {path} was removed or replaced while it was copied; make the backup again")]
+    Replaced { path: PathBuf },
     #[error("cannot copy what was swapped in: {0}")]
     Attachments(io::Error),
 }
@@ -48,9 +59,9 @@ pub fn backup(
     attach: impl FnOnce() -> Result<Vec<Attachment>, BackupError>,
 ) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
-    if !path.is_file() {
+    let Some(original) = file_id(&path) else {
         return Err(BackupError::NoStore { directory: directory.to_owned() });
-    }
+    };
     if target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });
     }
@@ -62,11 +73,20 @@ pub fn backup(
     let copied = unfinished.prefix("hexad-backup-").suffix(".unfinished").tempfile_in(folder).map_err(write_error)?;
     copy(&path, copied.path())?;
     let attached = attach()?;
+    // SQLite opens the database and its log by their names, one after the other.
+    if file_id(&path) != Some(original) {
+        return Err(BackupError::Replaced { path });
+    }
     put_attachments(copied.path(), &attached).map_err(|source| BackupError::Sqlite { path, source })?;
     copied.as_file().sync_all().map_err(write_error)?;
     let file = persist(copied, target)?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(write_error)?;
     Ok(file.metadata().map_err(write_error)?.len())
+}
+
+/// The device and the number of the file that is at `path` now.
+fn file_id(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()))
 }
 
 /// Copies the database at `path` into the empty file `target`, unless it is damaged.

@@ -40,6 +40,7 @@ use log_length::LogLength;
 pub use open::{FILE_NAME, OpenError};
 use operation::WriteOperation;
 use reader::Reader;
+use worker::LockWait;
 use writer::{Writer, WriterParts};
 
 use super::near_cache::NearCached;
@@ -70,8 +71,10 @@ pub struct Options {
     /// A database up to this size, in bytes, is read as a whole before it is served, which takes a
     /// fraction of a second. A larger one is read while it is served (see [`integrity_check`]).
     pub checked_at_open: u64,
-    /// How long the writer waits for the lock of another program until the store counts as busy. A Spin with the same
-    /// file open holds it for a transaction.
+    /// How long the writer waits for the lock of another program until the store counts as busy, and the host as not
+    /// ready. A Spin with the same file open holds it for a transaction.
+    pub busy_after: Duration,
+    /// How long it waits altogether until the requests of a transaction are refused.
     pub lock_wait: Duration,
     /// How often the writer tries whether a store that could not be written can be written again.
     pub probe_interval: Duration,
@@ -83,6 +86,7 @@ impl Default for Options {
             max_bytes: None,
             batch_age: Duration::from_millis(20),
             checked_at_open: 256 * 1024 * 1024,
+            busy_after: Duration::from_secs(1),
             lock_wait: open::BUSY_TIMEOUT,
             probe_interval: Duration::from_secs(1),
         }
@@ -118,7 +122,8 @@ impl Sqlite {
         };
         let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
         let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
-        let Options { batch_age, lock_wait, probe_interval, .. } = *options;
+        let Options { batch_age, busy_after, lock_wait, probe_interval, .. } = *options;
+        let lock_wait = LockWait { busy_after, total: lock_wait };
         let log_length = LogLength::new(database.log());
         let parts =
             WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health };

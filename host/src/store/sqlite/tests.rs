@@ -10,10 +10,11 @@ use crate::store::lock::LockError;
 
 /// An engine in a directory of its own, and two shards of it.
 struct Fixture {
-    directory: tempfile::TempDir,
     engine: Sqlite,
     one: Arc<dyn Backend>,
     two: Arc<dyn Backend>,
+    /// Removed last.
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
@@ -25,7 +26,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(directory.path(), &options).unwrap();
         let (one, two) = (engine.backend().unwrap(), engine.backend().unwrap());
-        Self { directory, engine, one, two }
+        Self { engine, one, two, directory }
     }
 
     fn fail_next_commit(&self) {

@@ -21,7 +21,7 @@ use super::operation::{Message, QueuedWrite, WriteOperation};
 use super::reader;
 use super::write_probe::{self, WriteProbe, record_failure};
 use crate::log_throttle::LogThrottle;
-use crate::store::{ChangeClock, Key, LedgerEntry, Slot, StoreError, StoreHealth, Swap};
+use crate::store::{ChangeClock, ErrorKind, Key, LedgerEntry, Slot, StoreError, StoreHealth, StoreProblem, Swap};
 
 /// A transaction of this size is committed even if no request waits for it, so that the log and the
 /// page cache stay small during a large upload.
@@ -49,7 +49,7 @@ pub struct Worker {
     pub connection: Connection,
     pub log_length: LogLength,
     pub batch_age: Duration,
-    pub lock_wait: Duration,
+    pub lock_wait: LockWait,
     pub commits: Arc<AtomicU64>,
     pub clock: Arc<ChangeClock>,
     pub health: Arc<StoreHealth>,
@@ -57,6 +57,15 @@ pub struct Worker {
     pub log_throttle: LogThrottle,
     #[cfg(test)]
     pub faults: Arc<Faults>,
+}
+
+/// How long the writer waits for the lock of another program.
+#[derive(Clone, Copy)]
+pub struct LockWait {
+    /// Until the store counts as busy.
+    pub busy_after: Duration,
+    /// Until the transaction has failed.
+    pub total: Duration,
 }
 
 /// Records the end of the writer, also if it panics.
@@ -184,10 +193,7 @@ impl Worker {
     /// Opens a transaction, unless what it writes would be lost.
     fn begin(&mut self) -> Result<(), StoreError> {
         self.check_files()?;
-        // Once the lock was waited for in vain, no request waits for it again: each would keep its instance from reads.
-        let lock_wait = if self.health.is_busy() { Duration::ZERO } else { self.lock_wait };
-        self.connection.busy_timeout(lock_wait)?;
-        self.execute("BEGIN IMMEDIATE")?;
+        self.lock()?;
         if self.log_length.is_cut_off(&self.connection)? {
             self.health.set_removed(
                 "another program has cut off its `-wal` file, and with it the latest writes; stop the host and restore \
@@ -195,6 +201,24 @@ impl Worker {
             );
         }
         self.check_files()
+    }
+
+    /// Takes the lock of the database, which another program may have.
+    fn lock(&self) -> Result<(), StoreError> {
+        let lock = |wait| -> rusqlite::Result<()> {
+            self.connection.busy_timeout(wait)?;
+            self.execute("BEGIN IMMEDIATE")
+        };
+        // Once the lock was waited for in vain, no request waits for it again: each would keep its instance from reads.
+        let LockWait { busy_after, total } = self.lock_wait;
+        let first = if self.health.is_busy() { Duration::ZERO } else { busy_after.min(total) };
+        let Err(error) = lock(first).map_err(StoreError::from) else { return Ok(()) };
+        let is_busy = error.kind() == ErrorKind::Unavailable(StoreProblem::Busy);
+        if first.is_zero() || first == total || !is_busy {
+            return Err(error);
+        }
+        record_failure(&self.health, &error, 0);
+        Ok(lock(total - first)?)
     }
 
     fn check_files(&self) -> Result<(), StoreError> {

@@ -15,7 +15,7 @@ use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, WriteOperation};
 #[cfg(test)]
 use super::worker::Faults;
-use super::worker::{EndNotice, Worker};
+use super::worker::{EndNotice, LockWait, Worker};
 use super::write_probe::{WriteProbe, record_failure};
 use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
@@ -57,7 +57,7 @@ pub struct WriterParts {
     pub checkpointer: Checkpointer,
     pub log_length: LogLength,
     pub batch_age: Duration,
-    pub lock_wait: Duration,
+    pub lock_wait: LockWait,
     pub probe_interval: Duration,
     /// The writer keeps it until its connection is closed.
     pub lock: DataLock,

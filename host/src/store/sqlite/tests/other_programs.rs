@@ -67,6 +67,17 @@ async fn the_end_of_the_writer_removes_the_log_and_is_no_failure_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_replaced_before_the_end_of_the_writer_is_known_after_it() {
+    let f = Fixture::new();
+    let health = f.engine.health().clone();
+    let path = f.directory.path().join(FILE_NAME);
+    std::fs::rename(&path, f.directory.path().join("moved away")).unwrap();
+    std::fs::copy(f.directory.path().join("moved away"), &path).unwrap();
+    drop(f);
+    assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::Removed));
+}
+
+#[tokio::test]
 async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_be_busy() {
     // Longer than any test may take.
     let (lock_wait, probe_interval) = (Duration::from_secs(3600), Duration::from_millis(1));
@@ -91,6 +102,21 @@ async fn the_lock_of_another_program_is_waited_for_until_the_store_is_known_to_b
     other.execute_batch("COMMIT").unwrap();
     f.until_problem(None).await;
     put(&f, 10).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_is_busy_while_requests_wait_for_the_lock_of_another_program() {
+    let lock_wait = Duration::from_secs(3600);
+    let f = Fixture::with(Options { lock_wait, busy_after: Duration::from_millis(1), ..Options::default() });
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut write = std::pin::pin!(put(&f, 10));
+    assert!(futures::poll!(write.as_mut()).is_pending());
+    f.until_problem(Some(StoreProblem::Busy)).await;
+    assert!(futures::poll!(write.as_mut()).is_pending());
+    other.execute_batch("COMMIT").unwrap();
+    write.await.unwrap();
+    assert_eq!(f.problem(), None);
 }
 
 #[tokio::test]

@@ -1,0 +1,60 @@
+//! What `hexad status` says of the hosts that share a store.
+
+use widgets::age;
+
+use super::terminal::printable;
+use crate::admin::FleetHostStatus;
+
+/// A line for each host of the store if there are several, and what is different about them. While the store cannot be
+/// used, nothing new is learned of them.
+pub fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String {
+    let mut text = String::new();
+    if hosts.len() > 1 {
+        if is_from_before {
+            text += "the hosts as they were before the store's problem, because they report there:\n";
+        }
+        for FleetHostStatus { name, age: seconds, is_live, version, revision, .. } in hosts {
+            let state = if *is_live { "" } else { ", GONE" };
+            let (name, version) = (printable(name), printable(version));
+            text += &format!("host {name}: {version}, revision {revision}, seen {} ago{state}\n", age(*seconds));
+        }
+    }
+    let live = || hosts.iter().filter(|host| host.is_live);
+    for host in live() {
+        if let Some(problem) = &host.problem {
+            text += &format!("NOT READY: the host {}: {}\n", printable(&host.name), printable(problem));
+        }
+    }
+    if let Some(first) = live().next()
+        && live().any(|host| host.manifest != first.manifest)
+    {
+        text += "WARNING: the hosts have different manifests; give all the same one\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_from_before_an_outage_are_called_so() {
+        let host = |name: &str, age: f64, is_live: bool| FleetHostStatus {
+            name: name.to_owned(),
+            age,
+            is_live,
+            version: "0.1.0".to_owned(),
+            manifest: None,
+            revision: 7,
+            problem: None,
+        };
+        let hosts = [host("a", 65.0, true), host("b", 7200.0, false)];
+        let lines = "host a: 0.1.0, revision 7, seen 1 min ago\n\
+                     host b: 0.1.0, revision 7, seen 2 h 0 min ago, GONE\n";
+        assert_eq!(hosts_summary(&hosts, false), lines);
+        let from_before = hosts_summary(&hosts, true);
+        assert!(from_before.ends_with(lines), "{from_before}");
+        assert!(from_before.starts_with("the hosts as they were before the store's problem"), "{from_before}");
+        assert_eq!(hosts_summary(&hosts[..1], true), "", "the host itself");
+    }
+}

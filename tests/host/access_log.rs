@@ -1,0 +1,57 @@
+//! The access log of a server that stops.
+
+use super::probe::{get, write_manifest};
+use super::stopping::ServiceManager;
+use hexad_tests::server::{Server, up};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Command;
+
+/// Their lines are more than the pipe holds, and fewer than may wait for it.
+const REQUESTS: usize = 2000;
+
+/// A server that writes its access log into a pipe, which is returned and not read. The server is told to stop after
+/// some requests, and has ended everything but the log.
+fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, File) {
+    let pipe = folder.join("access.log");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    // Open for both, which waits for no other program.
+    let both = OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
+    let data = folder.join("data");
+    let manager = ServiceManager::new(folder);
+    let mut command = up(&write_manifest(folder), &data);
+    command.args(["--threads", "1", "--access-log"]).arg(&pipe).args(arguments).envs([manager.variable()]);
+    let mut server = Server::spawn(command, &data);
+    let reader = File::open(&pipe).expect("a pipe");
+    // The server is the only writer from now on: the reader finds the end of the log once that has ended.
+    drop(both);
+    assert_eq!(manager.receive(), "READY=1");
+    for _ in 0..REQUESTS {
+        assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
+    }
+    server.signal("TERM");
+    assert_eq!(manager.receive(), "STOPPING=1");
+    // The last that the host closes is the operator's listener.
+    while data.join("admin.json").exists() && !server.has_ended() {
+        std::thread::yield_now();
+    }
+    (server, reader)
+}
+
+#[test]
+fn a_stop_waits_for_a_reader_that_is_late() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (mut server, reader) = stop_with_lines_in_the_log(folder.path(), &["--grace", "1h"]);
+    let lines = BufReader::new(reader).lines().map(|line| line.expect("text"));
+    assert_eq!(lines.filter(|line| line.contains("/probe/hello") && line.ends_with('}')).count(), REQUESTS);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_reader_that_does_not_read_does_not_outlive_the_grace_period() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (mut server, reader) = stop_with_lines_in_the_log(folder.path(), &["--grace", "10ms"]);
+    assert_eq!(server.wait().code(), Some(1), "lines are left");
+    drop(reader);
+}
