@@ -4,14 +4,15 @@
 use super::place::{Place, listed, youngest};
 use super::{Comparison, Subject, Tables, note, row};
 use crate::catalog::changes::Changes;
+use crate::catalog::dangling::DeletedRecords;
 use crate::catalog::intent_log::IntentLog;
 use crate::catalog::table::NamespaceRow;
 use crate::dependents;
+use crate::model::membership::Source;
 use crate::namespace;
 use crate::path::{self, PathOwner, is_segment};
-use crate::project;
 use crate::save_error::SaveError;
-use crate::store::{self, Existence, Key, NamespaceRecord};
+use crate::store::{self, Key, NamespaceRecord};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::store::StoreError;
@@ -116,17 +117,14 @@ fn orphans(env: &Env, tables: &Tables) -> Result<Vec<Orphan>, StoreError> {
     let groups = tables.namespaces.iter().filter(|row| row.parent_id != 0);
     let groups = groups.map(|row| (Subject::Namespace(row.id), row.parent_id));
     let projects = tables.projects.iter().map(|row| (Subject::Project(row.id), row.namespace_id));
-    let (mut found, mut deleted) = (Vec::new(), BTreeMap::new());
+    let (mut found, mut deleted) = (Vec::new(), DeletedRecords::default());
     for (subject, namespace) in groups.chain(projects) {
         if row(&tables.namespaces, namespace).is_some() {
             continue;
         }
-        let is_deleted = match deleted.get(&namespace) {
-            Some(known) => *known,
-            None => is_deleted(env, Subject::Namespace(namespace))?,
-        };
-        deleted.insert(namespace, is_deleted);
-        found.extend(is_deleted.then_some(Orphan { subject, namespace }));
+        if deleted.source(env, Source::Group(namespace))? {
+            found.push(Orphan { subject, namespace });
+        }
     }
     found.sort_by_cached_key(|orphan| orphan.subject.key());
     Ok(found)
@@ -154,9 +152,10 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
         deleted => deleted?,
     }
     let below = if orphans.is_empty() { Below::default() } else { Below::of(tables) };
+    let mut deleted = DeletedRecords::default();
     for orphan in orphans {
         for subject in below.with_everything_below(orphan.subject) {
-            if is_deleted(env, subject)? {
+            if is_deleted(env, &mut deleted, subject)? {
                 let namespace = orphan.namespace;
                 let text = format!("it was below namespace {namespace}, which is deleted, and is deleted with it");
                 report.found(&subject.key(), text);
@@ -166,16 +165,11 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
     Ok(())
 }
 
-/// Whether the record is deleted, for which it must be readable.
-fn is_deleted(env: &Env, subject: Subject) -> Result<bool, StoreError> {
-    let existence = match subject {
-        Subject::Namespace(id) => namespace::existence(env, id),
-        Subject::Project(id) => project::existence(env, id),
-        Subject::Memberships(_) | Subject::User(_) => return Ok(false),
-    };
-    match existence {
-        Err(StoreError::Corrupt { .. }) => Ok(false),
-        existence => Ok(existence? == Existence::Deleted),
+fn is_deleted(env: &Env, deleted: &mut DeletedRecords, subject: Subject) -> Result<bool, StoreError> {
+    match subject {
+        Subject::Namespace(id) => deleted.source(env, Source::Group(id)),
+        Subject::Project(id) => deleted.source(env, Source::Project(id)),
+        Subject::Memberships(_) | Subject::User(_) => Ok(false),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Documents that are accepted and change nothing: `npm owner` and `npm star` put back a document of
 //! only `maintainers`, or only `users`.
 //!
-//! Neither is stored, and npm prints that ([`super::stars`]). The roles in the project decide who may publish, so a list of owners in a package
-//! could only contradict them; the `maintainers` in metadata are members of the project
+//! Neither is stored, and npm prints that ([`super::stars`]). The roles in the project decide who may publish, so a list
+//! of owners in a package could only contradict them; the `maintainers` in metadata are members of the project
 //! ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, and every version
 //! would be unpublished.
 
