@@ -221,6 +221,7 @@ impl Application {
         let mut trial = None;
         let result = steps.run(request, &mut trial).await;
         let refusal = result.as_ref().err().map(RequestError::refusal);
+        let is_of_component = result.as_ref().err().is_none_or(RequestError::is_of_component);
         let response = result.unwrap_or_else(error_response::of);
         let latency = steps.started.elapsed();
         if let Some(counters) = slot.metrics().shard(steps.shard) {
@@ -232,7 +233,7 @@ impl Application {
         if let (Some(trace), Some(refusal)) = (steps.trace, refusal) {
             trace.record_failure(refusal.name());
         }
-        if let Some(trial) = trial {
+        if let Some(trial) = trial.filter(|_| is_of_component) {
             judge(trial, slot.id(), &self.events, response.status())(ResponseEnd::Complete);
         }
         response
@@ -317,7 +318,7 @@ impl Steps<'_> {
         let (depth, is_nested) = (Depth::of(&parts), is_nested(&parts));
         let lease = self.slot.lease(&self.deployment, self.shard, &context, depth, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
-        check_unread(&parts, trial)?;
+        check_unread(&parts)?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
@@ -328,8 +329,8 @@ impl Steps<'_> {
             ResponseWait { slot: self.slot, limits, shard: self.shard, backend: self.backend, trace: self.trace };
         let response = wait.until_sendable(&mut call, &context, &lease).await;
         let mut response = response.inspect_err(|error| match error {
-            // A guest that waits for its client is ended, so that its instance is free. A trial learns nothing of that.
-            RequestError::SlowClient => *trial = None,
+            // A guest that waits for its client is ended, so that its instance is free.
+            RequestError::SlowClient => {}
             _ => call.mark_refused(),
         })?;
         // These have no body, whatever length they declare (RFC 9110, section 8.6).

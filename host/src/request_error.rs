@@ -62,6 +62,28 @@ impl RequestError {
         }
     }
 
+    /// Whether a trial learns something of its component from the error. It does not where the host, its store or the
+    /// client is the cause.
+    pub fn is_of_component(&self) -> bool {
+        match self {
+            Self::Malformed(_)
+            | Self::BodyTooLarge(_)
+            | Self::SlowClient
+            | Self::Saturated
+            | Self::Unread
+            | Self::NoMemory
+            | Self::NotDurable
+            | Self::StoreUnavailable { .. } => false,
+            Self::NoInstance
+            | Self::Failing(_)
+            | Self::Failed
+            | Self::OutOfCpuTime
+            | Self::TimedOut
+            | Self::Broken
+            | Self::ResponseTooLarge(_) => true,
+        }
+    }
+
     /// The error of a request whose time is over.
     pub fn of_timeout(context: &RequestContext) -> Self {
         match context.is_waiting_for_client() {

@@ -148,6 +148,16 @@ async fn a_response_without_a_body_declares_no_length_of_its_own() {
     }
 }
 
+/// By the interface of WASI there are no lines.
+#[tokio::test]
+async fn lines_that_are_no_fields_are_refused() {
+    let (_folder, host) = start("");
+    for path in ["no-field-line", "no-line-end"] {
+        let response = send(&host, "GET", path, b"").await;
+        assert!(response.starts_with("500\n"), "{path}: {response}");
+    }
+}
+
 /// Nothing waits for a reader of the rest of a response that is not sent.
 #[tokio::test]
 async fn a_response_that_is_refused_leaves_nothing_behind() {
@@ -196,6 +206,33 @@ async fn an_instance_takes_requests_in_both_ways_one_after_the_other() {
         let body = if served == "2" || served == "5" { LARGE } else { b"" };
         assert!(send(&host, "GET", "served", body).await.ends_with(&format!("\n{served}")));
     }
+}
+
+/// An instance has a body that it sends often copied once.
+#[tokio::test]
+async fn a_body_with_a_number_is_kept_for_the_next_responses_of_the_instance() {
+    let (_folder, host) = start("instances = 1");
+    let unknown = send(&host, "GET", "kept-3-again", b"").await;
+    assert!(unknown.starts_with("500\n"), "{unknown}");
+    // The status says whether the guest was told that the host keeps a body under the number.
+    for (path, status, body) in [
+        ("kept-3", 200, "body of 3"),
+        ("kept-3-again", 203, "body of 3"),
+        ("kept-15", 200, "body of 15"),
+        ("kept-15-again", 203, "body of 15"),
+        ("kept-3-again", 203, "body of 3"),
+        ("kept-16", 200, "body of 16"),
+        ("kept-16-again", 500, ""),
+        ("kept-3-again", 203, "body of 3"),
+    ] {
+        let response = send(&host, "GET", path, b"").await;
+        assert!(response.starts_with(&format!("{status}\n")), "{path}: {response}");
+        assert!(status == 500 || response.ends_with(&format!("\n{body}")), "{path}: {response}");
+    }
+    // One that is too large takes the place of the one before, and is not kept.
+    assert!(send(&host, "GET", "kept-3-large", b"").await.starts_with("203\n"));
+    assert!(send(&host, "GET", "kept-3-again", b"").await.starts_with("500\n"));
+    assert!(send(&host, "GET", "kept-15-again", b"").await.starts_with("203\n"));
 }
 
 /// A body of four bytes, whatever comes.

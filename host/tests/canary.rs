@@ -14,7 +14,9 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
-use crate::fixture::{Server, get, text};
+use hexad::store::sqlite;
+
+use crate::fixture::{self, Server, get, text};
 use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
 
 /// The status of a request of the given caller to the component on trial.
@@ -68,6 +70,39 @@ async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
     let slot = server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
     let canary = slot.deployment().canary.clone().expect("it is still on trial");
     assert_eq!(canary.counts().failed, 0);
+}
+
+/// The host answers 503 in the component's place, which then has done nothing wrong.
+#[tokio::test]
+async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock_wait = Duration::from_millis(1);
+    let options = sqlite::Options { lock_wait, ..fixture::store() };
+    let host = fixture::start(&folder, &fixture::manifest(""), &[], options).unwrap();
+    let server = Server { host, folder };
+    let canary = probe_on_trial(&server);
+    let other = rusqlite::Connection::open(server.folder.path().join("data").join(sqlite::FILE_NAME)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..20 {
+        assert_eq!(server.get("kv/set?key=probe/v1/a&value=2").await.0, 503);
+        server.ok("hello").await;
+    }
+    let counts = canary.counts();
+    assert_eq!((counts.responses, counts.failed), (20, 0));
+}
+
+/// Each side would have the same version.
+#[test]
+fn what_serves_already_cannot_be_a_canary() {
+    let server = Server::with("");
+    let policy = CanaryPolicy { percent: 50.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    swap(&server, "probe", variant("probe", 1)).unwrap();
+    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+    let error = server.host.deployer().swap(&request).unwrap_err();
+    assert!(matches!(error, DeployError::ServesAlready(_)), "{error}");
+    // Without a trial it says what a rollback goes back to, which is not itself.
+    let report = swap(&server, "probe", variant("probe", 1)).unwrap();
+    assert!(report.previous.is_some_and(|previous| previous != report.digest), "{report:?}");
 }
 
 /// A canary fails whose clients wait in vain: without a head (`never`) or for more of a body (`stall`), and whether they

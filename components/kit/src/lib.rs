@@ -25,11 +25,15 @@ pub mod clock;
 mod compare;
 pub mod env;
 pub mod error;
+#[cfg(any(test, target_family = "wasm"))]
+mod field_lines;
 pub mod fsck;
 pub mod gc;
 pub mod id;
 pub mod input;
 pub mod instance_cache;
+#[cfg(any(test, target_family = "wasm"))]
+mod kept_bodies;
 pub mod keyset;
 pub mod lru;
 pub mod maintenance;

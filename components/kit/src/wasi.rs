@@ -38,7 +38,7 @@ pub use outbound::Network;
 pub use bindings::export_platform;
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
-pub use by_value::{ByValueResult, no_exchange, resume as resume_by_value};
+pub use by_value::{ByValueResult, go_on as go_on_by_value, no_exchange};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
@@ -77,28 +77,36 @@ where
 }
 
 /// Handles a request that came as a value, and waits within one call for what it waits for.
-pub async fn handle_by_value<F>(env: Env, request: by_value_handler::Request, handle: F) -> ByValueResult
+pub async fn handle_by_value<F>(
+    env: Env,
+    request: by_value_handler::Request,
+    kept: by_value_handler::KeptBodies,
+    handle: F,
+) -> ByValueResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
     let request = by_value::incoming(request)?;
     let is_head = request.method == Method::HEAD;
-    by_value::outgoing(respond(env, request, handle).await, is_head)
+    by_value::outgoing(respond(env, request, handle).await, is_head, kept)
 }
 
 /// The same of an area that sends one request after the other, and waits for nothing else meanwhile: the first is an
 /// exchange. `environment` makes the environment with the client that it gets.
-pub async fn start_by_value<E, F>(
+pub async fn begin_by_value<E, F>(
     environment: impl FnOnce(Rc<dyn Client>) -> E + 'static,
     request: by_value_handler::Request,
+    kept: by_value_handler::KeptBodies,
     handle: F,
 ) -> ByValueResult
 where
     E: Future<Output = Env>,
     F: AsyncFnOnce(Env, Request) -> Response + 'static,
 {
-    by_value::start(request, |client, request| async move { respond(environment(client).await, request, handle).await })
-        .await
+    by_value::begin(request, kept, |client, request| async move {
+        respond(environment(client).await, request, handle).await
+    })
+    .await
 }
 
 async fn respond<F>(env: Env, request: Request, handle: F) -> Response
@@ -204,15 +212,18 @@ macro_rules! area {
         }
 
         impl $crate::wasi::ByValueHandler for Component {
-            async fn start(request: $crate::wasi::by_value_handler::Request) -> $crate::wasi::ByValueResult {
-                $crate::area!(@start $network, request, $client, $env, $handle)
+            async fn begin(
+                request: $crate::wasi::by_value_handler::Request,
+                kept: $crate::wasi::by_value_handler::KeptBodies,
+            ) -> $crate::wasi::ByValueResult {
+                $crate::area!(@begin $network, request, kept, $client, $env, $handle)
             }
 
-            async fn resume(
+            async fn go_on(
                 continuation: u64,
                 response: Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>,
             ) -> $crate::wasi::ByValueResult {
-                $crate::area!(@resume $network, continuation, response)
+                $crate::area!(@go_on $network, continuation, response)
             }
         }
 
@@ -231,18 +242,18 @@ macro_rules! area {
             }
         }
     };
-    (@start concurrent, $request:ident, $client:expr, $env:expr, $handle:path) => {
-        $crate::wasi::handle_by_value(($env)(::std::rc::Rc::new($client)).await, $request, $handle).await
+    (@begin concurrent, $request:ident, $kept:ident, $client:expr, $env:expr, $handle:path) => {
+        $crate::wasi::handle_by_value(($env)(::std::rc::Rc::new($client)).await, $request, $kept, $handle).await
     };
-    (@resume concurrent, $continuation:ident, $response:ident) => {{
+    (@go_on concurrent, $continuation:ident, $response:ident) => {{
         let _ = ($continuation, $response);
         Err($crate::wasi::no_exchange())
     }};
-    (@resume sequential, $continuation:ident, $response:ident) => {
-        $crate::wasi::resume_by_value($continuation, $response).await
+    (@go_on sequential, $continuation:ident, $response:ident) => {
+        $crate::wasi::go_on_by_value($continuation, $response).await
     };
-    (@start sequential, $request:ident, $client:expr, $env:expr, $handle:path) => {
-        $crate::wasi::start_by_value($env, $request, $handle).await
+    (@begin sequential, $request:ident, $kept:ident, $client:expr, $env:expr, $handle:path) => {
+        $crate::wasi::begin_by_value($env, $request, $kept, $handle).await
     };
 }
 

@@ -64,6 +64,7 @@ fn status(error: &DeployError) -> StatusCode {
     match error {
         DeployError::Unknown(_) => StatusCode::NOT_FOUND,
         DeployError::CanaryUnderWay(_)
+        | DeployError::ServesAlready(_)
         | DeployError::NoCanary(_)
         | DeployError::NoPrevious(_)
         | DeployError::Changed(_)

@@ -10,14 +10,12 @@ use crate::deployment_event::DeploymentEvent;
 use crate::ingress::Unread;
 use crate::request_error::RequestError;
 
-/// Refuses a request whose client has left too much unread meanwhile. That says nothing of the component, so that it ends
-/// the request's part in a trial.
-pub fn check_unread(request: &Parts, trial: &mut Option<Trial>) -> Result<(), RequestError> {
-    if !request.extensions.get::<Unread>().is_some_and(Unread::is_too_much) {
-        return Ok(());
+/// Refuses a request whose client has left too much unread meanwhile.
+pub fn check_unread(request: &Parts) -> Result<(), RequestError> {
+    match request.extensions.get::<Unread>().is_some_and(Unread::is_too_much) {
+        true => Err(RequestError::Unread),
+        false => Ok(()),
     }
-    *trial = None;
-    Err(RequestError::Unread)
 }
 
 /// Counts a response once it has ended. If it decides against the canary, that serves no requests from then

@@ -3,6 +3,7 @@
 
 mod body;
 mod exchange;
+mod head;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -24,29 +25,20 @@ use crate::guest::Guest;
 use crate::request_context::RequestContext;
 use body::{broken, followed_by, full, without_length};
 use exchange::Exchange;
+use head::{parse_fields, request_head};
 
 /// The interface, and its functions.
 pub const EXPORT: &str = "hexad:platform/by-value-handler@0.1.0";
-const START: &str = "start";
-const RESUME: &str = "resume";
+const BEGIN: &str = "begin";
+const GO_ON: &str = "go-on";
 
 /// The largest body of a request that is passed by value. A larger one is worth the calls of a stream.
 const MAX_REQUEST_BODY: u64 = 64 * 1024;
 
-/// The most bytes that the names and the values of fields may have, as with `wasi:http`.
-const MAX_FIELDS: usize = 128 * 1024;
-
-type Fields = Vec<(String, Vec<u8>)>;
-
 #[derive(ComponentType, Lift, Lower)]
 #[component(record)]
 pub struct Request {
-    method: String,
-    scheme: String,
-    authority: String,
-    #[component(name = "path-with-query")]
-    path_with_query: String,
-    headers: Fields,
+    head: Vec<u8>,
     body: Vec<u8>,
 }
 
@@ -54,8 +46,9 @@ pub struct Request {
 #[component(record)]
 pub struct Response {
     status: u16,
-    headers: Fields,
+    fields: Vec<u8>,
     body: Vec<u8>,
+    kept: Option<u8>,
     rest: Option<Resource<p3::Response>>,
 }
 
@@ -71,15 +64,15 @@ enum Outcome {
 /// The functions of a component that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueExport {
-    start: ComponentExportIndex,
-    resume: ComponentExportIndex,
+    begin: ComponentExportIndex,
+    go_on: ComponentExportIndex,
 }
 
 /// The same of one instance.
 #[derive(Clone, Copy)]
 pub struct ByValueHandler {
-    start: TypedFunc<(Request,), Returned>,
-    resume: TypedFunc<(u64, Result<Response, ErrorCode>), Returned>,
+    begin: TypedFunc<(Request, u16), Returned>,
+    go_on: TypedFunc<(u64, Result<Response, ErrorCode>), Returned>,
 }
 
 /// What both functions return.
@@ -98,14 +91,14 @@ impl ByValueExport {
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
         let function = |name| component.get_export_index(Some(&interface), name);
-        Some(Self { start: function(START)?, resume: function(RESUME)? })
+        Some(Self { begin: function(BEGIN)?, go_on: function(GO_ON)? })
     }
 
     /// Fails if the export is not as the platform words it.
     pub fn of_instance(self, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<ByValueHandler> {
         Ok(ByValueHandler {
-            start: instance.get_typed_func(&mut *store, self.start)?,
-            resume: instance.get_typed_func(store, self.resume)?,
+            begin: instance.get_typed_func(&mut *store, self.begin)?,
+            go_on: instance.get_typed_func(store, self.go_on)?,
         })
     }
 }
@@ -119,8 +112,11 @@ impl ByValueHandler {
         request: HttpRequest<Bytes>,
     ) -> wasmtime::Result<wasmtime::Result<HttpResponse<WasiBody>>> {
         let is_head = request.method() == Method::HEAD;
-        let request = accessor.with(|mut store| Request::of_client(request, store.get()));
-        let (mut outcome,) = self.start.call_concurrent(accessor, (request,)).await?;
+        let passed = accessor.with(|mut store| {
+            let guest = store.get();
+            (Request::of_client(request, guest), guest.kept_bodies.numbers())
+        });
+        let (mut outcome,) = self.begin.call_concurrent(accessor, passed).await?;
         loop {
             match outcome {
                 Err(code) => return Ok(Err(code.into())),
@@ -130,7 +126,7 @@ impl ByValueHandler {
                 Ok(Outcome::Exchange(exchange)) => {
                     let continuation = exchange.continuation;
                     let response = exchange.run(accessor).await?;
-                    (outcome,) = self.resume.call_concurrent(accessor, (continuation, response)).await?;
+                    (outcome,) = self.go_on.call_concurrent(accessor, (continuation, response)).await?;
                 }
             }
         }
@@ -183,16 +179,8 @@ fn joined(frames: Vec<Frame<Bytes>>) -> Bytes {
 impl Request {
     /// The request of a client.
     fn of_client(request: HttpRequest<Bytes>, guest: &mut Guest) -> Self {
-        let (request, body) = request.into_parts();
-        let target = request.uri.path_and_query();
-        Request {
-            method: request.method.as_str().to_owned(),
-            scheme: request.uri.scheme_str().unwrap_or("http").to_owned(),
-            authority: request.uri.authority().map_or_else(String::new, |authority| authority.as_str().to_owned()),
-            path_with_query: target.map_or("/", |target| target.as_str()).to_owned(),
-            headers: fields(&request.headers, guest),
-            body: body.into(),
-        }
+        let (head, body) = request.into_parts();
+        Request { head: request_head(&head, guest), body: body.into() }
     }
 }
 
@@ -204,8 +192,13 @@ impl Response {
         is_head: bool,
         mut store: StoreContextMut<'_, Guest>,
     ) -> wasmtime::Result<wasmtime::Result<HttpResponse<WasiBody>>> {
-        let Response { status, headers, body, rest } = self;
-        let head = status_code(status).and_then(|status| Ok((status, checked(headers, store.data_mut())?)));
+        let Response { status, fields, body, kept, rest } = self;
+        let body = sent_or_kept(body.into(), kept, store.data_mut());
+        let head = status_code(status).and_then(|status| Ok((status, parse_fields(&fields, store.data_mut())?)));
+        let (head, body) = match body {
+            Ok(body) => (head, body),
+            Err(unknown) => (Err(unknown), Bytes::new()),
+        };
         let length = body.len() as u64;
         let declared = head.as_ref().ok().and_then(|(_, headers)| declared_length(headers));
         let left = declared.map(|declared| declared.checked_sub(length));
@@ -217,7 +210,7 @@ impl Response {
         };
         let is_bodiless = is_head || status == StatusCode::NOT_MODIFIED;
         let body = match (left, rest) {
-            (None | Some(Some(_)), Some(rest)) => followed_by(body.into(), rest),
+            (None | Some(Some(_)), Some(rest)) => followed_by(body, rest),
             (None, None) if is_bodiless => without_length(),
             (None | Some(Some(0)), None) => full(body),
             _ if is_bodiless && length == 0 => full(body),
@@ -229,6 +222,17 @@ impl Response {
         *response.headers_mut() = headers;
         Ok(Ok(response))
     }
+}
+
+/// The body that a guest sends: its own, which is kept if it has a number, or the one that is kept.
+fn sent_or_kept(body: Bytes, number: Option<u8>, guest: &mut Guest) -> wasmtime::Result<Bytes> {
+    let Some(number) = number else { return Ok(body) };
+    if body.is_empty() {
+        let kept = guest.kept_bodies.get(number);
+        return kept.ok_or_else(|| wasmtime::format_err!("no body is kept under the number {number}"));
+    }
+    guest.kept_bodies.put(number, &body);
+    Ok(body)
 }
 
 /// A status that `wasi:http` has too.
@@ -255,21 +259,4 @@ fn taken(
     let fields = left.map(|left| (CONTENT_LENGTH, left.into())).into_iter().collect();
     rest.headers = FieldMap::new_immutable(guest.hooks, fields);
     Ok(rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body())
-}
-
-/// The fields that a guest gets.
-fn fields(headers: &HeaderMap, guest: &mut Guest) -> Fields {
-    let hooks = guest.http().hooks;
-    let headers = headers.iter().filter(|(name, _)| !hooks.is_forbidden_header(name));
-    headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
-}
-
-/// The fields that a guest may send.
-fn checked(fields: Fields, guest: &mut Guest) -> wasmtime::Result<HeaderMap> {
-    let hooks = guest.http().hooks;
-    let mut checked = FieldMap::new_mutable(MAX_FIELDS);
-    for (name, value) in fields {
-        checked.append(hooks, name, value)?;
-    }
-    Ok(checked.into())
 }

@@ -67,18 +67,23 @@ impl Artifacts {
     }
 }
 
-/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones.
+/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones. If it cannot, nothing of
+/// the new ones stays: on a full disk that would take the room that the store needs.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("new");
-    let mut file = private_files::create(&unfinished)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    drop(file);
-    fs::rename(&unfinished, path)?;
+    write_whole(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&unfinished);
+    })?;
     match path.parent() {
         Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),
     }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private_files::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -114,5 +119,17 @@ mod tests {
         assert!(artifacts.read(&digest).unwrap_err().to_string().contains("digest"));
         artifacts.keep(&digest, b"whole", None).unwrap();
         assert_eq!(artifacts.read(&digest).unwrap(), b"whole");
+    }
+
+    /// What could be written before the disk was full stays in no other way either.
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // A folder that is not empty cannot be replaced by a file.
+        fs::create_dir_all(path.join("child")).unwrap();
+        assert!(replace_file(&path, b"new").is_err());
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["file"]);
     }
 }

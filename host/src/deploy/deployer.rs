@@ -132,7 +132,11 @@ impl Deployer {
         proposal::check_left_out(&request.without, self.fleet.as_deref())?;
         let lock_for_change = || {
             let state = self.lock_for_change(slot)?;
-            Expected::check(request.expected.as_ref(), slot.id(), &Expected::of(&slot.deployment()))?;
+            let deployment = slot.deployment();
+            Expected::check(request.expected.as_ref(), slot.id(), &Expected::of(&deployment))?;
+            if request.canary.is_some() && deployment.current.digest == digest {
+                return Err(DeployError::ServesAlready(slot.id().to_owned()));
+            }
             Ok::<_, DeployError>(state)
         };
         let trust =
@@ -147,8 +151,8 @@ impl Deployer {
         files.keep(&digest, &request.wasm, request.signature.as_ref())?;
         if let Some(fleet) = &self.fleet {
             files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
-            let previous = slot.current().digest;
-            let settings = slot.deployment().settings.clone();
+            let deployment = slot.deployment();
+            let (previous, settings) = (deployment.restored_after(&digest), deployment.settings.clone());
             drop(state);
             // The other hosts check it meanwhile, and this one may have to, if its settings change.
             drop(compiling);
@@ -158,7 +162,7 @@ impl Deployer {
             let change = FleetChange { by: &request.by, action, canary, trust, without, expected, sent };
             self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
             let report = self.report(slot, &generation, started);
-            return Ok(DeployReport { previous: Some(previous), canary: canary.is_some(), ..report });
+            return Ok(DeployReport { previous, canary: canary.is_some(), ..report });
         }
         let report = |previous: Option<Digest>| DeployReport {
             previous,

@@ -126,6 +126,8 @@ pub enum DeployError {
     Unknown(#[from] UnknownComponent),
     #[error("component `{0}` has a canary; promote it or roll it back first")]
     CanaryUnderWay(String),
+    #[error("component `{0}` serves this version already")]
+    ServesAlready(String),
     #[error("component `{0}` has no canary")]
     NoCanary(String),
     #[error("component `{0}` has nothing to go back to")]

@@ -5,6 +5,7 @@
 //! input or sockets.
 
 mod clock;
+mod kept_bodies;
 mod limiter;
 mod outbound;
 mod output;
@@ -18,6 +19,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+pub use kept_bodies::KeptBodies;
 pub use limiter::MemoryLimiter;
 pub use outbound::OutboundHooks;
 pub use output::{GuestLog, GuestOutput};
@@ -52,6 +54,7 @@ pub struct Guest {
     key_value: KeyValue,
     variables: Arc<Variables>,
     side_effects: SideEffects,
+    pub kept_bodies: KeptBodies,
 }
 
 /// What an instance may use.
@@ -102,6 +105,7 @@ impl Guest {
             key_value,
             variables,
             side_effects,
+            kept_bodies: KeptBodies::new(memory.clone()),
         };
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);

@@ -96,7 +96,8 @@ impl MemoryBudget {
         }
     }
 
-    fn try_take(&self, bytes: u64) -> bool {
+    /// Takes bytes of the budget if they are free.
+    pub fn try_take(&self, bytes: u64) -> bool {
         let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }

@@ -4,9 +4,11 @@
 //! that call goes on with it.
 
 use super::bindings::exports::hexad::platform::by_value_handler as wit;
-use super::http::{PIECE, header_map, response_fields, with_body};
+use super::http::{PIECE, complete_fields, with_body};
 use super::outbound::{Budget, Network, chunks, failure, nanoseconds};
 use crate::body::{Body, Chunk, HeldBody};
+use crate::field_lines::{RequestHead, field_lines, parse_fields, request_head};
+use crate::kept_bodies::{KeptBodies, Passage};
 use crate::outbound::{Client, OutboundError, OutboundRequest, OutboundResponse};
 use crate::request::{Origin, Request};
 use crate::response::Response;
@@ -14,7 +16,7 @@ use bytes::Bytes;
 use futures::future::{self, LocalBoxFuture};
 use futures::stream::{LocalBoxStream, StreamExt};
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{Method, StatusCode};
 use spin_sdk::wasip3::clocks::monotonic_clock;
 use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields};
 use std::any::Any;
@@ -29,28 +31,37 @@ pub type ByValueResult = Result<wit::Outcome, ErrorCode>;
 
 /// Converts a request.
 pub fn incoming(request: wit::Request) -> Result<Request, ErrorCode> {
-    let wit::Request { method, scheme, authority, path_with_query, headers, body } = request;
-    let method = method.parse().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
-    let origin = Rc::new(LazyCell::new(Box::new(|| Origin { scheme, authority }) as Box<_>));
-    let body = if body.is_empty() { Body::Empty } else { body.into() };
-    Ok(Request { origin, headers: header_map(headers), body, ..Request::new(method, &path_with_query) })
+    let head = RequestHead::parse(request.head).ok_or(ErrorCode::HttpProtocolError)?;
+    let RequestHead { method, scheme, authority, target, headers } = head;
+    let method = Method::from_bytes(&method).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
+    let target = std::str::from_utf8(&target).map_err(|_| ErrorCode::HttpRequestUriInvalid)?;
+    let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
+    let origin = move || Origin { scheme: text(scheme), authority: text(authority) };
+    let origin = Rc::new(LazyCell::new(Box::new(origin) as Box<_>));
+    let body = if request.body.is_empty() { Body::Empty } else { request.body.into() };
+    Ok(Request { origin, headers, body, ..Request::new(method, target) })
 }
 
 /// Converts a response. A body that is not there yet, or takes more than one piece, is written by a task of its own; one
-/// that the host has goes back to it.
-pub fn outgoing(mut response: Response, head_only: bool) -> ByValueResult {
-    let (status, headers) = (response.status.as_u16(), response_fields(&mut response, head_only));
-    let (body, rest) = match response.body {
-        _ if head_only => (Vec::new(), None),
-        Body::Empty => (Vec::new(), None),
-        Body::Full(bytes) if bytes.len() <= PIECE => (bytes.into(), None),
+/// that the host has goes back to it. `kept` are the bodies that the host keeps.
+pub fn outgoing(mut response: Response, head_only: bool, kept: wit::KeptBodies) -> ByValueResult {
+    complete_fields(&mut response, head_only);
+    let (status, fields) = (response.status.as_u16(), field_lines(&response.headers));
+    let (body, number, rest) = match response.body {
+        _ if head_only => (Vec::new(), None, None),
+        Body::Empty => (Vec::new(), None, None),
+        Body::Full(bytes) if bytes.len() <= PIECE => match KEPT.with(|known| known.passage(&bytes, kept)) {
+            Passage::Bytes => (bytes.into(), None, None),
+            Passage::Keep(number) => (bytes.into(), Some(number), None),
+            Passage::Kept(number) => (Vec::new(), Some(number), None),
+        },
         Body::Held(beginning, held) => match (held as Box<dyn Any>).downcast::<Rest>() {
-            Ok(rest) => (beginning.into(), Some(rest.response)),
+            Ok(rest) => (beginning.into(), None, Some(rest.response)),
             Err(_) => return Err(ErrorCode::InternalError(Some("a body of another host".into()))),
         },
-        body => (Vec::new(), Some(with_body(Fields::new(), body))),
+        body => (Vec::new(), None, Some(with_body(Fields::new(), body))),
     };
-    Ok(wit::Outcome::Response(wit::Response { status, headers, body, rest }))
+    Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: number, rest }))
 }
 
 /// The client of one request that is handled by value: the first request of the handler is an exchange, further ones are
@@ -85,6 +96,8 @@ struct Handling {
     response: LocalBoxFuture<'static, Response>,
     exchange: Rc<Exchange>,
     head_only: bool,
+    /// The bodies that the host keeps.
+    kept: wit::KeptBodies,
     /// What the exchange may take, and when it began.
     total: Duration,
     began: u64,
@@ -94,10 +107,16 @@ thread_local! {
     /// The handlers that wait for an exchange, by their continuations.
     static PARKED: RefCell<HashMap<u64, Handling>> = RefCell::default();
     static NEXT: Cell<u64> = const { Cell::new(0) };
+    /// The bodies that the host was asked to keep.
+    static KEPT: KeptBodies = KeptBodies::default();
 }
 
 /// Begins to handle a request. `handle` gets the client that it must use.
-pub async fn start<F>(request: wit::Request, handle: impl FnOnce(Rc<dyn Client>, Request) -> F) -> ByValueResult
+pub async fn begin<F>(
+    request: wit::Request,
+    kept: wit::KeptBodies,
+    handle: impl FnOnce(Rc<dyn Client>, Request) -> F,
+) -> ByValueResult
 where
     F: Future<Output = Response> + 'static,
 {
@@ -106,16 +125,16 @@ where
     let exchanges = Exchanges::default();
     let exchange = exchanges.0.clone();
     let response = Box::pin(handle(Rc::new(exchanges), request));
-    go_on(Handling { response, exchange, head_only, total: Duration::ZERO, began: 0 }).await
+    poll(Handling { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 }).await
 }
 
 /// Goes on with the handler that waits for this exchange.
-pub async fn resume(continuation: u64, response: Result<wit::Response, ErrorCode>) -> ByValueResult {
+pub async fn go_on(continuation: u64, response: Result<wit::Response, ErrorCode>) -> ByValueResult {
     let parked = PARKED.with_borrow_mut(|parked| parked.remove(&continuation));
     let handling = parked.ok_or_else(no_exchange)?;
     let response = response.map_err(failure).and_then(|response| handling.received(response));
     handling.exchange.response.set(Some(response));
-    go_on(handling).await
+    poll(handling).await
 }
 
 /// The error of a response that no handler waits for.
@@ -123,13 +142,14 @@ pub fn no_exchange() -> ErrorCode {
     ErrorCode::InternalError(Some("no request waits for this response".into()))
 }
 
-async fn go_on(mut handling: Handling) -> ByValueResult {
+/// Runs the handler until it has its response, or asks for an exchange.
+async fn poll(mut handling: Handling) -> ByValueResult {
     let next = future::poll_fn(|cx| match handling.response.as_mut().poll(cx) {
         Poll::Ready(response) => Poll::Ready(Ok(response)),
         Poll::Pending => handling.exchange.request.take().map_or(Poll::Pending, |request| Poll::Ready(Err(request))),
     });
     match next.await {
-        Ok(response) => outgoing(response, handling.head_only),
+        Ok(response) => outgoing(response, handling.head_only, handling.kept),
         Err(request) => Ok(wit::Outcome::Exchange(handling.park(request))),
     }
 }
@@ -142,7 +162,7 @@ impl Handling {
         (self.total, self.began) = (timeouts.total, monotonic_clock::now());
         PARKED.with_borrow_mut(|parked| parked.insert(continuation, self));
         wit::Exchange {
-            request: wit_request(&method, &url, &headers, body),
+            request: wit::Request { head: request_head(&method, &url, &headers), body: body.into() },
             timeouts: wit::Timeouts {
                 connect: nanoseconds(timeouts.connect),
                 idle: nanoseconds(timeouts.idle),
@@ -154,9 +174,9 @@ impl Handling {
 
     /// Converts the response to the exchange.
     fn received(&self, response: wit::Response) -> Result<OutboundResponse, OutboundError> {
-        let wit::Response { status, headers, body, rest } = response;
+        let wit::Response { status, fields, body, rest, .. } = response;
         let status = StatusCode::from_u16(status).map_err(|why| OutboundError::Other(why.to_string()))?;
-        let headers = header_map(headers);
+        let headers = parse_fields(fields);
         let body = match rest {
             None => body.into(),
             Some(response) => {
@@ -168,18 +188,6 @@ impl Handling {
             }
         };
         Ok(OutboundResponse { status, headers, body })
-    }
-}
-
-fn wit_request(method: &Method, url: &Uri, headers: &HeaderMap, body: Bytes) -> wit::Request {
-    let headers = headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
-    wit::Request {
-        method: method.as_str().to_owned(),
-        scheme: url.scheme_str().unwrap_or_default().to_owned(),
-        authority: url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned()),
-        path_with_query: url.path_and_query().map_or("/", |target| target.as_str()).to_owned(),
-        headers: headers.collect(),
-        body: body.into(),
     }
 }
 

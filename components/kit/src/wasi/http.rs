@@ -39,7 +39,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
 }
 
 /// The host has validated the fields; one that `http` rejects all the same is left out.
-pub fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
+fn header_map(fields: Vec<(String, Vec<u8>)>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -118,7 +118,9 @@ fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item
 
 /// Converts a response.
 pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
-    let fields = response_fields(&mut response, head_only);
+    complete_fields(&mut response, head_only);
+    let headers = response.headers.iter();
+    let fields: Vec<_> = headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
     let headers = Fields::from_list(&fields).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
     let answer = match response.body {
         Body::Empty => without_body(headers),
@@ -145,8 +147,8 @@ pub fn with_body(headers: Fields, body: Body) -> types::Response {
     types::Response::new(headers, Some(contents), trailers).0
 }
 
-/// The fields that the client gets.
-pub fn response_fields(response: &mut Response, head_only: bool) -> Vec<(String, Vec<u8>)> {
+/// Adds the fields that every response has.
+pub fn complete_fields(response: &mut Response, head_only: bool) {
     let headers = &mut response.headers;
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -158,7 +160,6 @@ pub fn response_fields(response: &mut Response, head_only: bool) -> Vec<(String,
     if let Some(length) = length {
         headers.insert(CONTENT_LENGTH, length.into());
     }
-    headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
 fn may_have_body(status: StatusCode) -> bool {

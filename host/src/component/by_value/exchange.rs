@@ -19,7 +19,8 @@ use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{FieldMap, RequestOptions, WasiBody, WasiHttp, WasiHttpView, p3};
 
 use super::body::{broken, followed_by, full, waited_for};
-use super::{Request, Response, checked, fields};
+use super::head::{RequestLine, field_lines, parse_fields, parse_request_head};
+use super::{Request, Response};
 use crate::guest::Guest;
 
 /// An error for the guest, or a failure of the call.
@@ -86,21 +87,23 @@ impl Exchange {
 
     /// The request with the checks that `wasi:http` makes of its parts.
     fn request(self, guest: &mut Guest) -> Result<p3::Request, HttpError> {
-        let Request { method, scheme, authority, path_with_query, headers, body } = self.request;
+        let Request { head, body } = self.request;
         if body.len() > MAX_REQUEST_BODY {
             return Err(ErrorCode::HttpRequestBodySize(Some(body.len() as u64)).into());
         }
+        let (line, fields) = parse_request_head(&head).ok_or(ErrorCode::HttpProtocolError)?;
+        let RequestLine { method, scheme, authority, target } = line;
         // By `wasi:http` a guest is told so before there is a request.
-        let mut headers = checked(headers, guest).map_err(|_| ErrorCode::HttpProtocolError)?;
+        let mut headers = parse_fields(fields, guest).map_err(|_| ErrorCode::HttpProtocolError)?;
         headers.remove(CONTENT_LENGTH);
         if !body.is_empty() {
             headers.insert(CONTENT_LENGTH, body.len().into());
         }
-        let method = Method::try_from(&*method).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
+        let method = Method::try_from(method).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
         let invalid = |_| ErrorCode::HttpRequestUriInvalid;
-        let scheme = Scheme::try_from(&*scheme).map_err(invalid)?;
+        let scheme = Scheme::try_from(scheme).map_err(invalid)?;
         let authority = Authority::try_from(authority).map_err(invalid)?;
-        let target = PathAndQuery::try_from(path_with_query).map_err(invalid)?;
+        let target = PathAndQuery::try_from(target).map_err(invalid)?;
         let options = RequestOptions {
             connect_timeout: Some(Duration::from_nanos(self.timeouts.connect)),
             first_byte_timeout: Some(Duration::from_nanos(self.timeouts.idle)),
@@ -146,11 +149,11 @@ impl Received {
 /// What the guest is given of a response.
 fn given(head: Parts, received: Received, mut store: StoreContextMut<'_, Guest>) -> wasmtime::Result<Response> {
     let guest = store.data_mut();
-    let headers = fields(&head.headers, guest);
+    let fields = field_lines(&head.headers, guest);
     let view = guest.http();
     let rest = received.rest.map(|rest| {
         let (rest, _sent) = p3::Response::from_http(view.hooks, http::Response::new(rest));
         view.table.push(rest)
     });
-    Ok(Response { status: head.status.as_u16(), headers, body: received.beginning, rest: rest.transpose()? })
+    Ok(Response { status: head.status.as_u16(), fields, body: received.beginning, kept: None, rest: rest.transpose()? })
 }

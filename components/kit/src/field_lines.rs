@@ -1,0 +1,116 @@
+//! The heads of messages that cross the sandbox by value (`wit/platform.wit`): lines as HTTP/1.1 has them, in one buffer.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+
+/// Room for the head of a usual message, in bytes.
+const CAPACITY: usize = 1024;
+
+/// Fields that a map has room for from the beginning: a usual request has fewer.
+const FIELDS: usize = 24;
+
+/// The head of a request.
+pub struct RequestHead {
+    pub method: Bytes,
+    /// `http` or `https`.
+    pub scheme: Bytes,
+    /// The host and the port.
+    pub authority: Bytes,
+    /// The path with its query.
+    pub target: Bytes,
+    pub headers: HeaderMap,
+}
+
+impl RequestHead {
+    /// `None` if the first line has not the four words of a request.
+    pub fn parse(head: Vec<u8>) -> Option<Self> {
+        let head = Bytes::from(head);
+        let line = head.get(..memchr::memchr(b'\n', &head)?)?;
+        let mut words = line.splitn(4, |byte| *byte == b' ').map(|word| head.slice_ref(word));
+        let (method, scheme, authority, target) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        Some(Self { method, scheme, authority, target, headers: fields(&head, line.len() + 1) })
+    }
+}
+
+/// The head of a request to `url`.
+pub fn request_head(method: &Method, url: &Uri, headers: &HeaderMap) -> Vec<u8> {
+    let scheme = url.scheme_str().unwrap_or_default();
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    let target = url.path_and_query().map_or("/", |target| target.as_str());
+    let mut head = Vec::with_capacity(CAPACITY);
+    for part in [method.as_str(), " ", scheme, " ", authority, " ", target, "\n"] {
+        head.extend_from_slice(part.as_bytes());
+    }
+    write_fields(headers, &mut head);
+    head
+}
+
+/// The lines of `headers`.
+pub fn field_lines(headers: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(CAPACITY);
+    write_fields(headers, &mut lines);
+    lines
+}
+
+fn write_fields(headers: &HeaderMap, lines: &mut Vec<u8>) {
+    for (name, value) in headers {
+        lines.extend_from_slice(name.as_str().as_bytes());
+        lines.push(b':');
+        lines.extend_from_slice(value.as_bytes());
+        lines.push(b'\n');
+    }
+}
+
+/// The fields of `lines`, whose values share the buffer. The host has validated them; a line that `http` rejects all the
+/// same is left out.
+pub fn parse_fields(lines: impl Into<Bytes>) -> HeaderMap {
+    fields(&lines.into(), 0)
+}
+
+/// The fields of the lines from `start` on.
+fn fields(lines: &Bytes, mut start: usize) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(FIELDS);
+    while let Some(rest) = lines.get(start..)
+        && let Some(length) = memchr::memchr(b'\n', rest)
+    {
+        let (from, line) = (start, rest.get(..length).unwrap_or_default());
+        start += length + 1;
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let value = lines.slice(from + colon + 1..from + length);
+        let name = line.get(..colon).unwrap_or_default();
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_maybe_shared(value)) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_what_was_written() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("accept", "*/*"), ("empty", ""), ("cookie", "a: b"), ("cookie", " c "), ("x", "\u{fc}")]
+        {
+            headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        let url = "https://example.org:8443/a%20b?c=:d".parse().unwrap();
+        let head = RequestHead::parse(request_head(&Method::PATCH, &url, &headers)).unwrap();
+        assert_eq!((&*head.method, &*head.scheme), (&b"PATCH"[..], &b"https"[..]));
+        assert_eq!((&*head.authority, &*head.target), (&b"example.org:8443"[..], &b"/a%20b?c=:d"[..]));
+        assert_eq!(head.headers, headers);
+        assert_eq!(parse_fields(field_lines(&headers)), headers);
+    }
+
+    #[test]
+    fn lines_that_are_none_are_left_out() {
+        assert_eq!(parse_fields(Vec::from("a b:c\nno colon\n:d\nx:\r\ny:1\nz:2")).len(), 1, "`y`");
+        for head in ["", "GET http a /", "GET http /\n"] {
+            assert!(RequestHead::parse(head.into()).is_none(), "{head:?}");
+        }
+        let head = RequestHead::parse("OPTIONS http  *\n".into()).unwrap();
+        assert_eq!((&*head.authority, &*head.target), (&b""[..], &b"*"[..]));
+    }
+}
