@@ -107,7 +107,7 @@ impl Host {
             chosen.push((Arc::new(component), wasm));
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
-        let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get())?;
+        let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
         let stalled = StalledInstances::limit(options.stalled_instances);
         let slots = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;

@@ -25,6 +25,13 @@ pub fn body_too_large(limit: u64) -> Response<ResponseBody> {
     json(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "413 Request Entity Too Large", "error": error }))
 }
 
+/// The request has more than `limit` header fields.
+pub fn too_many_headers(limit: usize) -> Response<ResponseBody> {
+    let error = format!("the request has more than {limit} header fields");
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    json(status, &json!({ "message": "431 Request Header Fields Too Large", "error": error }))
+}
+
 /// The client stopped sending in the middle of its request.
 pub fn request_timeout() -> Response<ResponseBody> {
     json(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "408 Request Timeout" }))

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
+use hexad::component::Slot;
 use hexad::ingress::IngressOptions;
 use socket2::{Domain, Socket, Type};
 
@@ -44,6 +45,31 @@ fn an_address_leaves_instances_for_others() {
     ask(&mut own, "hello", "");
     drop(held);
     assert_hello(answer(own).as_bytes());
+}
+
+#[test]
+fn a_client_without_an_instance_waits_for_no_queue_of_others() {
+    let tool = "instances = 4\nqueue_timeout = \"60s\"\nrequest_timeout = \"1h\"";
+    let (server, address, _) = listen(tool, IngressOptions::default());
+    let never = |host| {
+        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
+        ask(&mut client, "never", "");
+        client
+    };
+    let wait_for_queue = |length: usize| {
+        while server.host.slots().iter().map(|slot| Slot::load(slot).1).sum::<usize>() != length {
+            std::thread::yield_now();
+        }
+    };
+    let mut held: Vec<_> = [2, 2, 3, 4].map(never).into();
+    wait_for_busy(&server, 4);
+    let _queued = [2, 3, 4, 3, 4].map(never);
+    wait_for_queue(5);
+    let mut innocent = connect_from(Ipv4Addr::new(127, 0, 0, 5), address);
+    ask(&mut innocent, "hello", "");
+    wait_for_queue(6);
+    held.remove(0);
+    assert_hello(answer(innocent).as_bytes());
 }
 
 #[test]

@@ -185,6 +185,25 @@ fn a_head_that_is_too_large_fails_its_stream_only() {
     hello(address);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_has_at_most_as_many_fields_as_over_http1() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    let mut client: SendRequest<Bytes> = client;
+    tokio::spawn(connection);
+    for (fields, status) in [(100, 200), (101, 431), (1, 200)] {
+        let mut request = get("hello");
+        // The host removes this one, and counts it all the same.
+        request.headers_mut().insert("x-real-ip", "192.0.2.1".parse().unwrap());
+        for _ in 1..fields {
+            request.headers_mut().append("x", "".parse().unwrap());
+        }
+        let response = client.send_request(request, true).unwrap().0.await.unwrap();
+        assert_eq!(response.status(), status, "{fields} fields");
+    }
+}
+
 #[test]
 fn rapid_resets_close_the_connection() {
     let (server, address, _) = listen("", IngressOptions::default());

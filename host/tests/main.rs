@@ -15,6 +15,7 @@ mod fairness;
 mod faults;
 mod fixture;
 mod foreign;
+mod framing;
 mod fuzz;
 mod gone_clients;
 mod handover;

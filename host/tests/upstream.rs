@@ -95,6 +95,20 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
                 send(b"\r\n")?;
             }
         }
+        "endless-size" => {
+            send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1")?;
+            loop {
+                send(&[b' '; 0x10000])?;
+            }
+        }
+        "interim" => loop {
+            send(&b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(1000))?;
+        },
+        "small-chunks" => {
+            send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
+            send(&b"00000000000000000000000000000001\r\nx\r\n".repeat(50_000))?;
+            send(b"0\r\n\r\n")
+        }
         "large" => send(sized(&"x".repeat(300 << 10)).as_bytes()),
         "large-chunked" => {
             send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4b000\r\n")?;

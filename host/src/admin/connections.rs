@@ -1,24 +1,52 @@
-//! The connections of the admin listener. Those that have not shown the token have a small bound of
-//! their own, at which the oldest makes place for the newest, so that they cannot keep an operator out.
+//! The connections of the admin listener. Those that have not shown the token have small bounds of their own, at which
+//! an old one makes place for a new one, so that they cannot keep an operator out. Those that have sent nothing cost
+//! little, and are many in a flood: they make place for each other and for no one else.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Connections that have shown the token. An operator and a scraper need a few.
 const MAX_AUTHENTICATED: usize = 64;
 
 /// Connections that have not, health checks among them.
-pub const MAX_UNAUTHENTICATED: usize = 32;
+const MAX_UNAUTHENTICATED: usize = 32;
+
+/// Connections that have sent nothing.
+const MAX_SILENT: usize = 256;
+
+/// How long a connection has to send something, also in a flood. More wait in the socket's queue meanwhile.
+const TIME_TO_SEND: Duration = Duration::from_millis(250);
 
 /// The connections of a listener.
 pub struct Connections {
     authenticated: Arc<Semaphore>,
-    /// The oldest first.
-    unauthenticated: Mutex<VecDeque<(u64, oneshot::Sender<()>)>>,
+    others: Mutex<Others>,
     next_id: AtomicU64,
+    /// Told when a connection is not silent any more.
+    left: Notify,
+}
+
+/// Connections that have not shown the token.
+#[derive(Default)]
+struct Others {
+    silent: Evictable,
+    unauthenticated: Evictable,
+}
+
+/// Connections that may have to make place. The oldest first.
+#[derive(Default)]
+struct Evictable(VecDeque<Entry>);
+
+struct Entry {
+    id: u64,
+    address: IpAddr,
+    since: Instant,
+    evict: oneshot::Sender<()>,
 }
 
 /// One connection. It is counted until this is dropped.
@@ -35,32 +63,67 @@ impl Connections {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             authenticated: Arc::new(Semaphore::new(MAX_AUTHENTICATED)),
-            unauthenticated: Mutex::default(),
+            others: Mutex::default(),
             next_id: AtomicU64::new(0),
+            left: Notify::new(),
         })
     }
 
-    /// Admits a connection. It must be closed once the receiver gets a message; if the receiver fails,
-    /// the connection may stay.
-    pub fn admit(self: &Arc<Self>) -> (Connection, oneshot::Receiver<()>) {
+    /// Waits until there is place for a new connection.
+    pub async fn make_place(&self) {
+        while let Err(until) = self.try_make_place(Instant::now()) {
+            tokio::select! {
+                () = tokio::time::sleep_until(until.into()) => {}
+                () = self.left.notified() => {}
+            }
+        }
+    }
+
+    /// Evicts a silent connection if there is no place for a new one. If it is too young, returns until when.
+    fn try_make_place(&self, now: Instant) -> Result<(), Instant> {
+        let silent = &mut self.others().silent;
+        if silent.0.len() < MAX_SILENT {
+            return Ok(());
+        }
+        let Some(next) = silent.next() else { return Ok(()) };
+        match silent.0.get(next).map(|entry| entry.since + TIME_TO_SEND) {
+            Some(until) if until > now => Err(until),
+            _ => {
+                silent.evict(next);
+                Ok(())
+            }
+        }
+    }
+
+    /// Admits a connection, for which there is place. It must be closed once the receiver gets a message; if the
+    /// receiver fails, the connection may stay.
+    pub fn admit(self: &Arc<Self>, address: IpAddr, since: Instant) -> (Connection, oneshot::Receiver<()>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (evict, evicted) = oneshot::channel();
-        let mut unauthenticated = self.unauthenticated();
-        unauthenticated.push_back((id, evict));
-        if unauthenticated.len() > MAX_UNAUTHENTICATED
-            && let Some((_, evict)) = unauthenticated.pop_front()
-        {
-            let _ = evict.send(());
-        }
+        self.others().silent.0.push_back(Entry { id, address, since, evict });
         (Connection { id, connections: self.clone(), permit: OnceLock::new() }, evicted)
     }
 
-    fn unauthenticated(&self) -> MutexGuard<'_, VecDeque<(u64, oneshot::Sender<()>)>> {
-        self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
+    fn others(&self) -> MutexGuard<'_, Others> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Connection {
+    /// Records that the client has sent something.
+    pub fn begin(&self) {
+        let mut others = self.connections.others();
+        let Some(entry) = others.silent.remove(self.id) else { return };
+        self.connections.left.notify_one();
+        let unauthenticated = &mut others.unauthenticated;
+        if unauthenticated.0.len() >= MAX_UNAUTHENTICATED
+            && let Some(next) = unauthenticated.next()
+        {
+            unauthenticated.evict(next);
+        }
+        unauthenticated.0.push_back(entry);
+    }
+
     /// Records that a request on the connection has shown the token.
     pub fn authenticate(&self) -> Result<(), TooMany> {
         if self.permit.get().is_none() {
@@ -72,7 +135,11 @@ impl Connection {
     }
 
     fn forget(&self) {
-        self.connections.unauthenticated().retain(|(id, _)| *id != self.id);
+        let mut others = self.connections.others();
+        if others.silent.remove(self.id).is_some() {
+            self.connections.left.notify_one();
+        }
+        others.unauthenticated.remove(self.id);
     }
 }
 
@@ -82,30 +149,94 @@ impl Drop for Connection {
     }
 }
 
+impl Evictable {
+    /// The oldest connection of the address that has the most.
+    fn next(&self) -> Option<usize> {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for entry in &self.0 {
+            *counts.entry(entry.address).or_default() += 1;
+        }
+        let most = counts.values().copied().max()?;
+        self.0.iter().position(|entry| counts.get(&entry.address) == Some(&most))
+    }
+
+    fn evict(&mut self, index: usize) {
+        if let Some(entry) = self.0.remove(index) {
+            let _ = entry.evict.send(());
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Entry> {
+        let index = self.0.iter().position(|entry| entry.id == id)?;
+        self.0.remove(index)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::oneshot::Receiver;
+    use super::oneshot::error::TryRecvError;
     use super::*;
+
+    /// Connections of the address 192.0.2.`n` that have sent nothing, or something.
+    fn admit(connections: &Arc<Connections>, n: u8, since: Instant) -> (Connection, Receiver<()>) {
+        connections.admit([192, 0, 2, n].into(), since)
+    }
+
+    fn begin(connections: &Arc<Connections>, n: u8) -> (Connection, Receiver<()>) {
+        let begun = admit(connections, n, Instant::now());
+        begun.0.begin();
+        begun
+    }
+
+    fn is_evicted((_, evicted): &mut (Connection, Receiver<()>)) -> bool {
+        evicted.try_recv().is_ok()
+    }
 
     #[test]
     fn the_oldest_connection_without_the_token_makes_place_for_the_newest() {
         let connections = Connections::new();
-        let (operator, mut operator_evicted) = connections.admit();
-        assert!(operator.authenticate().is_ok());
-        let mut others: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| connections.admit()).collect();
-        assert!(others.iter_mut().all(|(_, evicted)| evicted.try_recv() == Err(oneshot::error::TryRecvError::Empty)));
-        let _newest = connections.admit();
-        assert_eq!(others[0].1.try_recv(), Ok(()));
-        assert_eq!(others[1].1.try_recv(), Err(oneshot::error::TryRecvError::Empty));
-        assert_eq!(operator_evicted.try_recv(), Err(oneshot::error::TryRecvError::Closed), "it stays");
+        let mut operator = begin(&connections, 1);
+        assert!(operator.0.authenticate().is_ok());
+        let mut others: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| begin(&connections, 1)).collect();
+        let silent = (0..MAX_SILENT).map(|_| admit(&connections, 1, Instant::now())).collect::<Vec<_>>();
+        assert!(!others.iter_mut().any(is_evicted), "silent ones take nothing from them");
+        drop(silent);
+        let _newest = begin(&connections, 1);
+        assert!(is_evicted(&mut others[0]) && !is_evicted(&mut others[1]));
+        assert_eq!(operator.1.try_recv(), Err(TryRecvError::Closed), "it stays");
+    }
+
+    #[test]
+    fn an_address_with_few_connections_keeps_them() {
+        let connections = Connections::new();
+        let mut first = begin(&connections, 1);
+        let mut others: Vec<_> = (1..MAX_UNAUTHENTICATED).map(|_| begin(&connections, 2)).collect();
+        let _newest = begin(&connections, 3);
+        assert!(!is_evicted(&mut first) && is_evicted(&mut others[0]));
+    }
+
+    #[test]
+    fn a_silent_connection_has_its_time() {
+        let (connections, now) = (Connections::new(), Instant::now());
+        let mut silent: Vec<_> = (0..MAX_SILENT).map(|_| admit(&connections, 1, now)).collect();
+        assert_eq!(connections.try_make_place(now), Err(now + TIME_TO_SEND));
+        assert!(!silent.iter_mut().any(is_evicted));
+        // One that sends something, or ends, makes place.
+        silent[1].0.begin();
+        assert_eq!(connections.try_make_place(now), Ok(()));
+        silent.push(admit(&connections, 2, now));
+        assert_eq!(connections.try_make_place(now + TIME_TO_SEND), Ok(()));
+        assert!(is_evicted(&mut silent[0]) && !silent[1..].iter_mut().any(is_evicted));
     }
 
     #[test]
     fn authenticated_connections_are_bounded_too() {
         let connections = Connections::new();
-        let operators: Vec<_> = (0..MAX_AUTHENTICATED).map(|_| connections.admit().0).collect();
+        let operators: Vec<_> = (0..MAX_AUTHENTICATED).map(|_| begin(&connections, 1).0).collect();
         assert!(operators.iter().all(|operator| operator.authenticate().is_ok()));
         assert!(operators[0].authenticate().is_ok(), "it has its place already");
-        let late = connections.admit().0;
+        let late = begin(&connections, 1).0;
         assert!(late.authenticate().is_err());
         drop(operators);
         assert!(late.authenticate().is_ok());

@@ -54,11 +54,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::deploy::Deployer;
+use crate::ingress::client_network;
 use crate::random;
 use crate::serving_threads::ServingThreads;
 use crate::store::StoreHealth;
@@ -209,8 +210,10 @@ async fn accept(
     let listener = TcpListener::from_std(listener)?;
     let connections = Connections::new();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        // More wait in the socket's queue.
+        connections.make_place().await;
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "the admin listener cannot accept a connection");
                 tokio::time::sleep(BACK_OFF).await;
@@ -218,9 +221,19 @@ async fn accept(
             }
         };
         let api = api.clone();
-        let (connection, evicted) = connections.admit();
+        let (connection, mut evicted) = connections.admit(client_network(peer.ip()), std::time::Instant::now());
         let stopping = stopping.clone();
         tasks.spawn(async move {
+            let mut first = [0];
+            let has_begun = tokio::select! {
+                peeked = timeout(HEAD_TIMEOUT, stream.peek(&mut first)) => matches!(peeked, Ok(Ok(1..))),
+                _ = &mut evicted => false,
+                () = stopping.cancelled() => false,
+            };
+            if !has_begun {
+                return;
+            }
+            connection.begin();
             let service = service_fn(|request| {
                 let (api, connection) = (api.clone(), &connection);
                 async move { Ok::<_, Infallible>(api.handle(connection, request).await) }

@@ -87,7 +87,14 @@ impl HostArgs {
         let agent = agent_with(Some(timeout));
         let (target, bearer) = (format!("{url}{path}"), format!("Bearer {token}"));
         let sent = match request {
-            AdminRequest::Get => agent.get(target).header("authorization", bearer).call(),
+            AdminRequest::Get => {
+                let get = || agent.get(&target).header("authorization", &bearer).call();
+                get().or_else(|error| match error {
+                    ureq::Error::Timeout(_) => Err(error),
+                    // The host may have closed the connection to make place for another.
+                    _ => get(),
+                })
+            }
             AdminRequest::Post => {
                 agent.post(target).header("authorization", bearer).header("x-hexad-actor", actor()).send_empty()
             }
@@ -127,4 +134,28 @@ fn actor() -> String {
     let name = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
     name.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn what_only_reads_is_asked_again_after_a_lost_connection() {
+        let (folder, listener) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
+        let host = std::thread::spawn(move || {
+            drop(listener.accept().unwrap());
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 1\r\n\r\n7").unwrap();
+        });
+        let args = HostArgs { data: folder.path().to_owned(), admin: None, timeout: None };
+        assert_eq!(args.send::<u8>(&AdminRequest::Get, "/status").unwrap(), 7);
+        host.join().unwrap();
+    }
 }

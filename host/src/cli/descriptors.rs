@@ -13,9 +13,9 @@ const OF_A_THREAD: u64 = 6;
 /// Of PostgreSQL's connections, beside those that write: for barriers, for reports, and for a request to cancel.
 const OF_POSTGRES: u64 = 4;
 
-/// What clients may not have: 96 connections of the operator's listener, outbound connections of components, and files
+/// What clients may not have: 352 connections of the operator's listener, outbound connections of components, and files
 /// that are open for a moment, such as those of a swap.
-const RESERVE: u64 = 256;
+const RESERVE: u64 = 384;
 
 /// The reserve is at most one in so many of what the host itself leaves.
 const RESERVE_SHARE: u64 = 4;
@@ -115,7 +115,7 @@ mod tests {
             (needed + 1, Some((1, 1))),
             (64, Some((15, 3))),
             (1024, Some((735, 183))),
-            (4096, Some((3796, 949))),
+            (4096, Some((3668, 917))),
             (65_536, Some((10_000, 1_000))),
         ] {
             let found = most_connections(limit, needed).map(|most| {

@@ -13,14 +13,13 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
+use super::in_flight::OVERHEAD;
 use super::service::Connection;
 use super::socket::ReadAhead;
-use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, MAX_HEADERS, stopping};
+use crate::read_bounds::{OverheadMeter, begin_turn};
 use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
 use crate::stop::StopSignal;
-
-/// The most headers of a request.
-const MAX_HEADERS: usize = 100;
 
 /// How often the host looks whether the client of a request that is under way has gone. hyper does not see it
 /// while bytes that the client has sent wait for that request's end.
@@ -54,8 +53,12 @@ pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, stop
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(|request| connection.handle(request));
-    let io = TokioIo::new(ReadAhead { read, stream });
+    let overhead = Arc::new(OverheadMeter::new(MAX_HEAD_BYTES));
+    let service = service_fn(|request| {
+        overhead.record_head();
+        OVERHEAD.sync_scope(overhead.clone(), || connection.handle(request))
+    });
+    let io = TokioIo::new(ReadAhead { read, stream, overhead: Some(overhead.clone()) });
     let mut http = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD_BYTES)
@@ -67,6 +70,7 @@ where
     tokio::pin!(stopping);
     let mut stopped = false;
     let end = poll_fn(|cx| {
+        begin_turn();
         let before = (connection.is_idle(), connection.requests());
         if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
             return Poll::Ready(End::Closed(result));
@@ -89,7 +93,11 @@ where
         }
         clock.poll(connection, cx)
     });
-    match end.await {
+    let end = end.await;
+    if overhead.check().is_err() {
+        connection.log_flood();
+    }
+    match end {
         End::Closed(Ok(())) => None,
         End::Closed(Err(error)) => {
             // As a rule the client closed the connection or did not send HTTP.
@@ -115,7 +123,7 @@ where
         }
         End::Idle(since) => {
             let parts = http.into_parts();
-            let ReadAhead { read, stream } = parts.io.into_inner();
+            let ReadAhead { read, stream, .. } = parts.io.into_inner();
             Some(Idle { stream, read: unread(&parts.read_buf, &read), since })
         }
     }

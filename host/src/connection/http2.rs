@@ -19,6 +19,7 @@ use super::frame_meter::Metered;
 use super::service::{Connection, STREAM_FLOW};
 use super::socket::ReadAhead;
 use super::{BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use crate::read_bounds::begin_turn;
 use crate::send_buffer::{DrainMonitor, Flow};
 use crate::stop::StopSignal;
 
@@ -49,7 +50,7 @@ where
     let service = service_fn(|request| Box::pin(connection.handle(request)));
     let is_flooded = Arc::new(AtomicBool::new(false));
     // What was read is the preface; frames follow.
-    let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()) };
+    let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()), overhead: None };
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
@@ -68,6 +69,7 @@ where
     let mut is_closing = false;
     let mut expiry = pin!(tokio::time::sleep(Duration::ZERO));
     let ended = poll_fn(|cx| {
+        begin_turn();
         if !is_closing && let Poll::Ready(idle_grace) = last_request.as_mut().poll(cx) {
             is_closing = true;
             http.as_mut().graceful_shutdown();

@@ -11,6 +11,13 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::Notify;
 
+use crate::read_bounds::OverheadMeter;
+
+tokio::task_local! {
+    /// The overhead of an HTTP/1 connection, while one of its requests begins.
+    pub static OVERHEAD: Arc<OverheadMeter>;
+}
+
 /// A response that has not been handed to the HTTP implementation as a whole, or the body of a request that has not
 /// ended.
 pub struct InFlight(Arc<AtomicUsize>);
@@ -89,6 +96,7 @@ pub struct RequestInFlight {
     body: Incoming,
     in_flight: Option<InFlight>,
     unended: Option<Unended>,
+    overhead: Option<Arc<OverheadMeter>>,
 }
 
 impl RequestInFlight {
@@ -96,7 +104,7 @@ impl RequestInFlight {
     pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<ChunkedEnds>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::begin(count));
         let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(Unended::begin);
-        Self { body, in_flight, unended }
+        Self { body, in_flight, unended, overhead: OVERHEAD.try_with(Arc::clone).ok() }
     }
 }
 
@@ -106,6 +114,9 @@ impl Body for RequestInFlight {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let (Poll::Ready(Some(Ok(frame))), Some(overhead)) = (&frame, &self.overhead) {
+            overhead.record_frame(frame.data_ref().map_or(0, |data| data.len() as u64));
+        }
         if let (Poll::Ready(Some(Ok(frame))), Some(unended)) = (&frame, &self.unended)
             && frame.is_trailers()
         {
@@ -135,5 +146,70 @@ impl Drop for RequestInFlight {
         if let Some(unended) = &self.unended {
             unended.mark_unclear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Empty};
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::connection::MAX_HEAD_BYTES;
+    use crate::connection::socket::ReadAhead;
+
+    /// Bytes on their way between client and host.
+    const DUPLEX: usize = 64 * 1024;
+
+    /// How many bytes a connection takes after the head of a chunked request, and whether the body came to its end.
+    async fn taken(begin: &str, framing: &str, most: usize, end: &str) -> (usize, bool) {
+        let (mut client, stream) = tokio::io::duplex(DUPLEX);
+        let overhead = Arc::new(OverheadMeter::new(MAX_HEAD_BYTES));
+        let io = TokioIo::new(ReadAhead { read: Bytes::new(), stream, overhead: Some(overhead.clone()) });
+        let ended = AtomicBool::new(false);
+        let service = service_fn(|request: Request<Incoming>| {
+            overhead.record_head();
+            let begin = || RequestInFlight::begin(request.into_body(), &Arc::default(), None);
+            let mut body = OVERHEAD.sync_scope(overhead.clone(), begin);
+            let ended = &ended;
+            async move {
+                while let Some(Ok(_)) = body.frame().await {}
+                ended.store(body.in_flight.is_none(), Ordering::Relaxed);
+                Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+            }
+        });
+        let serving = http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).serve_connection(io, service);
+        let sending = async move {
+            let head = format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{begin}");
+            client.write_all(head.as_bytes()).await.unwrap();
+            let (mut taken, framing) = (0, framing.repeat(64));
+            while taken < most && client.write_all(framing.as_bytes()).await.is_ok() {
+                taken += framing.len();
+            }
+            let _ = client.write_all(end.as_bytes()).await;
+            // hyper ends a request whose client has gone.
+            let _ = client.read(&mut [0]).await;
+            taken
+        };
+        let (_, taken) = tokio::join!(serving, sending);
+        (taken, ended.into_inner())
+    }
+
+    #[tokio::test]
+    async fn framing_without_an_end_is_read_up_to_a_bound() {
+        // A read takes at most twice a buffer.
+        let bound = (6 + 2) * MAX_HEAD_BYTES + DUPLEX;
+        for (begin, endless) in [("1", " "), ("1", "\t"), ("", "0")] {
+            let (taken, ended) = taken(begin, endless, 16 * bound, "").await;
+            assert!(taken <= bound && !ended, "{taken}");
+        }
+        let (taken, ended) = taken("", "1\r\nx\r\n", 4 * bound, "0\r\n\r\n").await;
+        assert!(taken >= 4 * bound && ended, "what carries something is read to its end: {taken}");
     }
 }

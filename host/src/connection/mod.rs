@@ -55,6 +55,9 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// The largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
+/// The most fields of a head. Each takes memory of its own, and over HTTP/2 as little as a byte on the wire.
+const MAX_HEADERS: usize = 100;
+
 /// What a client that knows HTTP/2 sends first (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

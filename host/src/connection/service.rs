@@ -14,10 +14,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
 
-use super::BODY_TIMEOUT;
 use super::client_body::ClientBody;
 use super::in_flight::{ChunkedEnds, InFlight, RequestInFlight};
 use super::socket::SocketState;
+use super::{BODY_TIMEOUT, MAX_HEADERS};
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
 use crate::body::{self, InProgress, ResponseBody};
@@ -194,6 +194,8 @@ impl Connection {
     }
 
     async fn serve(&self, request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
+        // Before fields that are not believed are removed: the client has sent them.
+        let has_too_many_headers = request.headers().len() > MAX_HEADERS;
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let is_safe = request.method().is_safe();
@@ -211,10 +213,12 @@ impl Connection {
         let mut waited = false;
         let is_overdrawn = || network.is_some_and(|network| self.ingress.send_budgets.is_overdrawn_by(network));
         let is_http2 = version == Version::HTTP_2;
-        let response = match (is_framed_twice(&request), is_overdrawn()) {
-            (true, _) => refuse_framing(),
-            (false, true) => refuse_response(is_http2),
-            (false, false) => {
+        let response = match is_framed_twice(&request) {
+            true => refuse_framing(),
+            false if is_overdrawn() => refuse_response(is_http2),
+            // hyper has refused it over HTTP/1.
+            false if has_too_many_headers => reply::too_many_headers(MAX_HEADERS),
+            false => {
                 let mut handling = pin!(self.application.handle(self.shard(), request));
                 let polled = |cx: &mut Context<'_>| {
                     let response = handling.as_mut().poll(cx);

@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use crate::read_bounds::{self, OverheadMeter};
+
 /// Bytes that the kernel takes ahead of what it can send: a client that reads nothing would have it take
 /// megabytes, which are in no budget.
 #[cfg(target_os = "linux")]
@@ -221,16 +223,19 @@ impl AsyncWrite for ClientSocket {
     }
 }
 
-/// A stream of which some bytes were read already.
+/// A stream of which some bytes were read already, and whose reads are bounded.
 pub struct ReadAhead<S> {
     pub read: Bytes,
     pub stream: S,
+    /// `None` on HTTP/2.
+    pub overhead: Option<Arc<OverheadMeter>>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.read.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, buf);
+            let this = &mut *self;
+            return read_bounds::poll_read(&mut this.stream, this.overhead.as_deref(), cx, buf);
         }
         let length = self.read.len().min(buf.remaining());
         buf.put_slice(self.read.get(..length).unwrap_or_default());

@@ -150,7 +150,7 @@ impl Ingress {
     /// Logs that a connection was closed because its client sent frames for nothing.
     pub fn log_flood(&self, address: IpAddr) {
         if let Some(suppressed) = self.flood_throttle.pass() {
-            tracing::warn!(%address, suppressed, "a connection was closed: its client floods it with frames");
+            tracing::warn!(%address, suppressed, "a connection was closed: its client floods it with bytes that carry nothing");
         }
     }
 

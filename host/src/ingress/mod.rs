@@ -10,6 +10,7 @@ mod listener;
 mod operator_cookie;
 
 pub use certificates::{CertificateError, Certificates, ReloadFailure};
+pub use connection_limit::client_network;
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;

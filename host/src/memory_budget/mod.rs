@@ -6,12 +6,14 @@
 
 mod division;
 mod machine;
+mod reservation;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 pub use division::{MemoryDivision, MemoryError};
+pub use reservation::Reservation;
 
 use crate::metrics::Counter;
 

@@ -13,12 +13,15 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 use super::egress::Egress;
 use crate::concurrency_limit::Permit;
 use crate::instance_permit::OutboundInProgress;
+use crate::read_bounds::OverheadMeter;
 
 /// A response body. It holds the request's permits until it ends or is dropped.
 pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or goes back to the pool.
     inner: Option<(WasiBody, Permits)>,
     egress: Arc<Egress>,
+    /// That of its connection, if that is one of HTTP/1.
+    overhead: Option<Arc<OverheadMeter>>,
     remaining: u64,
     idle_timeout: Duration,
     deadline: Instant,
@@ -35,12 +38,16 @@ impl OutboundBody {
         inner: WasiBody,
         permits: Permits,
         egress: Arc<Egress>,
-        idle_timeout: Duration,
-        deadline: Instant,
+        overhead: Option<Arc<OverheadMeter>>,
+        (idle_timeout, deadline): (Duration, Instant),
     ) -> Self {
         let remaining = egress.limits.max_response;
         let sleep = Box::pin(tokio::time::sleep_until(deadline));
-        Self { inner: Some((inner, permits)), egress, remaining, idle_timeout, deadline, sleep, is_waiting: false }
+        if let Some(overhead) = &overhead {
+            overhead.record_head();
+        }
+        let inner = Some((inner, permits));
+        Self { inner, egress, overhead, remaining, idle_timeout, deadline, sleep, is_waiting: false }
     }
 
     fn end(&mut self, error: WasiError) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
@@ -54,6 +61,11 @@ impl Body for OutboundBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        // Before the body, which may have a frame whenever the guest asks for one.
+        if self.inner.is_some() && Instant::now() >= self.deadline {
+            self.egress.counters.timeouts.add(1);
+            return self.end(WasiError::HttpResponseTimeout);
+        }
         let Some((inner, _)) = &mut self.inner else {
             return Poll::Ready(None);
         };
@@ -62,6 +74,9 @@ impl Body for OutboundBody {
                 self.is_waiting = false;
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 self.egress.counters.received.add(length);
+                if let Some(overhead) = &self.overhead {
+                    overhead.record_frame(length);
+                }
                 match self.remaining.checked_sub(length) {
                     Some(remaining) => {
                         self.remaining = remaining;
@@ -150,5 +165,35 @@ impl Body for BodyInProgress {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+    use crate::concurrency_limit::ConcurrencyLimit;
+    use crate::imports::outbound::{Network, Options, OutboundLimits};
+    use crate::memory_budget::MemoryBudget;
+
+    #[tokio::test]
+    async fn frames_that_are_there_do_not_outlast_the_deadline() {
+        let network = Arc::new(Network::new(&Options::default(), MemoryBudget::new(u64::MAX)).unwrap());
+        let egress = Egress::new("a", Arc::default(), OutboundLimits::default(), network, Arc::default());
+        let (egress, limit) = (Arc::new(egress), ConcurrencyLimit::new(2, Duration::ZERO, 0));
+        let body = |deadline: Instant| {
+            let frames = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(b"x"))));
+            let permits = (limit.try_acquire([None, None]).unwrap(), None);
+            let inner = StreamBody::new(frames).boxed_unsync();
+            OutboundBody::new(inner, permits, egress.clone(), None, (Duration::from_secs(60), deadline))
+        };
+        let mut early = body(Instant::now() + Duration::from_secs(600));
+        assert!(early.frame().await.unwrap().is_ok());
+        let mut late = body(Instant::now());
+        assert!(matches!(late.frame().await, Some(Err(WasiError::HttpResponseTimeout))));
+        assert!(late.frame().await.is_none());
+        assert_eq!(egress.counters.timeouts.get(), 1);
     }
 }

@@ -5,7 +5,7 @@
 //! response are followers: they wait for it without a permit and get a copy. If the leader is
 //! cancelled before that, one of the followers becomes the leader. A response without followers is
 //! not copied. A shared one is kept until its last reader has read it, so that a slow reader does not
-//! delay the others. Its size has the limit of every response.
+//! delay the others. Its size has the limit of every response, and its memory is of the host's budget.
 //!
 //! The leader waits for a permit of its own client. If it gets none, that says nothing about the
 //! clients of its followers: each of them then waits for a permit of its own, all at the same time,
@@ -27,6 +27,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
+use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::metrics::Counter;
 
 /// Bytes of a request body that are compared. A request with a larger body is not coalesced, nor is
@@ -74,8 +75,8 @@ impl Progress {
 }
 
 /// The requests of one component that have no response yet.
-#[derive(Default)]
 pub struct Coalescer {
+    memory: Arc<MemoryBudget>,
     in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Progress>>>>,
     /// Randomly seeded, so that a client cannot choose requests with the same hash.
     hasher: RandomState,
@@ -89,6 +90,10 @@ enum Role {
 }
 
 impl Coalescer {
+    pub fn new(memory: Arc<MemoryBudget>) -> Self {
+        Self { memory, in_flight: Mutex::default(), hasher: RandomState::new(), followers: Counter::default() }
+    }
+
     /// Sends `request` by `send` with a permit that `acquire` waits for, or waits for the response to an
     /// equal one.
     pub async fn send<P, A, F>(
@@ -135,7 +140,7 @@ impl Coalescer {
                     let body = Full::new(key.parts.body.clone()).map_err(|never| match never {}).boxed_unsync();
                     let response = send(Request::from_parts(parts.clone(), body), permit).await;
                     drop(registration);
-                    return publish(&sender, response);
+                    return self.publish(&sender, response);
                 }
                 Role::Follower(mut receiver) => {
                     // A follower waits without one.
@@ -174,6 +179,30 @@ impl Coalescer {
         Role::Leader(sender)
     }
 
+    /// Gives the outcome to the followers, and returns it to the leader.
+    fn publish(
+        &self,
+        sender: &watch::Sender<Progress>,
+        response: Result<Response<WasiBody>, WasiError>,
+    ) -> Result<Response<WasiBody>, WasiError> {
+        if sender.is_closed() {
+            return response;
+        }
+        match response {
+            Ok(response) => {
+                let shared = Arc::new(SharedResponse::new(response, Reservation::new(self.memory.clone())));
+                let own = shared.copy();
+                sender.send_replace(Progress::Done(Ok(shared)));
+                Ok(own)
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                sender.send_replace(Progress::Done(Err(error.clone())));
+                Err(clone_error(&error))
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Progress>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,29 +233,6 @@ impl Drop for Registration<'_> {
         // Another leader may have taken its place.
         if in_flight.get(self.key).is_some_and(|sender| std::ptr::eq(sender.as_ptr(), Arc::as_ptr(self.sender))) {
             in_flight.remove(self.key);
-        }
-    }
-}
-
-/// Gives the outcome to the followers, and returns it to the leader.
-fn publish(
-    sender: &watch::Sender<Progress>,
-    response: Result<Response<WasiBody>, WasiError>,
-) -> Result<Response<WasiBody>, WasiError> {
-    if sender.is_closed() {
-        return response;
-    }
-    match response {
-        Ok(response) => {
-            let shared = Arc::new(SharedResponse::new(response));
-            let own = shared.copy();
-            sender.send_replace(Progress::Done(Ok(shared)));
-            Ok(own)
-        }
-        Err(error) => {
-            let error = Arc::new(error);
-            sender.send_replace(Progress::Done(Err(error.clone())));
-            Err(clone_error(&error))
         }
     }
 }
@@ -265,7 +271,21 @@ struct SharedResponse {
 struct SharedState {
     source: Option<WasiBody>,
     chunks: Vec<Bytes>,
+    /// Their memory.
+    reserved: Reservation,
     failed: Option<Arc<WasiError>>,
+}
+
+impl SharedState {
+    /// Keeps a chunk for all readers. Trailers of a shared response are left out.
+    fn keep(&mut self, frame: Frame<Bytes>) {
+        let Ok(data) = frame.into_data() else { return };
+        if self.reserved.grow(data.len() as u64) {
+            return self.chunks.push(data);
+        }
+        let why = WasiError::InternalError(Some("the host has no memory for the response".into()));
+        (self.source, self.failed) = (None, Some(Arc::new(why)));
+    }
 }
 
 /// The readers that wait for the source. All are woken, because the one that polled it may be gone.
@@ -289,9 +309,9 @@ impl Wake for Wakers {
 }
 
 impl SharedResponse {
-    fn new(response: Response<WasiBody>) -> Self {
+    fn new(response: Response<WasiBody>, reserved: Reservation) -> Self {
         let (head, source) = response.into_parts();
-        let state = SharedState { source: Some(source), chunks: Vec::new(), failed: None };
+        let state = SharedState { source: Some(source), chunks: Vec::new(), reserved, failed: None };
         Self { head, state: Mutex::new(state), wakers: Arc::default() }
     }
 
@@ -330,8 +350,7 @@ impl Body for Reader {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => state.source = None,
                 Poll::Ready(Some(Err(error))) => (state.source, state.failed) = (None, Some(Arc::new(error))),
-                // Trailers of a shared response are left out.
-                Poll::Ready(Some(Ok(frame))) => state.chunks.extend(frame.into_data().ok()),
+                Poll::Ready(Some(Ok(frame))) => state.keep(frame),
             }
             waker.wake();
         }

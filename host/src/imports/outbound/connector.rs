@@ -1,13 +1,15 @@
 //! Opens connections, only to addresses that were checked.
 
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use hyper::rt::Executor;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::{Connected, Connection as Pooled, HttpConnector};
 use hyper_util::rt::TokioIo;
@@ -22,6 +24,10 @@ use super::egress::Egress;
 use super::error::ConnectError;
 use super::target::Target;
 use crate::concurrency_limit::{ClientKeys, Permit};
+use crate::read_bounds::{self, OverheadMeter, begin_turn};
+
+/// Most bytes that one read takes from a connection. The buffer starts smaller and grows to this.
+pub(super) const READ_BUFFER_BYTES: usize = 256 * 1024;
 
 tokio::task_local! {
     /// What the connector knows of the request that needs a connection. The pool passes only the URI to it.
@@ -96,7 +102,8 @@ async fn connect(egress: &Arc<Egress>, client: ClientKeys, uri: Uri) -> Result<C
         }
     };
     egress.counters.connections.add(1);
-    Ok(Connection { stream, h2, _permit: permit })
+    let overhead = (!h2).then(|| Arc::new(OverheadMeter::new(READ_BUFFER_BYTES)));
+    Ok(Connection { stream, overhead, _permit: permit })
 }
 
 /// Resolves a name for one connection, without the addresses that the component may not reach.
@@ -138,25 +145,47 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+/// Runs the tasks of connections.
+#[derive(Clone)]
+pub struct ConnectionExecutor;
+
+impl<F> Executor<F> for ConnectionExecutor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, connection: F) {
+        tokio::spawn(async move {
+            let mut connection = pin!(connection);
+            let turn = |cx: &mut Context<'_>| {
+                begin_turn();
+                connection.as_mut().poll(cx)
+            };
+            poll_fn(turn).await
+        });
+    }
+}
+
 /// An open connection. It holds its permit until it is closed.
 pub struct Connection {
     stream: Box<dyn Stream>,
-    h2: bool,
+    /// That of its responses knows when their heads and frames have come. `None` on HTTP/2.
+    overhead: Option<Arc<OverheadMeter>>,
     _permit: Permit,
 }
 
 impl Pooled for Connection {
     fn connected(&self) -> Connected {
-        match self.h2 {
-            true => Connected::new().negotiated_h2(),
-            false => Connected::new(),
+        match &self.overhead {
+            Some(overhead) => Connected::new().extra(overhead.clone()),
+            None => Connected::new().negotiated_h2(),
         }
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let this = &mut *self;
+        read_bounds::poll_read(&mut this.stream, this.overhead.as_deref(), cx, buffer)
     }
 }
 

@@ -7,6 +7,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use tower_service::Service;
 use wasmtime_wasi_http::Error as WasiError;
 
+use crate::read_bounds::TooMuchOverhead;
+
 /// The error of [`HttpConnector`], whose type has no public name.
 type HttpConnectError = <HttpConnector as Service<http::Uri>>::Error;
 
@@ -61,6 +63,9 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
             // A source has a more specific code.
             ConnectError::Connect(_) | ConnectError::Tls(_) => None,
         };
+    }
+    if cause.is::<TooMuchOverhead>() {
+        return Some(WasiError::HttpProtocolError);
     }
     if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
         return Some(match tls {

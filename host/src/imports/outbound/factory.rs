@@ -6,20 +6,22 @@ use super::local::LocalService;
 use super::network::{Network, Options};
 use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
+use crate::memory_budget::MemoryBudget;
 
 /// Makes the outbound HTTP of a host's components. The system's certificates are read for the first component that may
 /// send requests, and those that the operator names at once.
 pub struct OutboundFactory {
     options: Options,
     shards: usize,
+    memory: Arc<MemoryBudget>,
     network: Mutex<Option<Arc<Network>>>,
     /// The application that the components are part of.
     local: OnceLock<Weak<dyn LocalService>>,
 }
 
 impl OutboundFactory {
-    pub fn new(options: Options, shards: usize) -> Result<Self, TlsError> {
-        let factory = Self { options, shards, network: Mutex::default(), local: OnceLock::new() };
+    pub fn new(options: Options, shards: usize, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
+        let factory = Self { options, shards, memory, network: Mutex::default(), local: OnceLock::new() };
         if factory.options.authority.is_some() {
             factory.network()?;
         }
@@ -60,7 +62,7 @@ impl OutboundFactory {
         Ok(match &*network {
             Some(network) => network.clone(),
             None => {
-                let made = Network::new(&self.options)?;
+                let made = Network::new(&self.options, self.memory.clone())?;
                 if let Some(service) = self.local.get() {
                     made.connect(service.clone());
                 }

@@ -44,7 +44,7 @@ use http::header::HOST;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error as WasiError, RequestOptions, WasiBody};
 
@@ -64,7 +64,7 @@ use crate::response_cache::ReadSet;
 use crate::trace::Trace;
 use body::{BodyInProgress, OutboundBody, Permits};
 use coalesce::Coalescer;
-use connector::{CONNECTION_REQUEST, ConnectionRequest, Connector};
+use connector::{CONNECTION_REQUEST, ConnectionExecutor, ConnectionRequest, Connector, READ_BUFFER_BYTES};
 use egress::Egress;
 use headers::{content_length, remove_hop_by_hop};
 use target::{Local, Target};
@@ -76,9 +76,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes and number of the headers of a response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
-
-/// Most bytes that one read takes from a connection. The buffer starts smaller and grows to this.
-const READ_BUFFER_BYTES: usize = 256 * 1024;
 
 /// An HTTP/2 connection whose server does not answer a ping in time is closed.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -126,9 +123,10 @@ impl Outbound {
     }
 
     fn with_egress(egress: Egress, shards: usize) -> Self {
+        let coalescer = Coalescer::new(egress.network.memory.clone());
         let egress = Arc::new(egress);
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
-        Self { egress, coalescer: Coalescer::default(), pools }
+        Self { egress, coalescer, pools }
     }
 
     /// Whether these are its bounds.
@@ -291,6 +289,7 @@ impl Outbound {
             }
         };
         let (mut parts, body) = response.into_parts();
+        let overhead = parts.extensions.remove();
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(WasiError::HttpUpgradeFailed);
         }
@@ -303,7 +302,7 @@ impl Outbound {
             return Err(WasiError::HttpResponseBodySize(Some(limits.max_response)));
         }
         remove_hop_by_hop(&mut parts.headers);
-        let body = OutboundBody::new(body, permits, egress.clone(), idle_timeout, deadline);
+        let body = OutboundBody::new(body, permits, egress.clone(), overhead, (idle_timeout, deadline));
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 
@@ -321,7 +320,7 @@ impl Outbound {
 }
 
 fn pool(egress: &Arc<Egress>) -> Pool {
-    Client::builder(TokioExecutor::new())
+    Client::builder(ConnectionExecutor)
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)

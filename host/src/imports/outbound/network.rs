@@ -10,6 +10,7 @@ use super::local::LocalService;
 use super::resolver::{Lookups, Resolve, SystemResolver};
 use super::tls::{self, TlsError};
 use crate::concurrency_limit::ConcurrencyLimit;
+use crate::memory_budget::MemoryBudget;
 
 /// Concurrent requests of all components.
 const MAX_REQUESTS: usize = 512;
@@ -40,16 +41,18 @@ pub struct Network {
     pub(super) lookups: Lookups,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) requests: ConcurrencyLimit,
+    pub(super) memory: Arc<MemoryBudget>,
     /// The application that the components are part of.
     local: OnceLock<Weak<dyn LocalService>>,
 }
 
 impl Network {
-    pub fn new(options: &Options) -> Result<Self, TlsError> {
+    pub fn new(options: &Options, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
         Ok(Self {
             lookups: Lookups::new(options.resolver.clone()),
             tls: tls::client_config(options.authority.as_deref())?,
             requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING).with_share(MAX_REQUESTS_PER_CLIENT),
+            memory,
             local: OnceLock::new(),
         })
     }

@@ -15,6 +15,10 @@ fn response(body: &'static str) -> Response<WasiBody> {
     Response::new(Full::new(Bytes::from_static(body.as_bytes())).map_err(|never| match never {}).boxed_unsync())
 }
 
+fn coalescer() -> Coalescer {
+    Coalescer::new(MemoryBudget::new(u64::MAX))
+}
+
 async fn text(response: SendResult) -> String {
     let body = response.unwrap().into_body().collect().await.unwrap().to_bytes();
     String::from_utf8(body.to_vec()).unwrap()
@@ -59,7 +63,7 @@ impl Server {
 
 #[tokio::test]
 async fn equal_requests_are_sent_once_and_all_get_the_response() {
-    let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
+    let (coalescer, (server, respond)) = (coalescer(), Server::new());
     let send = |request, ()| server.answer(request);
     let all = futures::future::join_all((0..20).map(|_| coalescer.send(request("q", "t"), free, send)));
     let responded = async { respond.send(Ok(response("result"))).unwrap() };
@@ -76,7 +80,7 @@ async fn equal_requests_are_sent_once_and_all_get_the_response() {
 #[tokio::test]
 async fn get_and_head_without_a_declared_length_are_coalesced() {
     for (method, expected) in [(Method::GET, 1), (Method::HEAD, 1), (Method::POST, 2)] {
-        let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
+        let (coalescer, (server, respond)) = (coalescer(), Server::new());
         let send = |request, ()| server.answer(request);
         let without_length = || {
             let mut request = request("", "t");
@@ -97,7 +101,7 @@ async fn get_and_head_without_a_declared_length_are_coalesced() {
 
 #[tokio::test]
 async fn a_body_without_a_declared_length_is_bounded() {
-    let (coalescer, (server, _respond)) = (Coalescer::default(), Server::new());
+    let (coalescer, (server, _respond)) = (coalescer(), Server::new());
     let large = Full::new(Bytes::from(vec![0; MAX_COMPARED_BODY as usize + 1])).map_err(|never| match never {});
     let request = Request::get("http://engine.test/").body(large.boxed_unsync()).unwrap();
     let refused = coalescer.send(request, free, |request, ()| server.answer(request)).await;
@@ -107,7 +111,7 @@ async fn a_body_without_a_declared_length_is_bounded() {
 
 #[tokio::test]
 async fn requests_with_any_difference_are_not_coalesced() {
-    let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
+    let (coalescer, (server, respond)) = (coalescer(), Server::new());
     let send = |request, ()| server.answer(request);
     let responded = async { respond.send(Ok(response("result"))).unwrap() };
     let (one, other, third, ()) = tokio::join!(
@@ -125,7 +129,7 @@ async fn requests_with_any_difference_are_not_coalesced() {
 
 #[tokio::test]
 async fn a_failure_is_shared() {
-    let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
+    let (coalescer, (server, respond)) = (coalescer(), Server::new());
     let send = |request, ()| server.answer(request);
     let responded = async { respond.send(Err(WasiError::ConnectionRefused)).map_err(drop).unwrap() };
     let (one, other, ()) = tokio::join!(
@@ -139,7 +143,7 @@ async fn a_failure_is_shared() {
 
 #[tokio::test]
 async fn when_the_leader_is_cancelled_a_follower_sends_the_request() {
-    let (coalescer, (server, _respond)) = (Coalescer::default(), Server::new());
+    let (coalescer, (server, _respond)) = (coalescer(), Server::new());
     let send = |request, ()| server.answer(request);
     let mut first = Box::pin(coalescer.send(request("q", "t"), free, send));
     assert!(futures::poll!(&mut first).is_pending());
@@ -153,7 +157,7 @@ async fn when_the_leader_is_cancelled_a_follower_sends_the_request() {
 
 #[tokio::test]
 async fn a_leader_without_a_permit_leaves_the_request_to_its_followers() {
-    let (coalescer, (server, respond), time) = (Coalescer::default(), Server::new(), Notify::new());
+    let (coalescer, (server, respond), time) = (coalescer(), Server::new(), Notify::new());
     let send = |request, ()| server.answer(request);
     let mut leader = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
     assert!(futures::poll!(&mut leader).is_pending());
@@ -179,7 +183,7 @@ async fn a_leader_without_a_permit_leaves_the_request_to_its_followers() {
 
 #[tokio::test]
 async fn a_request_with_a_permit_takes_the_place_of_a_leader_without_one() {
-    let (coalescer, (server, respond), time) = (Coalescer::default(), Server::new(), Notify::new());
+    let (coalescer, (server, respond), time) = (coalescer(), Server::new(), Notify::new());
     let send = |request, ()| server.answer(request);
     let mut first = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
     assert!(futures::poll!(&mut first).is_pending());
@@ -204,7 +208,7 @@ async fn a_request_with_a_permit_takes_the_place_of_a_leader_without_one() {
 
 #[tokio::test]
 async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
-    let (coalescer, (server, respond)) = (Coalescer::default(), Server::new());
+    let (coalescer, (server, respond)) = (coalescer(), Server::new());
     let send = |request, ()| server.answer(request);
     let (frames, mut source) = mpsc::unbounded_channel::<Result<Frame<Bytes>, WasiError>>();
     let body = StreamBody::new(futures::stream::poll_fn(move |cx| source.poll_recv(cx)));
@@ -232,4 +236,35 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
     assert_eq!(fast.collect().await.unwrap().to_bytes(), "two");
     assert_eq!(text(slow).await, "one two");
     assert_eq!(server.requests(), 1);
+}
+
+/// What one reader alone takes needs no memory of the host.
+#[tokio::test]
+async fn what_is_kept_for_several_readers_is_of_the_memory_budget() {
+    let memory = MemoryBudget::new(8);
+    let (coalescer, (server, respond)) = (Coalescer::new(memory.clone()), Server::new());
+    let send = |request, ()| server.answer(request);
+    let responded = async { respond.send(Ok(response("12345678"))).map_err(drop).unwrap() };
+    let (first, second, ()) = tokio::join!(
+        coalescer.send(request("q", "t"), free, send),
+        coalescer.send(request("q", "t"), free, send),
+        responded
+    );
+    assert_eq!(text(first).await, "12345678");
+    assert_eq!(memory.used(), 8);
+    assert_eq!(text(second).await, "12345678");
+    assert_eq!(memory.used(), 0);
+
+    let (server, respond) = Server::new();
+    let send = |request, ()| server.answer(request);
+    let responded = async { respond.send(Ok(response("123456789"))).map_err(drop).unwrap() };
+    let (first, second, ()) = tokio::join!(
+        coalescer.send(request("q", "t"), free, send),
+        coalescer.send(request("q", "t"), free, send),
+        responded
+    );
+    for response in [first, second] {
+        assert!(matches!(response.unwrap().into_body().collect().await, Err(WasiError::InternalError(_))));
+    }
+    assert_eq!(memory.used(), 0);
 }

@@ -1,0 +1,211 @@
+//! The permits of a limit. While no caller waits, taking one and giving it back are a change of one number each, and
+//! of one for each share of the client.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::client::Client;
+use super::queue::{Bounds, Full, Queue};
+use super::reports::{REPORT_INTERVAL, Reports};
+
+/// Set in the state while callers wait.
+const WAITING: usize = 1;
+
+/// One free permit in the state.
+const PERMIT: usize = 2;
+
+/// The permits of a limit, and the callers that wait for one.
+///
+/// A free permit is one that no caller in the queue may have: who gives one back while callers wait hands it to one of
+/// them, under the lock of the queue. No caller is forgotten: it locks the queue, sets `WAITING`, and looks for a
+/// permit once more before it waits. A permit that was given back before is found then, and one that is given back
+/// afterwards finds `WAITING`. The same holds for the shares of clients, which are given back before the permit.
+#[derive(Debug)]
+pub struct Permits {
+    state: AtomicUsize,
+    queue: Mutex<Queue<oneshot::Sender<Permit>>>,
+    /// Of callers whose client has permits of its share left.
+    pub reports: Arc<Reports>,
+}
+
+/// Dropping it gives the permit back.
+#[derive(Debug)]
+pub struct Permit {
+    pub client: Client,
+    pub permits: Arc<Permits>,
+}
+
+/// A caller in the queue. Dropping it takes the caller out, or gives the permit back that it had got.
+struct Waiting {
+    permits: Arc<Permits>,
+    client: Client,
+    id: u64,
+    /// Gets no permit if the caller had to leave for another.
+    answer: oneshot::Receiver<Permit>,
+    is_answered: bool,
+}
+
+/// What a caller gets at once.
+enum Beginning {
+    Acquired(Permit),
+    Queued(Waiting),
+}
+
+impl Permits {
+    pub fn new(permits: usize) -> Arc<Self> {
+        let permits = permits.min(usize::MAX / PERMIT);
+        Arc::new(Self { state: AtomicUsize::new(permits * PERMIT), queue: Mutex::default(), reports: Arc::default() })
+    }
+
+    /// How many permits are free.
+    pub fn available(&self) -> usize {
+        self.state.load(Ordering::Relaxed) / PERMIT
+    }
+
+    /// How many callers wait for a permit.
+    pub fn waiting(&self) -> usize {
+        self.queue().len()
+    }
+
+    /// Takes a permit if one is free, and otherwise gives the client back.
+    pub fn try_acquire(self: &Arc<Self>, client: Client) -> Result<Permit, Client> {
+        // A client that has its share takes no permit away from others, not even for a moment.
+        if client.full_share().is_some() || !self.try_take() {
+            return Err(client);
+        }
+        if client.try_take() {
+            return Ok(self.permit(client));
+        }
+        self.give_back();
+        Err(client)
+    }
+
+    /// Takes a permit, and waits for one if none is free. Fails only if there are bounds.
+    pub async fn acquire(self: &Arc<Self>, client: Client, bounds: Option<Bounds>) -> Result<Permit, Full> {
+        let client = match self.try_acquire(client) {
+            Ok(permit) => return Ok(permit),
+            Err(client) => client,
+        };
+        match self.begin(client, bounds)? {
+            Beginning::Acquired(permit) => Ok(permit),
+            Beginning::Queued(waiting) => waiting.wait().await,
+        }
+    }
+
+    /// Puts a caller into the queue, if there is still no permit for it.
+    fn begin(self: &Arc<Self>, client: Client, bounds: Option<Bounds>) -> Result<Beginning, Full> {
+        let mut queue = self.queue();
+        self.state.fetch_or(WAITING, Ordering::AcqRel);
+        if self.try_take_locked(&client) {
+            self.unlock(queue);
+            return Ok(Beginning::Acquired(self.permit(client)));
+        }
+        let displaced = match bounds.map_or(Ok(None), |bounds| queue.admit(&client, bounds)) {
+            Ok(displaced) => displaced,
+            Err(full) => {
+                self.unlock(queue);
+                return Err(full);
+            }
+        };
+        let (sender, answer) = oneshot::channel();
+        let id = queue.push(&client, bounds.is_some(), sender);
+        self.unlock(queue);
+        // This tells the caller that had to leave.
+        drop(displaced);
+        Ok(Beginning::Queued(Waiting { permits: self.clone(), client, id, answer, is_answered: false }))
+    }
+
+    fn try_take(&self) -> bool {
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| state.checked_sub(PERMIT)).is_ok()
+    }
+
+    /// The same with the client's shares. The queue is locked.
+    fn try_take_locked(&self, client: &Client) -> bool {
+        if !self.try_take() {
+            return false;
+        }
+        let is_taken = client.try_take();
+        if !is_taken {
+            // No caller in the queue may have the permit, as before.
+            self.state.fetch_add(PERMIT, Ordering::AcqRel);
+        }
+        is_taken
+    }
+
+    fn permit(self: &Arc<Self>, client: Client) -> Permit {
+        Permit { client, permits: self.clone() }
+    }
+
+    fn give_back(self: &Arc<Self>) {
+        let add = |state: usize| (state & WAITING == 0).then_some(state + PERMIT);
+        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_err() {
+            self.hand_over();
+        }
+    }
+
+    /// Gives a permit to the next caller, and free ones to those whose client has permits of its share left by now.
+    fn hand_over(self: &Arc<Self>) {
+        let mut served = Vec::new();
+        let mut queue = self.queue();
+        let mut has_permit = true;
+        while has_permit || self.try_take() {
+            let Some((client, answer)) = queue.take_next() else {
+                self.state.fetch_add(PERMIT, Ordering::AcqRel);
+                break;
+            };
+            served.push((answer, self.permit(client)));
+            has_permit = false;
+        }
+        self.unlock(queue);
+        for (answer, permit) in served {
+            // If the caller has given up, the permit comes back and is handed to another.
+            let _ = answer.send(permit);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<Permit>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unlock(&self, queue: MutexGuard<'_, Queue<oneshot::Sender<Permit>>>) {
+        if queue.is_empty() {
+            self.state.fetch_and(!WAITING, Ordering::AcqRel);
+        }
+        drop(queue);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.client.give_back();
+        self.permits.give_back();
+    }
+}
+
+impl Waiting {
+    async fn wait(mut self) -> Result<Permit, Full> {
+        loop {
+            let reports = self.client.full_share().map_or(&self.permits.reports, |share| &share.reports);
+            let _blocked = reports.begin();
+            reports.report();
+            if let Ok(answer) = tokio::time::timeout(REPORT_INTERVAL, &mut self.answer).await {
+                self.is_answered = true;
+                return answer.map_err(|_| Full);
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        let mut queue = self.permits.queue();
+        let removed = queue.remove(&self.client, self.id);
+        self.permits.unlock(queue);
+        drop(removed);
+    }
+}

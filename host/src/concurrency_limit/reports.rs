@@ -1,0 +1,61 @@
+//! Callers that wait for a permit report it to the holders that could give one back.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// How often a caller that still waits reports its wait again: for each report one holder that waits for its client
+/// makes way, or ends.
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The reports of the callers that wait for a permit of one client's share, or of the limit.
+#[derive(Debug, Default)]
+pub struct Reports {
+    blocked: AtomicUsize,
+    reported: Notify,
+}
+
+impl Reports {
+    /// Counts a caller that waits.
+    pub fn begin(&self) -> Counted<'_> {
+        Counted::new(&self.blocked)
+    }
+
+    pub fn report(&self) {
+        self.reported.notify_one();
+    }
+
+    /// Whether a caller waits.
+    pub fn are_current(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns once a caller waits. Of several holders that wait here, one returns for each report, the
+    /// one that has waited longest first.
+    pub async fn wait(&self) {
+        loop {
+            self.reported.notified().await;
+            // A report that no task took may be old.
+            if self.are_current() {
+                return;
+            }
+        }
+    }
+}
+
+/// Counts a caller until it is dropped, also if the caller gives up.
+pub struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    pub fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,236 @@
+use std::pin::Pin;
+use std::task::Poll;
+
+use futures::poll;
+
+use super::*;
+
+mod random;
+
+const HOST: ClientKeys = [None, None];
+const LONG: Duration = Duration::from_secs(3600);
+
+fn client(address: u8, credential: Option<u64>) -> ClientKeys {
+    [Some(ClientKey::Network([192, 0, 2, address].into())), credential.map(ClientKey::Credential)]
+}
+
+#[tokio::test]
+async fn callers_wait_for_a_permit_in_a_bounded_queue() {
+    let limit = ConcurrencyLimit::new(1, LONG, 1);
+    let first = limit.acquire(HOST).await.unwrap();
+    // One caller may wait, and gets the permit; the next is refused at once.
+    let (second, third) = tokio::join!(limit.acquire(HOST), async {
+        let third = limit.acquire(HOST).await;
+        drop(first);
+        third
+    });
+    third.unwrap_err();
+    drop(second.unwrap());
+    assert_eq!(limit.available(), 1);
+}
+
+#[tokio::test]
+async fn a_wait_ends_and_makes_room_for_another() {
+    let limit = ConcurrencyLimit::new(1, Duration::from_millis(1), 1);
+    let _permit = limit.acquire(HOST).await.unwrap();
+    for _ in 0..2 {
+        limit.acquire(HOST).await.map(drop).unwrap_err();
+        assert_eq!(limit.waiting(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_address_and_a_credential_have_a_share_each() {
+    let limit = ConcurrencyLimit::new(4, Duration::from_millis(1), 100).with_share(2);
+    let first = limit.acquire(client(1, Some(1))).await.unwrap();
+    let second = limit.acquire(client(1, Some(2))).await.unwrap();
+    limit.acquire(client(1, Some(3))).await.map(drop).unwrap_err();
+    let third = limit.acquire(client(2, Some(1))).await.unwrap();
+    limit.acquire(client(3, Some(1))).await.map(drop).unwrap_err();
+    // Only the permits of those that have them are taken.
+    assert_eq!(limit.available(), 1);
+    drop(second);
+    drop(limit.acquire(client(1, None)).await.unwrap());
+    drop((first, third));
+    assert_eq!(limit.available(), 4);
+    assert!(limit.acquire(HOST).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_client_has_a_share_of_the_queue() {
+    let limit = ConcurrencyLimit::new(2, LONG, 4).with_share(1);
+    let _first = limit.acquire(client(1, None)).await.unwrap();
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(limit.acquire(client(1, None)))).collect();
+    for caller in &mut waiting {
+        assert!(poll!(caller).is_pending());
+    }
+    limit.acquire(client(1, None)).await.map(drop).unwrap_err();
+    // Another client need not wait for those.
+    let _second = limit.acquire(client(2, None)).await.unwrap();
+    drop(waiting);
+    assert_eq!(limit.waiting(), 0);
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_leaves_its_part_of_the_permits() {
+    let limit = ConcurrencyLimit::new(1, LONG, 4).with_share(1);
+    let first = limit.acquire(HOST).await.unwrap();
+    let mut waiting = Box::pin(limit.acquire(client(1, None)));
+    assert!(poll!(&mut waiting).is_pending());
+    drop(waiting);
+    drop(first);
+    drop(limit.acquire(client(1, None)).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_holder_sees_that_others_wait_for_it() {
+    let limit = ConcurrencyLimit::new(2, LONG, 4).with_share(1);
+    let first = limit.acquire(client(1, None)).await.unwrap();
+    let second = limit.acquire(client(2, None)).await.unwrap();
+    let mut unaffected = Box::pin(second.contention().wait());
+    let contention = first.contention();
+    let (waiter, ()) = tokio::join!(limit.acquire(client(1, None)), async {
+        contention.wait().await;
+        // The other client's permit would not help.
+        assert!(poll!(&mut unaffected).is_pending());
+        drop(first);
+    });
+    waiter.unwrap();
+}
+
+type Caller<'a> = Pin<Box<dyn Future<Output = Result<Permit, Saturated>> + 'a>>;
+
+/// A caller that waits.
+async fn waiting(limit: &ConcurrencyLimit, client: ClientKeys) -> Caller<'_> {
+    let mut caller: Caller<'_> = Box::pin(limit.acquire(client));
+    assert!(poll!(&mut caller).is_pending());
+    caller
+}
+
+/// Gives the permits that callers get back at once, and returns the order in which they got them.
+async fn order(callers: &mut Vec<(&'static str, Caller<'_>)>) -> Vec<&'static str> {
+    let mut order = Vec::new();
+    while !callers.is_empty() {
+        let before = order.len();
+        let mut at = 0;
+        while let Some((name, caller)) = callers.get_mut(at) {
+            match poll!(caller) {
+                Poll::Ready(permit) => {
+                    order.push(*name);
+                    drop((permit.unwrap(), callers.remove(at)));
+                }
+                Poll::Pending => at += 1,
+            }
+        }
+        assert_ne!(order.len(), before, "a caller is forgotten");
+    }
+    order
+}
+
+#[tokio::test]
+async fn a_client_without_a_permit_is_the_next_whatever_the_others_have_in_the_queue() {
+    let limit = ConcurrencyLimit::new(16, LONG, 1024).with_share(8);
+    let greedy: Vec<_> = (1..=8).map(|address| client(address, None)).collect();
+    let mut held: Vec<_> = (0..16).map(|n| limit.try_acquire(greedy[n % 8]).unwrap()).collect();
+    let mut queue = Vec::new();
+    for keys in &greedy {
+        for _ in 0..8 {
+            queue.push(waiting(&limit, *keys).await);
+        }
+    }
+    let mut innocent = waiting(&limit, client(9, None)).await;
+    held.pop();
+    let served = poll!(&mut innocent);
+    assert!(matches!(served, Poll::Ready(Ok(_))));
+    for caller in &mut queue {
+        assert!(poll!(caller).is_pending());
+    }
+}
+
+#[tokio::test]
+async fn a_credential_with_many_addresses_is_one_client() {
+    let limit = ConcurrencyLimit::new(4, LONG, 64).with_share(3);
+    let mut held: Vec<_> = (1..4).map(|address| limit.try_acquire(client(address, Some(1))).unwrap()).collect();
+    let other = limit.try_acquire(client(9, None)).unwrap();
+    let mut of_credential = waiting(&limit, client(4, Some(1))).await;
+    let mut of_other = waiting(&limit, client(9, None)).await;
+    drop(held.pop());
+    assert!(poll!(&mut of_credential).is_pending());
+    let Poll::Ready(of_other) = poll!(&mut of_other) else { panic!("it has fewer") };
+    drop((of_other, other));
+    assert!(poll!(&mut of_credential).is_ready());
+}
+
+#[tokio::test]
+async fn clients_take_turns_and_the_callers_of_one_are_served_as_they_came() {
+    let limit = ConcurrencyLimit::new(1, LONG, 64);
+    let first = limit.try_acquire(HOST).unwrap();
+    let mut callers = Vec::new();
+    for (name, address) in [("a1", 1), ("a2", 1), ("a3", 1), ("b1", 2), ("b2", 2), ("c1", 3)] {
+        callers.push((name, waiting(&limit, client(address, None)).await));
+    }
+    callers.push(("host", waiting(&limit, HOST).await));
+    drop(first);
+    // The callers are polled in this order, from the first one that has a permit on.
+    callers.sort_by_key(|(name, _)| ["a1", "b1", "c1", "host", "a2", "b2", "a3"].iter().position(|n| n == name));
+    assert_eq!(order(&mut callers).await, ["a1", "b1", "c1", "host", "a2", "b2", "a3"]);
+    assert_eq!((limit.available(), limit.waiting()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_caller_whose_client_has_its_share_keeps_no_other_waiting() {
+    let limit = ConcurrencyLimit::new(3, LONG, 64).with_share(1);
+    let first = limit.try_acquire(client(1, Some(1))).unwrap();
+    let mut of_address = waiting(&limit, client(1, Some(2))).await;
+    let mut of_credential = waiting(&limit, client(2, Some(1))).await;
+    drop(limit.try_acquire(client(3, None)).unwrap());
+    drop(first);
+    assert!(poll!(&mut of_address).is_ready() && poll!(&mut of_credential).is_ready());
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_with_a_permit_hands_it_on() {
+    let limit = ConcurrencyLimit::new(1, LONG, 64);
+    let first = limit.try_acquire(HOST).unwrap();
+    let gives_up = waiting(&limit, client(1, None)).await;
+    let mut next = waiting(&limit, client(2, None)).await;
+    // It has the permit from here on, and does not know.
+    drop(first);
+    assert!(poll!(&mut next).is_pending());
+    drop(gives_up);
+    assert!(poll!(&mut next).is_ready());
+}
+
+#[tokio::test]
+async fn clients_with_few_callers_find_room_in_a_full_queue() {
+    let limit = ConcurrencyLimit::new(2, LONG, 8).with_share(1);
+    let held = [client(1, None), client(2, None)].map(|keys| limit.try_acquire(keys).unwrap());
+    let mut queue = Vec::new();
+    for n in 0..8 {
+        queue.push(waiting(&limit, client(1 + n % 2, None)).await);
+    }
+    limit.acquire(client(1, None)).await.map(drop).unwrap_err();
+    let _innocent = waiting(&limit, client(3, None)).await;
+    assert_eq!(limit.waiting(), 8);
+    // The newest caller of a client that has the most has left.
+    let mut refused = Vec::new();
+    for (n, caller) in queue.iter_mut().enumerate() {
+        if let Poll::Ready(result) = poll!(caller) {
+            result.map(drop).unwrap_err();
+            refused.push(n);
+        }
+    }
+    assert_eq!(refused, [7]);
+    // One that waits for its permit to come back does not leave.
+    drop(queue);
+    let mut resumes = Vec::new();
+    for _ in 0..8 {
+        let mut resumed = Box::pin(held[0].contention().acquire());
+        assert!(poll!(&mut resumed).is_pending());
+        resumes.push(resumed);
+    }
+    limit.acquire(client(4, None)).await.map(drop).unwrap_err();
+    for resumed in &mut resumes {
+        assert!(poll!(resumed).is_pending());
+    }
+}

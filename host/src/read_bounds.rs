@@ -1,0 +1,148 @@
+//! Bounds what hyper reads of a connection: in one turn, and for nothing.
+//!
+//! What is neither a head nor data hyper decodes a byte at a time, up to 40 ns each, for as long as the socket has
+//! bytes. The other tasks of the shard wait meanwhile.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// A connection that has read so many bytes in its turn begins no other read in it.
+const MAX_TURN: usize = 64 * 1024;
+
+/// Bytes of framing that a frame of data explains: a size of 16 digits and two ends of lines are 20.
+const FRAMING: u64 = 32;
+
+thread_local! {
+    /// Bytes that were read in the turn of the connection whose task the thread polls.
+    static TURN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Begins the turn of a connection, whose task is about to be polled.
+pub fn begin_turn() {
+    TURN.set(0);
+}
+
+/// Reads from a connection, within its turn and within the bound of its overhead, if it has one.
+pub fn poll_read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    overhead: Option<&OverheadMeter>,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    if TURN.get() >= MAX_TURN {
+        // Otherwise a task that does not begin turns would never read again.
+        begin_turn();
+        // Tokio's `yield_now` lets the shard poll its sockets and timers before it polls this task again.
+        if pin!(tokio::task::yield_now()).poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+    }
+    if let Some(overhead) = overhead {
+        overhead.check().map_err(io::Error::other)?;
+    }
+    let before = buf.filled().len();
+    let read = Pin::new(stream).poll_read(cx, buf);
+    let bytes = buf.filled().len().saturating_sub(before);
+    TURN.set(TURN.get().saturating_add(bytes));
+    if let Some(overhead) = overhead {
+        overhead.unexplained.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+    read
+}
+
+/// Counts the bytes of an HTTP/1 connection of which neither a head nor data has come: sizes of chunks without an end,
+/// interim responses.
+#[derive(Debug)]
+pub struct OverheadMeter {
+    /// Bytes that were read, without those that heads and frames explain.
+    unexplained: AtomicU64,
+    max: u64,
+}
+
+/// A connection has more overhead than a peer needs.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {0} bytes came without a head or data")]
+pub struct TooMuchOverhead(u64);
+
+impl OverheadMeter {
+    /// `buffer` is the most that hyper keeps of a head, in bytes. hyper may have read up to twice as much of a frame that
+    /// was not taken yet, twice as much after the end of its body, and the head of the next message. Extensions and
+    /// trailers of a body have less than another buffer.
+    pub fn new(buffer: usize) -> Self {
+        Self { unexplained: AtomicU64::new(0), max: 6 * buffer as u64 }
+    }
+
+    /// Records that hyper has read a head, and maybe some of what follows it.
+    pub fn record_head(&self) {
+        self.unexplained.store(0, Ordering::Relaxed);
+    }
+
+    /// Records that a frame with so many bytes of data was taken.
+    pub fn record_frame(&self, data: u64) {
+        let explained = FRAMING.saturating_add(data);
+        let rest = |unexplained: u64| Some(unexplained.saturating_sub(explained));
+        let _ = self.unexplained.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+    }
+
+    /// Fails once the peer has sent too much for nothing.
+    pub fn check(&self) -> Result<(), TooMuchOverhead> {
+        match self.unexplained.load(Ordering::Relaxed) > self.max {
+            true => Err(TooMuchOverhead(self.max)),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn other_tasks_run_after_a_turn() {
+        let has_run = Arc::new(AtomicBool::new(false));
+        let other = has_run.clone();
+        tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
+        let (mut stream, mut buffer) = (tokio::io::repeat(b' '), vec![0; 16 * 1024]);
+        let mut read = 0;
+        begin_turn();
+        while !has_run.load(Ordering::Relaxed) {
+            poll_fn(|cx| poll_read(&mut stream, None, cx, &mut ReadBuf::new(&mut buffer))).await.unwrap();
+            read += buffer.len();
+        }
+        assert_eq!(read, MAX_TURN + buffer.len(), "the last read is one of the next turn");
+    }
+
+    #[tokio::test]
+    async fn what_comes_without_a_head_or_data_is_bounded() {
+        let (mut stream, mut buffer) = (tokio::io::repeat(b' '), vec![0; 1000]);
+        let overhead = OverheadMeter::new(10_000);
+        let mut read = async |bytes: usize| {
+            let mut read = ReadBuf::new(&mut buffer[..bytes]);
+            poll_fn(|cx| poll_read(&mut stream, Some(&overhead), cx, &mut read)).await
+        };
+        for _ in 0..1000 {
+            read(1000).await.unwrap();
+            overhead.record_frame(1000 - 20);
+        }
+        for _ in 0..60 {
+            read(1000).await.unwrap();
+        }
+        read(1).await.unwrap();
+        overhead.record_frame(0);
+        read(31).await.unwrap();
+        read(1).await.unwrap();
+        assert!(read(1).await.is_err(), "frames before do not explain what comes after them");
+        overhead.record_head();
+        read(1).await.unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! HTTP/1 bytes that carry nothing: size lines of chunks without an end, and interim responses.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use hexad::imports::outbound::Options;
+use hexad::ingress::IngressOptions;
+
+use crate::fixture::Server;
+use crate::ingress;
+use crate::upstream::Upstream;
+
+/// More than the host reads and the kernel keeps of a connection.
+const FLOOD: usize = 64 << 20;
+
+const HEAD: &str = "POST /probe/count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n";
+
+fn connect(address: SocketAddr, head: &str) -> TcpStream {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(head.as_bytes()).unwrap();
+    client
+}
+
+/// Sends a request while it reads the answer, until the host closes.
+fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut writer = client.try_clone().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(request.as_bytes()).unwrap());
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer
+    })
+}
+
+#[test]
+fn size_lines_that_do_not_end_close_the_connection() {
+    let (_server, address, _) = ingress::server(IngressOptions::default());
+    for (begin, endless) in [("1", b' '), ("1", b'\t'), ("", b'0')] {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    let mut client = connect(address, &format!("{HEAD}\r\n{begin}"));
+                    let block = [endless; 64 << 10];
+                    let accepted = (0..FLOOD / block.len()).take_while(|_| client.write_all(&block).is_ok()).count();
+                    assert!(accepted < FLOOD / block.len(), "{begin:?} {endless}: everything was read");
+                });
+            }
+        });
+    }
+    let answer = exchange(address, &format!("{HEAD}connection: close\r\n\r\n1\r\nx\r\n0\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n1"), "{answer}");
+}
+
+#[test]
+fn framing_that_carries_something_passes() {
+    let (_server, address, _) = ingress::server(IngressOptions::default());
+    // More than the host reads for nothing, by far.
+    let chunks = "0000000000000001 \r\nx\r\n".repeat(50_000);
+    let answer = exchange(address, &format!("{HEAD}connection: close\r\n\r\n{chunks}0\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n50000"), "{answer}");
+}
+
+#[test]
+fn many_requests_of_a_connection_pass() {
+    let (_server, address, _) = ingress::server(IngressOptions::default());
+    let padding = "x".repeat(8 << 10);
+    let request = |more: &str| format!("{HEAD}x-padding: {padding}\r\n{more}\r\n1\r\nx\r\n0\r\n\r\n");
+    let answers = exchange(address, &(request("").repeat(199) + &request("connection: close\r\n")));
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 200);
+}
+
+#[tokio::test]
+async fn a_response_that_carries_nothing_fails() {
+    let (server, upstream) = (Server::reaching(&["http://127.0.0.1:*"], "", Options::default()), Upstream::start());
+    let fetch = async |path: &str| server.ok(&format!("outbound?url={}", upstream.url(path))).await;
+    assert_eq!(fetch("interim").await, "ErrorCode::HttpProtocolError");
+    assert_eq!(fetch("endless-size").await, "200\n\nbroken after 0: ErrorCode::HttpProtocolError");
+    let answer = fetch("small-chunks").await;
+    assert_eq!(answer.rsplit('\n').next().unwrap(), "x".repeat(50_000));
+}
