@@ -1,6 +1,6 @@
 //! People and bots.
 
-pub use crate::model::user::{NewUser, User, UserState};
+pub use crate::model::user::{NewUser, User, UserKey, UserState};
 
 use crate::namespace::{self, NamespaceKind};
 use crate::path::Identifier;
@@ -20,7 +20,20 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
     Ok(store::read::<UserRecord>(env, &Key::User(id))?.map(|record| record.into_user(id)))
 }
 
-/// The same, which an instance decodes once.
+/// This user; `None` if they were deleted, whoever has their id now. 1 read.
+pub fn by_key(env: &Env, key: &UserKey) -> Result<Option<User>, StoreError> {
+    Ok(by_id(env, key.id)?.filter(|user| user.incarnation == key.incarnation))
+}
+
+/// What names the user who has an id now; the first one with it if there is none, who may come later. 1 read.
+pub fn key_of(env: &Env, id: u64) -> Result<UserKey, StoreError> {
+    Ok(match existence(env, id)? {
+        Existence::Present(incarnation) => UserKey { id, incarnation },
+        Existence::Unknown | Existence::Deleted => UserKey::first(id),
+    })
+}
+
+/// The same as [`by_id`], which an instance decodes once.
 pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, StoreError> {
     let known = Derived::<u64, User>::of(env);
     if let Some(user) = known.as_ref().and_then(|known| known.get(&id)) {

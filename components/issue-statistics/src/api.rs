@@ -93,7 +93,7 @@ fn count_issues(
     };
     let in_namespace = authorized.target != Target::Instance;
     let users = DirectoryUsers { env, caller, catalog: &authorized.catalog };
-    let filters = filter::resolve(&parameters, authorized.user_id, in_namespace, &users)?;
+    let filters = filter::resolve(&parameters, &authorized.user, in_namespace, &users)?;
     let max_work = env.variables.number(MAX_WORK, DEFAULT_MAX_WORK);
     let mut attempt = 1;
     let counts = loop {

@@ -7,6 +7,7 @@ use directory::caller::Caller;
 use directory::catalog::Catalog;
 use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::project::{Project, ProjectLookup};
+use directory::user::UserKey;
 use directory::{access, namespace, project};
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error};
@@ -26,7 +27,7 @@ pub enum Target {
 
 /// A caller, what they may read, and the target that they may count.
 pub struct AuthorizedCount {
-    pub user_id: u64,
+    pub user: UserKey,
     pub target: Target,
     pub catalog: Rc<Catalog>,
     pub snapshot: Rc<AccessSnapshot>,
@@ -68,12 +69,12 @@ pub fn authorize(
             Target::Project(project.id)
         }
     };
-    let user_id = caller.user_or_401()?.id;
+    let user = caller.user_or_401()?.key();
     if is_search {
         let limit = RateLimit { variable: SEARCH_RATE_LIMIT, seconds: 60, keys: SEARCH_RATE_KEYS };
-        rate_limit::check(env, &limit, &user_id.to_string())?;
+        rate_limit::check(env, &limit, &user.id.to_string())?;
     }
     let snapshot =
-        store.cache.access_snapshot(user_id, catalog.revision(), env.now, || catalog.access_snapshot(env, caller))?;
-    Ok(Decision::Authorized(AuthorizedCount { user_id, target, catalog, snapshot }))
+        store.cache.access_snapshot(user.id, catalog.revision(), env.now, || catalog.access_snapshot(env, caller))?;
+    Ok(Decision::Authorized(AuthorizedCount { user, target, catalog, snapshot }))
 }

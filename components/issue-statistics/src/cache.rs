@@ -5,6 +5,7 @@ use crate::manifest::{Manifest, Retired};
 use crate::segment::SegmentHeader;
 use crate::work::{SearchError, WorkBudget};
 use directory::catalog::access_snapshot::AccessSnapshot;
+use directory::user::UserKey;
 use kit::blob::BlobCache;
 use kit::lru::ByteLru;
 use kit::store::StoreError;
@@ -35,7 +36,7 @@ pub struct Cache {
     /// By user, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
     /// The users who are banned, and the number of that version.
-    banned: RefCell<(Rc<[u64]>, u64)>,
+    banned: RefCell<(Rc<[UserKey]>, u64)>,
     /// The blobs that this instance replaced, and when, the earliest first: they are deleted when no
     /// request reads them any more. Those that an instance leaves behind are for the garbage collector.
     retired: RefCell<VecDeque<(Timestamp, Retired)>>,
@@ -68,7 +69,7 @@ impl Cache {
     }
 
     /// A number for the users who are banned: another one when they have changed.
-    pub fn version_of_banned(&self, users: &Rc<[u64]>) -> u64 {
+    pub fn version_of_banned(&self, users: &Rc<[UserKey]>) -> u64 {
         let mut known = self.banned.borrow_mut();
         if known.0 != *users {
             *known = (users.clone(), known.1 + 1);

@@ -1,6 +1,7 @@
 //! Facets: the values that issues are filtered by. The key of a facet is a byte for the kind and then the
 //! value. Numbers are big-endian, so that the keys of one kind sort by number.
 
+use directory::user::UserKey;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
@@ -15,7 +16,11 @@ pub enum Facet<'a> {
     /// The author of the issue was banned.
     Hidden,
     Author(u64),
+    /// An author who took the place of a deleted user with their id, and their incarnation.
+    LaterAuthor(u64, &'a str),
     Assignee(u64),
+    /// Likewise.
+    LaterAssignee(u64, &'a str),
     HasAssignee,
     Label(&'a str),
     HasLabel,
@@ -38,8 +43,12 @@ pub enum Facet<'a> {
     IterationDates(&'a IterationDates),
     /// The user who reacted, and the name of the reaction.
     Reaction(u64, &'a str),
+    /// The user who reacted, their incarnation, and the name of the reaction.
+    LaterReaction(u64, &'a str, &'a str),
     /// The user who reacted.
     HasReaction(u64),
+    /// Likewise.
+    LaterHasReaction(u64, &'a str),
 }
 
 /// A milestone as it was in the import of an issue.
@@ -75,6 +84,7 @@ pub struct IterationDates {
 /// The kinds whose facets are enumerated.
 pub const PROJECT_KIND: u8 = 1;
 pub const LATER_PROJECT_KIND: u8 = 26;
+pub const LATER_AUTHOR_KIND: u8 = 27;
 pub const MILESTONE_DATES_KIND: u8 = 12;
 pub const ITERATION_DATES_KIND: u8 = 23;
 
@@ -89,7 +99,9 @@ impl Facet<'_> {
             Facet::Confidential => (3, None, ""),
             Facet::Hidden => (4, None, ""),
             Facet::Author(id) => (5, Some(*id), ""),
+            Facet::LaterAuthor(id, incarnation) => (LATER_AUTHOR_KIND, Some(*id), incarnation),
             Facet::Assignee(id) => (6, Some(*id), ""),
+            Facet::LaterAssignee(id, incarnation) => (28, Some(*id), incarnation),
             Facet::HasAssignee => (7, None, ""),
             Facet::Label(name) => (8, None, name),
             Facet::HasLabel => (9, None, ""),
@@ -108,7 +120,11 @@ impl Facet<'_> {
             Facet::HasIteration => (22, None, ""),
             Facet::IterationDates(dates) => return write_json_key(key, ITERATION_DATES_KIND, dates),
             Facet::Reaction(user, name) => (24, Some(*user), name),
+            Facet::LaterReaction(user, incarnation, name) => {
+                return write_later_reaction(key, *user, incarnation, name);
+            }
             Facet::HasReaction(user) => (25, Some(*user), ""),
+            Facet::LaterHasReaction(user, incarnation) => (30, Some(*user), incarnation),
         };
         key.push(kind);
         if let Some(number) = number {
@@ -122,6 +138,15 @@ impl Facet<'_> {
         self.write_key(&mut key);
         key
     }
+}
+
+/// The slash ends the incarnation, which has none.
+fn write_later_reaction(key: &mut Vec<u8>, user: u64, incarnation: &str, name: &str) {
+    key.push(29);
+    key.extend_from_slice(&user.to_be_bytes());
+    key.extend_from_slice(incarnation.as_bytes());
+    key.push(b'/');
+    key.extend_from_slice(name.as_bytes());
 }
 
 fn write_json_key(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
@@ -194,6 +219,49 @@ impl<'a> ProjectKey<'a> {
     }
 }
 
+/// A user in facets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FacetUser<'a> {
+    pub id: u64,
+    /// `None` for the first user with the id, whom all facets of earlier builds name.
+    pub incarnation: Option<&'a str>,
+}
+
+impl<'a> FacetUser<'a> {
+    /// The user in the key of a [`Facet::LaterAuthor`].
+    pub fn parse_later_author(key: &'a [u8]) -> Option<Self> {
+        let (number, incarnation) = key.strip_prefix(&[LATER_AUTHOR_KIND])?.split_first_chunk()?;
+        let incarnation = Some(std::str::from_utf8(incarnation).ok()?);
+        Some(FacetUser { id: u64::from_be_bytes(*number), incarnation })
+    }
+
+    pub fn author(self) -> Facet<'a> {
+        self.incarnation.map_or(Facet::Author(self.id), |incarnation| Facet::LaterAuthor(self.id, incarnation))
+    }
+
+    pub fn assignee(self) -> Facet<'a> {
+        self.incarnation.map_or(Facet::Assignee(self.id), |incarnation| Facet::LaterAssignee(self.id, incarnation))
+    }
+
+    pub fn reaction(self, name: &'a str) -> Facet<'a> {
+        match self.incarnation {
+            None => Facet::Reaction(self.id, name),
+            Some(incarnation) => Facet::LaterReaction(self.id, incarnation, name),
+        }
+    }
+
+    pub fn any_reaction(self) -> Facet<'a> {
+        self.incarnation
+            .map_or(Facet::HasReaction(self.id), |incarnation| Facet::LaterHasReaction(self.id, incarnation))
+    }
+}
+
+impl<'a> From<&'a UserKey> for FacetUser<'a> {
+    fn from(user: &'a UserKey) -> Self {
+        FacetUser { id: user.id, incarnation: user.incarnation.id() }
+    }
+}
+
 /// The value if this is a key of the JSON kind `kind`.
 pub fn json_value<'a, T: Deserialize<'a>>(key: &'a [u8], kind: u8) -> Option<T> {
     serde_json::from_slice(key.strip_prefix(&[kind])?).ok()
@@ -222,7 +290,9 @@ mod tests {
             Facet::Confidential,
             Facet::Hidden,
             Facet::Author(1),
+            Facet::LaterAuthor(1, "0a"),
             Facet::Assignee(1),
+            Facet::LaterAssignee(1, "0a"),
             Facet::HasAssignee,
             Facet::Label("a"),
             Facet::Label("b"),
@@ -244,7 +314,10 @@ mod tests {
             Facet::IterationDates(&iteration),
             Facet::Reaction(1, "a"),
             Facet::Reaction(1, "b"),
+            Facet::LaterReaction(1, "0a", "b"),
+            Facet::LaterReaction(1, "0", "ab"),
             Facet::HasReaction(1),
+            Facet::LaterHasReaction(1, "0a"),
         ];
         let keys: BTreeSet<Vec<u8>> = facets.iter().map(Facet::key).collect();
         assert_eq!(keys.len(), facets.len());
@@ -254,6 +327,9 @@ mod tests {
             assert_eq!(ProjectKey::parse(&project.facet().key()), Some(project));
         }
         assert_eq!(ProjectKey::parse(&Facet::Author(77).key()), None);
+        let later = FacetUser { id: 77, incarnation: Some("0a") };
+        assert_eq!(FacetUser::parse_later_author(&later.author().key()), Some(later));
+        assert_eq!(FacetUser::parse_later_author(&later.assignee().key()), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The filters of a query, in terms of the index: facets, ranges of time and substrings.
 
-use crate::facet::Facet;
+use crate::facet::{Facet, FacetUser};
 use crate::parameters::{MilestoneFilter, NegatableFilters, Parameters, Scope, TimeRange, UserSelector, ValueFilter};
 use crate::segment::Field;
+use directory::user::UserKey;
 use std::collections::HashSet;
 
 /// A condition. An issue has to match all filters of a query.
@@ -32,28 +33,30 @@ pub enum Filter {
     MatchNone,
 }
 
-/// Looks up users by name.
+/// Looks up users.
 pub trait UserResolver {
     type Error;
 
-    /// The id of the user with this username, or those of the members of the group with this handle;
-    /// empty if there is neither.
-    fn user_ids(&self, name: &str) -> Result<Vec<u64>, Self::Error>;
+    /// The user who has this id now; the first one with it if there is none.
+    fn user(&self, id: u64) -> Result<UserKey, Self::Error>;
+
+    /// The user with this username, or the members of the group with this handle; empty if there is neither.
+    fn users(&self, name: &str) -> Result<Vec<UserKey>, Self::Error>;
 }
 
 /// The filters of a request of the user `me`. `in_namespace`: of a group or project, where the
 /// reference service matches no issue if a label is given twice.
 pub fn resolve<P: UserResolver>(
     parameters: &Parameters,
-    me: u64,
+    me: &UserKey,
     in_namespace: bool,
     users: &P,
 ) -> Result<Vec<Filter>, P::Error> {
-    let mut all = Vec::new();
+    let (mut all, me) = (Vec::new(), FacetUser::from(me));
     match parameters.scope {
         Scope::All => {}
-        Scope::CreatedByMe => all.push(with(Facet::Author(me))),
-        Scope::AssignedToMe => all.push(with(Facet::Assignee(me))),
+        Scope::CreatedByMe => all.push(with(me.author())),
+        Scope::AssignedToMe => all.push(with(me.assignee())),
     }
     let has_duplicate = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() < labels.len();
     let has_wildcard = |name: &str| parameters.include.labels.iter().any(|label| label.eq_ignore_ascii_case(name));
@@ -68,9 +71,9 @@ pub fn resolve<P: UserResolver>(
     add_excluded(&parameters.exclude, users, &mut all)?;
     match &parameters.reaction {
         None => {}
-        Some(ValueFilter::None) => all.push(without(Facet::HasReaction(me))),
-        Some(ValueFilter::Is(name)) => all.push(with(Facet::Reaction(me, name))),
-        Some(ValueFilter::Any | ValueFilter::Current) => all.push(with(Facet::HasReaction(me))),
+        Some(ValueFilter::None) => all.push(without(me.any_reaction())),
+        Some(ValueFilter::Is(name)) => all.push(with(me.reaction(name))),
+        Some(ValueFilter::Any | ValueFilter::Current) => all.push(with(me.any_reaction())),
     }
     match parameters.confidential {
         None => {}
@@ -103,16 +106,14 @@ fn add_included<P: UserResolver>(include: &NegatableFilters, users: &P, all: &mu
     if let Some(iids) = &include.iids {
         all.push(Filter::AnyOf(iids.iter().map(|iid| Facet::Iid(*iid).key()).collect()));
     }
-    match &include.author {
-        None => {}
-        Some(UserSelector::Id(id)) => all.push(with(Facet::Author(unsigned_id(*id)))),
-        Some(UserSelector::Name(name)) => all.push(Filter::AnyOf(facet_keys(users.user_ids(name)?, Facet::Author))),
+    if let Some(author) = &include.author {
+        all.push(Filter::AnyOf(author_keys(author, users)?));
     }
-    all.extend(
-        include.assignee_id.iter().map(|id| included(id, Facet::HasAssignee, |id| Facet::Assignee(unsigned_id(*id)))),
-    );
+    if let Some(assignee) = &include.assignee_id {
+        all.push(with_assignee(assignee, users)?);
+    }
     for name in &include.assignees {
-        all.push(Filter::AnyOf(facet_keys(users.user_ids(name)?, Facet::Assignee)));
+        all.push(Filter::AnyOf(facet_keys(&users.users(name)?, FacetUser::assignee)));
     }
     all.extend(include.weight.iter().map(|weight| included(weight, Facet::HasWeight, |weight| Facet::Weight(*weight))));
     all.extend(include.iteration.iter().map(|iteration| match iteration {
@@ -134,16 +135,14 @@ fn add_excluded<P: UserResolver>(exclude: &NegatableFilters, users: &P, all: &mu
     if let Some(iids) = &exclude.iids {
         all.push(Filter::NoneOf(iids.iter().map(|iid| Facet::Iid(*iid).key()).collect()));
     }
-    match &exclude.author {
-        None => {}
-        Some(UserSelector::Id(id)) => all.push(without(Facet::Author(unsigned_id(*id)))),
-        Some(UserSelector::Name(name)) => all.push(Filter::NoneOf(facet_keys(users.user_ids(name)?, Facet::Author))),
+    if let Some(author) = &exclude.author {
+        all.push(Filter::NoneOf(author_keys(author, users)?));
     }
-    all.extend(
-        exclude.assignee_id.iter().map(|id| excluded(id, Facet::HasAssignee, |id| Facet::Assignee(unsigned_id(*id)))),
-    );
+    if let Some(assignee) = &exclude.assignee_id {
+        all.push(negated(with_assignee(assignee, users)?));
+    }
     for name in &exclude.assignees {
-        all.push(Filter::NoneOf(facet_keys(users.user_ids(name)?, Facet::Assignee)));
+        all.push(Filter::NoneOf(facet_keys(&users.users(name)?, FacetUser::assignee)));
     }
     all.extend(exclude.weight.iter().map(|weight| excluded(weight, Facet::HasWeight, |weight| Facet::Weight(*weight))));
     all.extend(exclude.iteration.iter().map(|iteration| match iteration {
@@ -162,8 +161,24 @@ fn without(facet: Facet) -> Filter {
     Filter::NoneOf(vec![facet.key()])
 }
 
-fn facet_keys(ids: Vec<u64>, facet: fn(u64) -> Facet<'static>) -> Vec<Vec<u8>> {
-    ids.into_iter().map(|id| facet(id).key()).collect()
+fn author_keys<P: UserResolver>(author: &UserSelector, users: &P) -> Result<Vec<Vec<u8>>, P::Error> {
+    let found = match author {
+        UserSelector::Id(id) => vec![users.user(unsigned_id(*id))?],
+        UserSelector::Name(name) => users.users(name)?,
+    };
+    Ok(facet_keys(&found, FacetUser::author))
+}
+
+fn with_assignee<P: UserResolver>(assignee: &ValueFilter<i64>, users: &P) -> Result<Filter, P::Error> {
+    Ok(match assignee {
+        ValueFilter::None => without(Facet::HasAssignee),
+        ValueFilter::Any | ValueFilter::Current => with(Facet::HasAssignee),
+        ValueFilter::Is(id) => with(FacetUser::from(&users.user(unsigned_id(*id))?).assignee()),
+    })
+}
+
+fn facet_keys<'a>(users: &'a [UserKey], facet: fn(FacetUser<'a>) -> Facet<'a>) -> Vec<Vec<u8>> {
+    users.iter().map(|user| facet(user.into()).key()).collect()
 }
 
 /// `any` is the facet of all issues that have a value.
@@ -176,7 +191,11 @@ fn included<'a, T>(filter: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'
 }
 
 fn excluded<'a, T>(filter: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
-    match included(filter, any, facet) {
+    negated(included(filter, any, facet))
+}
+
+fn negated(filter: Filter) -> Filter {
+    match filter {
         Filter::AnyOf(keys) => Filter::NoneOf(keys),
         Filter::NoneOf(keys) => Filter::AnyOf(keys),
         other => other,

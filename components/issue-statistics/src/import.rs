@@ -1,15 +1,17 @@
 //! The import: lines of the request body, collected into batches.
 
 use crate::index_writer;
-use crate::issue::{self, Change};
+use crate::issue::{self, Change, Issue};
 use crate::segment::builder::SegmentBuilder;
 use crate::store::IndexStore;
 use directory::project;
 use directory::reauthorization::AdminRequest;
+use directory::user;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
 use kit::{Body, Env, Error};
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 /// The longest line that is accepted, in bytes.
 const MAX_LINE: usize = 4 << 20;
@@ -25,6 +27,7 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
         committed: ImportReport::default(),
         batch: SegmentBuilder::default(),
         incarnations: HashMap::new(),
+        users: HashMap::new(),
     };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
@@ -55,6 +58,8 @@ struct Import<'a> {
     batch: SegmentBuilder,
     /// Of the projects of this batch.
     incarnations: HashMap<u64, Option<String>>,
+    /// Of the users of this batch; `None` of the first ones with their ids.
+    users: HashMap<u64, Option<String>>,
 }
 
 impl Import<'_> {
@@ -68,6 +73,7 @@ impl Import<'_> {
         };
         if let Change::Upsert(issue) = &mut change {
             issue.project_incarnation = self.incarnation(issue.project_id())?;
+            issue.later_users = self.later_users(issue)?;
         }
         self.batch.add(&change);
         self.imported.report.imported("issue");
@@ -84,8 +90,27 @@ impl Import<'_> {
         Ok(incarnation)
     }
 
+    /// The incarnations of those users of an issue who took the place of deleted ones. 1 read for each user of a batch.
+    fn later_users(&mut self, issue: &Issue) -> Result<BTreeMap<u64, String>, Error> {
+        let mut later = BTreeMap::new();
+        for id in issue.user_ids() {
+            let incarnation = match self.users.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    let key = user::key_of(&self.env, id)?;
+                    unknown.insert(key.incarnation.id().map(str::to_owned))
+                }
+            };
+            if let Some(incarnation) = incarnation {
+                later.insert(id, incarnation.clone());
+            }
+        }
+        Ok(later)
+    }
+
     fn commit(&mut self) -> Result<(), Error> {
         self.incarnations.clear();
+        self.users.clear();
         if !self.batch.is_empty() {
             self.request.authorize(&self.env).map_err(|error| self.committed.ended_by(error))?;
             let store = IndexStore::new(&self.env.later());

@@ -7,6 +7,7 @@ use json_text::{JsonText, LabelName};
 use kit::Timestamp;
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The change that a line makes.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Issue<'a> {
     /// That of its project, if the project took the place of a deleted one. No line has it; the import looks it
     /// up.
     pub project_incarnation: Option<String>,
+    /// Those of its users who took the place of deleted ones, by id. Likewise.
+    pub later_users: BTreeMap<u64, String>,
     record: IssueRecord<'a>,
 }
 
@@ -33,6 +36,14 @@ impl Issue<'_> {
     pub fn project_id(&self) -> u64 {
         // A line without a project is refused.
         self.record.project_id.unwrap_or_default()
+    }
+
+    /// The ids of its author, its assignees, and those who reacted. One may come twice.
+    pub fn user_ids(&self) -> impl Iterator<Item = u64> {
+        let record = &self.record;
+        let author = record.author.as_ref().map(|author| author.id).or(record.author_id);
+        let assignees = record.assignees.iter().flatten().chain(&record.assignee).map(|user| user.id);
+        author.into_iter().chain(assignees).chain(record.reactions.iter().flatten().map(|reaction| reaction.user.id))
     }
 }
 
@@ -218,6 +229,7 @@ pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
         created_at,
         updated_at,
         project_incarnation: None,
+        later_users: BTreeMap::new(),
         record,
     })))
 }

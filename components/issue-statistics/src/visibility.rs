@@ -2,7 +2,7 @@
 //! ids of all that they are made of.
 
 use crate::authorization::AuthorizedCount;
-use crate::facet::{self, Facet, LATER_PROJECT_KIND, PROJECT_KIND, ProjectKey};
+use crate::facet::{self, Facet, FacetUser, LATER_AUTHOR_KIND, LATER_PROJECT_KIND, PROJECT_KIND, ProjectKey};
 use crate::segment::{Segment, TableName};
 use crate::set::{self, Bitset};
 use crate::store::IndexStore;
@@ -29,10 +29,12 @@ pub fn visible_documents(
     authorized: &AuthorizedCount,
     work: &WorkBudget,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
-    let AuthorizedCount { user_id, catalog, snapshot, .. } = authorized;
+    let AuthorizedCount { user, catalog, snapshot, .. } = authorized;
     let until = snapshot.valid_until().map_or(0, |end| end.millis());
     let revision = catalog.revision();
-    let key = format!("visible {} {} {user_id} {revision} {until}", segment.id, tombstones.unwrap_or_default());
+    let (user_id, incarnation) = (user.id, &user.incarnation);
+    let key =
+        format!("visible {} {} {user_id}{incarnation} {revision} {until}", segment.id, tombstones.unwrap_or_default());
     store.cache.found(key.as_bytes(), work, || {
         let mut readable = Bitset::new(segment.document_count());
         let mut planned = Bitset::new(segment.document_count());
@@ -49,8 +51,8 @@ pub fn visible_documents(
         if !snapshot.is_admin() {
             let mut hidden = (*documents_with_facet(store, segment, &Facet::Confidential.key())?).clone();
             hidden -= planned.to_bitmap();
-            hidden -= &*documents_with_facet(store, segment, &Facet::Author(*user_id).key())?;
-            hidden -= &*documents_with_facet(store, segment, &Facet::Assignee(*user_id).key())?;
+            hidden -= &*documents_with_facet(store, segment, &FacetUser::from(user).author().key())?;
+            hidden -= &*documents_with_facet(store, segment, &FacetUser::from(user).assignee().key())?;
             hidden |= &*documents_with_facet(store, segment, &Facet::Hidden.key())?;
             hidden |= &*documents_of_banned_authors(store, segment, catalog, work)?;
             visible -= hidden;
@@ -76,7 +78,19 @@ fn documents_of_banned_authors(
         let mut found = RoaringBitmap::new();
         for user in users.iter() {
             work.spend(LOOK_UP)?;
-            found |= read_facet(segment, &stored_key(segment, &Facet::Author(*user).key()))?;
+            found |= read_facet(segment, &stored_key(segment, &FacetUser::from(user).author().key()))?;
+        }
+        // Users whom an earlier build banned are first ones to the catalog, also if they are later ones. As long as the
+        // first one has the id, no issue is of a later one.
+        let first: Vec<u64> = users.iter().filter(|user| user.incarnation.is_first()).map(|user| user.id).collect();
+        if !first.is_empty() {
+            for_each_facet(segment, LATER_AUTHOR_KIND, work, |key, documents| {
+                let author = FacetUser::parse_later_author(key)?;
+                if first.binary_search(&author.id).is_ok() {
+                    found |= set::decode(documents)?;
+                }
+                Some(())
+            })?;
         }
         Ok(found)
     })
@@ -111,12 +125,22 @@ fn for_each_project(
     mut each: impl FnMut(ProjectKey, &[u8]) -> Option<()>,
 ) -> Result<(), SearchError> {
     for kind in [PROJECT_KIND, LATER_PROJECT_KIND] {
-        let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
-        while let Some(entry) = cursor.next()?.filter(|entry| entry.key.first() == Some(&kind)) {
-            work.spend(PROJECT + entry.value.len() as u64)?;
-            let key = ProjectKey::parse(&entry.key).ok_or_else(|| segment.corrupt(TableName::Facets))?;
-            each(key, &entry.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
-        }
+        for_each_facet(segment, kind, work, |key, documents| each(ProjectKey::parse(key)?, documents))?;
+    }
+    Ok(())
+}
+
+/// The same for the keys of all facets of a kind.
+fn for_each_facet(
+    segment: &Segment,
+    kind: u8,
+    work: &WorkBudget,
+    mut each: impl FnMut(&[u8], &[u8]) -> Option<()>,
+) -> Result<(), SearchError> {
+    let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
+    while let Some(entry) = cursor.next()?.filter(|entry| entry.key.first() == Some(&kind)) {
+        work.spend(PROJECT + entry.value.len() as u64)?;
+        each(&entry.key, &entry.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
     }
     Ok(())
 }

@@ -69,6 +69,7 @@ async fn dispatch(env: Env, mut request: Request) -> Result<Response, Error> {
             apply::batch(&context, &params)
         }
         Route::ListAllMergeRequests => merge_request_list::of_all_projects(&context),
+        Route::ListMergeRequestsOfGroup { group } => merge_request_list::of_group(&context, &group),
         Route::ListMergeRequests { project } => merge_request_list::of_project(&context, &project),
         Route::CreateMergeRequest { project } => {
             let params = input::read(&mut context, body).await?;

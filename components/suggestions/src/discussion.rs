@@ -4,6 +4,7 @@ use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
+use directory::user::UserKey;
 use kit::Timestamp;
 
 /// A thread of notes. Whether a suggestion was applied is recorded elsewhere.
@@ -29,7 +30,7 @@ pub struct Discussion {
 pub struct Note {
     /// Unique in the whole service.
     pub id: u64,
-    pub author_id: u64,
+    pub author: UserKey,
     pub body: String,
     pub created: Timestamp,
     pub updated: Timestamp,
@@ -39,9 +40,9 @@ pub struct Note {
 }
 
 /// Who resolved a discussion, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    pub user_id: u64,
+    pub user: UserKey,
     pub at: Timestamp,
 }
 

@@ -10,7 +10,7 @@
 //! | `PUT /suggestions/batch_apply` | makes a commit of several suggestions | `api/apply.rs` |
 //! | `GET /suggestions/:id` | shows a suggestion in its present state | `api/show.rs` |
 //! | `GET, POST /projects/:id/merge_requests`, `GET, PUT …/:iid` | lists, makes, shows and changes merge requests | `api/merge_request_list.rs`, `api/merge_requests.rs` |
-//! | `GET /merge_requests` | lists those of all projects | `api/merge_request_list.rs` |
+//! | `GET /merge_requests`, `/groups/:id/merge_requests` | lists those of all projects, or of a group | `api/merge_request_list.rs` |
 //! | `GET /projects/:id/merge_requests/:iid/changes`, `…/diffs` | shows its difference | `api/merge_request_diffs.rs` |
 //! | `GET /projects/:id/merge_requests/:iid/commits` | lists its commits | `api/merge_request_commits.rs` |
 //! | `POST /projects/:id/merge_requests/:iid/discussions` | adds a comment, with its suggestions | `api/create_discussion.rs` |

@@ -2,6 +2,7 @@
 
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
+use directory::user::UserKey;
 use kit::Timestamp;
 
 /// A merge request, which is identified by its target project and its iid there.
@@ -16,7 +17,7 @@ pub struct MergeRequest {
     pub target_branch: String,
     pub title: String,
     pub description: Option<String>,
-    pub author_id: Option<u64>,
+    pub author: Option<UserKey>,
     /// Whether users who may push to the target branch may push to the source branch.
     pub allow_collaboration: bool,
     /// Not known of those that an earlier build imported.
@@ -32,10 +33,10 @@ pub struct MergeRequest {
 }
 
 /// When a merge request was merged or closed, and by whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub at: Timestamp,
-    pub user_id: Option<u64>,
+    pub user: Option<UserKey>,
 }
 
 /// Which branch is to be merged into which.
@@ -69,16 +70,16 @@ impl MergeRequest {
     }
 
     /// When it was merged, and by whom; `None` unless it was.
-    pub fn merged(&self) -> Option<End> {
-        self.ended.filter(|_| self.state == MergeRequestState::Merged)
+    pub fn merged(&self) -> Option<&End> {
+        self.ended.as_ref().filter(|_| self.state == MergeRequestState::Merged)
     }
 
     /// Closes an open merge request, or reopens a closed one; a request for the state that it has changes nothing.
-    pub fn set_open(&mut self, open: bool, now: Timestamp, user_id: u64) {
+    pub fn set_open(&mut self, open: bool, now: Timestamp, user: &UserKey) {
         match (open, self.state) {
             (false, MergeRequestState::Opened) => {
                 self.state = MergeRequestState::Closed;
-                self.ended = Some(End { at: now, user_id: Some(user_id) });
+                self.ended = Some(End { at: now, user: Some(user.clone()) });
             }
             (true, MergeRequestState::Closed) => {
                 self.state = MergeRequestState::Opened;

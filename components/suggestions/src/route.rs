@@ -19,6 +19,9 @@ pub enum Route {
     },
     ApplyBatch,
     ListAllMergeRequests,
+    ListMergeRequestsOfGroup {
+        group: String,
+    },
     ListMergeRequests {
         project: String,
     },
@@ -133,6 +136,10 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         },
         [Segment("merge_requests")] if is_get => Ok(Route::ListAllMergeRequests),
         [Segment("merge_requests")] => Err(Error::method_not_allowed(GET)),
+        [Segment("groups"), group, Segment("merge_requests")] => match is_get {
+            true => Ok(Route::ListMergeRequestsOfGroup { group: text(group)? }),
+            false => Err(Error::method_not_allowed(GET)),
+        },
         [Segment("projects"), project, Segment("merge_requests")] => match *method {
             Method::GET | Method::HEAD => Ok(Route::ListMergeRequests { project: text(project)? }),
             Method::POST => Ok(Route::CreateMergeRequest { project: text(project)? }),
@@ -291,6 +298,7 @@ mod tests {
                 r#"Repository { project: "7", service: LargeFiles }"#,
             ),
             (Method::GET, "merge_requests", "ListAllMergeRequests"),
+            (Method::GET, "groups/a%2Fb/merge_requests", r#"ListMergeRequestsOfGroup { group: "a/b" }"#),
             (Method::POST, "import/suggestions", "ImportMergeRequests"),
             (Method::POST, "import/suggestions/7/objects", r#"ImportObjects { project: "7" }"#),
             (Method::POST, "import/suggestions/7/refs", r#"ImportRefs { project: "7" }"#),

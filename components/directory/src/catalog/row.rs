@@ -51,6 +51,7 @@ pub fn shares(column: &[(u32, Vec<ShareRecord>)], row: u32) -> Vec<member::Share
 /// `owner` is the user of a personal namespace.
 pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) -> NamespaceRow {
     let bit = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
+    let banned = owner.filter(|user| user.state == UserState::Banned);
     NamespaceRow {
         id,
         parent_id: record.parent_id.unwrap_or(0),
@@ -62,6 +63,7 @@ pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) 
                 | bit(EXTERNAL, user.external)
                 | bit(BANNED, user.state == UserState::Banned)
         }),
+        owner_incarnation: banned.and_then(|user| user.incarnation.id()).unwrap_or_default().to_owned(),
         visibility: number_of_visibility(record.visibility()),
         details: record.details.as_ref().and_then(|details| serde_json::to_string(details).ok()).unwrap_or_default(),
         path: record.path,

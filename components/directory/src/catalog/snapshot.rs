@@ -8,6 +8,7 @@ use crate::member::Share;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use crate::store::ShareRecord;
+use crate::user::UserKey;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -52,8 +53,9 @@ impl Catalog {
         self.tree.personal(user_id).map(|row| self.namespace_at(row))
     }
 
-    /// The users who are banned, by id. The same `Rc` for one [`Catalog::tree_version`].
-    pub fn banned_users(&self) -> &Rc<[u64]> {
+    /// The users who are banned, by id. Those whom an earlier build banned are named as the first ones with their ids,
+    /// also if they are later ones. The same `Rc` for one [`Catalog::tree_version`].
+    pub fn banned_users(&self) -> &Rc<[UserKey]> {
         self.tree.banned()
     }
 

@@ -2,6 +2,7 @@
 
 use super::columns::{Columns, Numbers, Texts, Writer};
 use super::manifest::RowKey;
+use crate::model::incarnation::Incarnation;
 use crate::store::ShareRecord;
 use std::ops::Range;
 
@@ -33,6 +34,8 @@ pub(crate) struct NamespaceRow {
     /// 0: a group.
     pub owner_id: u64,
     pub owner_flags: u8,
+    /// The id of a banned owner's incarnation; empty for the first one, and in rows of earlier builds.
+    pub owner_incarnation: String,
     pub visibility: u8,
     pub path: String,
     pub name: String,
@@ -52,6 +55,15 @@ pub(crate) struct Namespaces {
     pub names: Texts,
     pub shares: Vec<(u32, Vec<ShareRecord>)>,
     pub details: Vec<(u32, String)>,
+    pub owner_incarnations: Vec<(u32, String)>,
+}
+
+impl Namespaces {
+    pub fn owner_incarnation(&self, row: u32) -> Incarnation {
+        let column = &self.owner_incarnations;
+        let found = column.binary_search_by_key(&row, |(row, _)| *row).ok().and_then(|found| column.get(found));
+        found.map_or(Incarnation::default(), |(_, id)| Incarnation::new(id.clone()))
+    }
 }
 
 impl Row for NamespaceRow {
@@ -71,6 +83,8 @@ impl Row for NamespaceRow {
         writer.sparse(8, encode_shares(rows.iter().map(|row| &row.shares)));
         let details = rows.iter().enumerate().filter(|(_, row)| !row.details.is_empty());
         writer.sparse(9, details.map(|(at, row)| (at, row.details.clone())));
+        let incarnations = rows.iter().enumerate().filter(|(_, row)| !row.owner_incarnation.is_empty());
+        writer.sparse(10, incarnations.map(|(at, row)| (at, row.owner_incarnation.clone())));
         writer.finish()
     }
 
@@ -79,6 +93,7 @@ impl Row for NamespaceRow {
         table.append(blob)?;
         let mut shares = table.shares.into_iter().peekable();
         let mut details = table.details.into_iter().peekable();
+        let mut incarnations = table.owner_incarnations.into_iter().peekable();
         let fields = table.ids.into_iter().zip(table.parent_ids).zip(table.owner_ids);
         let fields = fields.zip(table.owner_flags.into_iter().zip(table.visibilities)).enumerate();
         let row = |(at, (((id, parent_id), owner_id), (owner_flags, visibility)))| NamespaceRow {
@@ -86,6 +101,10 @@ impl Row for NamespaceRow {
             parent_id,
             owner_id,
             owner_flags,
+            owner_incarnation: incarnations
+                .next_if(|(row, _)| *row as usize == at)
+                .map(|(_, id)| id)
+                .unwrap_or_default(),
             visibility,
             path: table.paths.get(at).to_owned(),
             name: table.names.get(at).to_owned(),
@@ -108,7 +127,8 @@ impl Table for Namespaces {
         columns.texts(6, &mut self.paths)?;
         columns.texts(7, &mut self.names)?;
         decode_shares(&columns, 8, base, &mut self.shares)?;
-        columns.sparse(9, |row, details| self.details.push(((base + row) as u32, details.to_owned())))
+        columns.sparse(9, |row, details| self.details.push(((base + row) as u32, details.to_owned())))?;
+        columns.sparse(10, |row, id| self.owner_incarnations.push(((base + row) as u32, id.to_owned())))
     }
 
     fn copy(&mut self, from: &Self, rows: Range<usize>) {
@@ -122,6 +142,7 @@ impl Table for Namespaces {
         self.names.copy(&from.names, rows.clone());
         copy_sparse(&mut self.shares, &from.shares, &rows, base);
         copy_sparse(&mut self.details, &from.details, &rows, base);
+        copy_sparse(&mut self.owner_incarnations, &from.owner_incarnations, &rows, base);
     }
 }
 

@@ -3,6 +3,7 @@
 //! below a namespace are a range, too. A namespace is in the tree unless it is below a deleted one.
 
 use super::table::{BANNED, Namespaces, Projects, partition};
+use crate::user::UserKey;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -29,7 +30,7 @@ pub struct Tree {
     /// Users and the rows of their namespaces, by user.
     personal: Vec<(u64, u32)>,
     /// The users who are banned, by id.
-    banned: Rc<[u64]>,
+    banned: Rc<[UserKey]>,
 }
 
 impl Tree {
@@ -50,7 +51,8 @@ impl Tree {
         let mut personal: Vec<(u64, u32)> = owners.map(|(owner, row)| (*owner, row)).collect();
         personal.sort_unstable();
         let is_banned = |row: u32| namespaces.owner_flags.get(row as usize).is_some_and(|flags| flags & BANNED != 0);
-        let banned = personal.iter().filter(|(_, row)| is_banned(*row)).map(|(user, _)| *user).collect();
+        let owner = |(id, row): &(u64, u32)| UserKey { id: *id, incarnation: namespaces.owner_incarnation(*row) };
+        let banned = personal.iter().filter(|(_, row)| is_banned(*row)).map(owner).collect();
         Tree {
             namespaces: present,
             parents,
@@ -120,7 +122,7 @@ impl Tree {
         self.personal.get(found).map(|(_, row)| *row)
     }
 
-    pub fn banned(&self) -> &Rc<[u64]> {
+    pub fn banned(&self) -> &Rc<[UserKey]> {
         &self.banned
     }
 }

@@ -8,6 +8,7 @@ use crate::namespace::NewGroup;
 use crate::project::{Existence, JobTokenScope, NewProject, ProjectLookup};
 use crate::testing::{fill, forge, issue, new_group, new_project, new_token, new_user, set_membership};
 use crate::token::Subject;
+use crate::user::{UserKey, UserState};
 use crate::{InvalidRecord, SaveError};
 use http::Method;
 use kit::Request;
@@ -304,4 +305,25 @@ fn issues_name_the_incarnation_of_a_project_that_took_the_place_of_a_deleted_one
     save("again");
     assert_eq!(issues(), None);
     assert!(!project::by_id(&env, 100).unwrap().unwrap().incarnation.is_first());
+}
+
+#[test]
+fn the_catalog_names_a_banned_user_who_took_the_place_of_a_deleted_one() {
+    let env = listed();
+    let ban = || {
+        let banned = NewUser { state: UserState::Banned, ..new_user(2, "alice") };
+        change(&env, |changes| changes.user(2, None), || user::save(&env, banned).unwrap());
+        let present = user::by_id(&env, 2).unwrap().unwrap().key();
+        assert_eq!(**catalog::read(&env).unwrap().banned_users(), *std::slice::from_ref(&present));
+        assert_eq!(user::by_key(&env, &present).unwrap().map(|user| user.key()), Some(present.clone()));
+        assert_eq!(user::key_of(&env, 2).unwrap(), present);
+        present
+    };
+    let first = ban();
+    assert_eq!(first, UserKey::first(2));
+    change(&env, |changes| changes.delete_user(2), || delete_user(&env, 2).unwrap());
+    assert_eq!(catalog::read(&env).unwrap().banned_users().len(), 0);
+    assert_eq!((user::by_key(&env, &first).unwrap(), user::key_of(&env, 2).unwrap()), (None, first.clone()));
+    let second = ban();
+    assert!(second != first && user::by_key(&env, &first).unwrap().is_none());
 }

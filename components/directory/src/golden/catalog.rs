@@ -55,6 +55,7 @@ fn namespaces() -> Vec<NamespaceRow> {
         parent_id: 0,
         owner_id: 0,
         owner_flags: 0,
+        owner_incarnation: String::new(),
         visibility: 1,
         path: "Acme".into(),
         name: "Acme & Söhne".into(),
@@ -126,6 +127,16 @@ fn rows_are_read() {
     assert!(NamespaceRow::decode(&golden("namespaces.bin")) == Some(namespaces()));
     assert!(ProjectRow::decode(&golden("projects.bin")) == Some(projects()));
     assert!(MemberRow::decode(&golden("members.bin")) == Some(members()));
+}
+
+/// Rows of users who took the place of deleted ones, and are banned, have a column more.
+#[test]
+fn incarnations_of_owners_are_read_as_written() {
+    let mut rows = namespaces();
+    for row in &mut rows {
+        row.owner_incarnation = if row.owner_id == 0 { String::new() } else { format!("0{}", row.owner_id) };
+    }
+    assert!(NamespaceRow::decode(&NamespaceRow::encode(&rows)) == Some(rows));
 }
 
 #[test]

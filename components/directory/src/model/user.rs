@@ -22,6 +22,26 @@ pub struct User {
     pub incarnation: Incarnation,
 }
 
+impl User {
+    pub fn key(&self) -> UserKey {
+        UserKey { id: self.id, incarnation: self.incarnation.clone() }
+    }
+}
+
+/// What names a user in records of other areas, for what they did and a later user with their id did not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UserKey {
+    pub id: u64,
+    pub incarnation: Incarnation,
+}
+
+impl UserKey {
+    /// The first user with an id, whom records without an incarnation name.
+    pub fn first(id: u64) -> Self {
+        UserKey { id, incarnation: Incarnation::default() }
+    }
+}
+
 /// Whether a user may use the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserState {

@@ -6,6 +6,7 @@ mod filters;
 mod hostile;
 mod imports;
 mod interleaving;
+mod later_users;
 mod maintenance;
 mod oracle;
 mod storage_failures;

@@ -4,6 +4,7 @@ use crate::filter::UserResolver;
 use directory::caller::Caller;
 use directory::catalog::Catalog;
 use directory::member::Source;
+use directory::user::UserKey;
 use directory::{access, namespace, user};
 use kit::Env;
 use kit::store::StoreError;
@@ -17,12 +18,22 @@ pub struct DirectoryUsers<'a> {
     pub catalog: &'a Catalog,
 }
 
+impl DirectoryUsers<'_> {
+    fn with_username(&self, name: &str) -> Result<Vec<UserKey>, StoreError> {
+        Ok(user::by_username(self.env, name)?.map(|user| user.key()).into_iter().collect())
+    }
+}
+
 impl UserResolver for DirectoryUsers<'_> {
     type Error = StoreError;
 
-    fn user_ids(&self, name: &str) -> Result<Vec<u64>, StoreError> {
+    fn user(&self, id: u64) -> Result<UserKey, StoreError> {
+        user::key_of(self.env, id)
+    }
+
+    fn users(&self, name: &str) -> Result<Vec<UserKey>, StoreError> {
         let Some(handle) = name.strip_prefix('@') else {
-            return Ok(user::by_username(self.env, name)?.map(|user| user.id).into_iter().collect());
+            return self.with_username(name);
         };
         match namespace::find_group(self.env, handle)? {
             Some(group) if access::may_read_group(self.env, self.caller, &group)? => {
@@ -34,10 +45,10 @@ impl UserResolver for DirectoryUsers<'_> {
                 })?;
                 ids.sort_unstable();
                 ids.truncate(MAX_MEMBERS);
-                Ok(ids)
+                ids.into_iter().map(|id| user::key_of(self.env, id)).collect()
             }
             // A username may have the sign, too.
-            _ => Ok(user::by_username(self.env, handle)?.map(|user| user.id).into_iter().collect()),
+            _ => self.with_username(handle),
         }
     }
 }

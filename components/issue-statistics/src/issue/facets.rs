@@ -1,7 +1,7 @@
 //! The facets of an issue.
 
 use super::{Issue, User};
-use crate::facet::{self, Facet, IterationDates, MilestoneDates, MilestoneOwner, ProjectKey};
+use crate::facet::{self, Facet, FacetUser, IterationDates, MilestoneDates, MilestoneOwner, ProjectKey};
 
 impl Issue<'_> {
     /// Calls `each` for every facet of this issue. A facet may come twice.
@@ -20,12 +20,12 @@ impl Issue<'_> {
             each(Facet::Hidden);
         }
         if let Some(author) = record.author.as_ref().map(|author| author.id).or(record.author_id) {
-            each(Facet::Author(author));
+            each(self.user(author).author());
         }
         // The API returns both; the list is the newer form.
         match &record.assignees {
-            Some(assignees) => assignee_facets(assignees, &mut each),
-            None => assignee_facets(record.assignee.as_slice(), &mut each),
+            Some(assignees) => self.assignee_facets(assignees, &mut each),
+            None => self.assignee_facets(record.assignee.as_slice(), &mut each),
         }
         for label in record.labels.iter().flatten() {
             each(Facet::Label(&label.0));
@@ -47,11 +47,23 @@ impl Issue<'_> {
             each(Facet::HasHealth);
         }
         for reaction in record.reactions.iter().flatten() {
-            each(Facet::Reaction(reaction.user.id, &reaction.name));
-            each(Facet::HasReaction(reaction.user.id));
+            let user = self.user(reaction.user.id);
+            each(user.reaction(&reaction.name));
+            each(user.any_reaction());
         }
         self.milestone_facets(project_id, &mut each);
         self.iteration_facets(&mut each);
+    }
+
+    fn user(&self, id: u64) -> FacetUser<'_> {
+        FacetUser { id, incarnation: self.later_users.get(&id).map(String::as_str) }
+    }
+
+    fn assignee_facets(&self, users: &[User], each: &mut impl FnMut(Facet)) {
+        for user in users {
+            each(self.user(user.id).assignee());
+            each(Facet::HasAssignee);
+        }
     }
 
     fn milestone_facets(&self, project_id: u64, each: &mut impl FnMut(Facet)) {
@@ -85,12 +97,5 @@ impl Issue<'_> {
         if let (Some(start), Some(due)) = (iteration.start_date.as_deref(), iteration.due_date.as_deref()) {
             each(Facet::IterationDates(&IterationDates { id: iteration.id, start: start.into(), due: due.into() }));
         }
-    }
-}
-
-fn assignee_facets(users: &[User], each: &mut impl FnMut(Facet)) {
-    for user in users {
-        each(Facet::Assignee(user.id));
-        each(Facet::HasAssignee);
     }
 }

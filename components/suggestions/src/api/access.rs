@@ -16,6 +16,7 @@ use directory::caller::{self, AcceptedTokens, Caller};
 use directory::namespace::Visibility;
 use directory::project::{self, Project, ProjectKey, ProjectLookup};
 use directory::record_cache;
+use directory::user::{self, User, UserKey};
 use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
@@ -99,7 +100,7 @@ impl ReadableMergeRequest {
 /// A merge request with the caller's rights to change it and what others wrote about it.
 pub struct WritableMergeRequest {
     pub readable: ReadableMergeRequest,
-    pub user_id: u64,
+    pub user: UserKey,
     role: Role,
 }
 
@@ -110,25 +111,25 @@ pub fn writable_merge_request(
     project: &str,
     iid: &str,
 ) -> Result<WritableMergeRequest, Error> {
-    let user_id = context.caller.user_or_401()?.id;
+    let user = context.caller.user_or_401()?.key();
     let readable = readable_merge_request(context, project, iid)?;
     if readable.project.archived {
         return Err(Error::forbidden());
     }
     let role = access::project_role(&context.env, &context.caller, &readable.project)?;
-    Ok(WritableMergeRequest { readable, user_id, role })
+    Ok(WritableMergeRequest { readable, user, role })
 }
 
 impl WritableMergeRequest {
     /// Whether the caller may edit and delete this note: its author and Maintainers, as in the reference
     /// service. No user may change what the service wrote.
     pub fn may_change_note(&self, note: &Note) -> bool {
-        !note.is_system && (note.author_id == self.user_id || self.role >= Role::Maintainer)
+        !note.is_system && (note.author == self.user || self.role >= Role::Maintainer)
     }
 
     /// Whether the caller may resolve discussions, and change the merge request: its author and Developers.
     pub fn may_change(&self) -> bool {
-        self.readable.merge_request.author_id == Some(self.user_id) || self.role >= Role::Developer
+        self.readable.merge_request.author.as_ref() == Some(&self.user) || self.role >= Role::Developer
     }
 }
 
@@ -204,13 +205,14 @@ fn lends_branch(
     target: &Project,
 ) -> Result<bool, StoreError> {
     let is_seen = |project: &Project| project.visibility != Visibility::Private;
-    let (Some(author), true) = (merge_request.author_id, merge_request.allow_collaboration) else { return Ok(false) };
+    let (Some(author), true) = (&merge_request.author, merge_request.allow_collaboration) else { return Ok(false) };
     if source.id == target.id || !is_seen(source) || !is_seen(target) || !source.accepts_pushes() {
         return Ok(false);
     }
     let default_branches = protected_default_branches(env, source)?;
     Ok(!is_protected(source, &merge_request.source_branch, &default_branches)
-        && access::project_role_of(env, author, source)? >= Role::Developer)
+        && user::by_key(env, author)?.is_some()
+        && access::project_role_of(env, author.id, source)? >= Role::Developer)
 }
 
 fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {
@@ -243,7 +245,7 @@ fn is_protected(project: &Project, branch: &str, default_branches: &[String]) ->
 pub struct PushableRepository {
     pub project: Project,
     /// Who pushes; `None` for a deploy token.
-    pub user_id: Option<u64>,
+    pub user: Option<UserKey>,
     role: Role,
     /// The branches that are protected because the project does not say otherwise.
     default_branches: Vec<String>,
@@ -282,8 +284,8 @@ pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<Pus
         return Err(forbidden("You are not allowed to push code to this project."));
     }
     let default_branches = protected_default_branches(env, &project)?;
-    let user_id = caller.user().map(|user| user.id);
-    Ok(PushableRepository { project, user_id, role, default_branches })
+    let user = caller.user().map(User::key);
+    Ok(PushableRepository { project, user, role, default_branches })
 }
 
 /// The same at the present time, for a request whose body took a while; 404 if another project has the place of `earlier`.
@@ -323,7 +325,7 @@ fn readable_by(env: &Env, caller: &Caller, id: &str) -> Result<Project, Error> {
 pub struct MergeRequestTarget {
     pub source: Project,
     pub target: Project,
-    pub author_id: u64,
+    pub author: UserKey,
 }
 
 /// The projects of a new merge request: 404 if the caller may not see one of them, 403 unless they are a
@@ -334,7 +336,7 @@ pub fn merge_request_target(
     target: Option<u64>,
 ) -> Result<MergeRequestTarget, Error> {
     let (env, caller) = (&context.env, &context.caller);
-    let author_id = caller.user_or_401()?.id;
+    let author = caller.user_or_401()?.key();
     let source = readable_project(context, source)?;
     let target = match target {
         Some(id) if id != source.id => readable_project(context, &id.to_string())?,
@@ -344,7 +346,7 @@ pub fn merge_request_target(
     if !may_push || target.archived || !access::may_read_merge_requests(env, caller, &target)? {
         return Err(Error::forbidden());
     }
-    Ok(MergeRequestTarget { source, target, author_id })
+    Ok(MergeRequestTarget { source, target, author })
 }
 
 /// A project whose merge requests the caller may read; 404 if they may not see the project, 403 if not its merge

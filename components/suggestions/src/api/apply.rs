@@ -25,11 +25,8 @@ pub fn one(context: &RequestContext, id: &str, params: &Params) -> Result<Respon
 pub fn batch(context: &RequestContext, params: &Params) -> Result<Response, Error> {
     let checks = Validation::new(params);
     // Text that is not a number counts as 0, the id of no suggestion.
-    let ids: Vec<u64> =
-        params.list("ids").unwrap_or_default().iter().map(|element| element.parse().unwrap_or(0)).collect();
-    if ids.is_empty() {
-        checks.reject("ids is missing");
-    } else if ids.len() > MAX_BATCH {
+    let ids: Vec<u64> = checks.required_list("ids").iter().map(|element| element.parse().unwrap_or(0)).collect();
+    if ids.len() > MAX_BATCH {
         checks.reject(format!("ids has {} elements, and at most {MAX_BATCH} are allowed", ids.len()));
     }
     checks.finish()?;
@@ -41,7 +38,9 @@ pub fn batch(context: &RequestContext, params: &Params) -> Result<Response, Erro
 
 /// The commit message that a request asks for.
 fn commit_message(params: &Params) -> Result<Option<String>, Error> {
-    let message = params.text("commit_message");
+    let checks = Validation::new(params);
+    let message = checks.text("commit_message");
+    checks.finish()?;
     if message.is_some_and(|message| message.contains('\0') || message.len() > MAX_MESSAGE) {
         return Err(Error::validation("commit_message is invalid"));
     }

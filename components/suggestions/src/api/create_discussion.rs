@@ -89,7 +89,7 @@ pub fn new_note(
 ) -> Result<Note, StoreError> {
     Ok(Note {
         id: discussions::allocate_note_id(&context.env)?,
-        author_id: writable.user_id,
+        author: writable.user.clone(),
         body,
         created: context.env.now,
         updated: context.env.now,
@@ -119,30 +119,16 @@ pub fn check_body(body: &str) -> Result<(), Error> {
 
 /// The comment's text and position; 400 with everything that is wrong with the parameters.
 fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Error> {
-    let inner = params.below("position");
     let checks = Validation::new(params);
     let body = checks.required("body").unwrap_or_default().to_owned();
     if !params.has("position") {
         checks.finish()?;
         return Ok((body, None));
     }
-    let text = |name: &str| inner.text(name).map(str::to_owned);
-    let required = |name: &str| {
-        let value = text(name);
-        if value.is_none() {
-            checks.reject(format!("position[{name}] is missing"));
-        }
-        value.unwrap_or_default()
-    };
-    let line = |name: &str| {
-        let value = inner.text(name)?;
-        let number = value.trim().parse::<i64>();
-        if number.is_err() {
-            checks.reject(format!("position[{name}] is invalid"));
-        }
-        // No file has line 0: `position::find_line` rejects it.
-        Some(number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
-    };
+    let text = |name: &str| checks.text(&format!("position[{name}]")).map(str::to_owned);
+    let required = |name: &str| checks.required(&format!("position[{name}]")).unwrap_or_default().to_owned();
+    // No file has line 0: `position::find_line` rejects it.
+    let line = |name: &str| checks.integer(&format!("position[{name}]")).map(|line| u64::try_from(line).unwrap_or(0));
     let position = DiffPosition {
         base_sha: required("base_sha"),
         start_sha: required("start_sha"),

@@ -8,6 +8,7 @@ use crate::store::history::History;
 use crate::store::merge_requests::{self, ListedBranches};
 use crate::store::refs;
 use directory::project::{self, Existence, ProjectKey};
+use directory::user::UserKey;
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +59,7 @@ pub fn after_updates(
     env: &Env,
     repository: RepositoryId,
     updates: &[BranchUpdate],
-    user_id: Option<u64>,
+    user: Option<&UserKey>,
 ) -> Result<(), StoreError> {
     if updates.iter().all(|update| update.old.is_none()) {
         return Ok(());
@@ -78,7 +79,7 @@ pub fn after_updates(
         let wanted: BTreeSet<ObjectId> = heads.iter().map(|(_, head)| *head).collect();
         let merged = history::added(&mut history, update.new, old, &wanted)?;
         for (iid, head) in heads.into_iter().filter(|(_, head)| merged.contains(head)) {
-            let merge = Merge { target_branch: &update.branch, into: old, head, user_id };
+            let merge = Merge { target_branch: &update.branch, into: old, head, user };
             mark_merged(env, &project, iid, &merge)?;
         }
     }
@@ -110,7 +111,7 @@ struct Merge<'a> {
     into: ObjectId,
     /// Of the source branch.
     head: ObjectId,
-    user_id: Option<u64>,
+    user: Option<&'a UserKey>,
 }
 
 fn mark_merged(env: &Env, project: &ProjectKey, iid: u64, merge: &Merge) -> Result<(), StoreError> {
@@ -119,7 +120,7 @@ fn mark_merged(env: &Env, project: &ProjectKey, iid: u64, merge: &Merge) -> Resu
         Ok::<_, StoreError>(open.map(|mut merge_request| {
             merge_request.state = MergeRequestState::Merged;
             merge_request.updated = Some(env.now);
-            merge_request.ended = Some(End { at: env.now, user_id: merge.user_id });
+            merge_request.ended = Some(End { at: env.now, user: merge.user.cloned() });
             merge_request.sha = Some(merge.head.to_string());
             merge_request.merged_into = Some(merge.into);
             (Some(merge_request), ())

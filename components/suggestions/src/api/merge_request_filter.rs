@@ -2,7 +2,7 @@
 
 use super::context::RequestContext;
 use crate::merge_request::{End, MergeRequest, MergeRequestState};
-use directory::user;
+use directory::user::{self, User, UserKey};
 use kit::Error;
 use kit::Timestamp;
 use kit::params::{Params, Validation};
@@ -99,11 +99,12 @@ enum Person {
     Username(String),
 }
 
-/// The ids of the users that a filter names; 0, which is the id of none, if there is no such user.
+/// The users that a filter names, who have the ids or names now; one with the id 0, which no author has, if there is no
+/// such user.
 pub struct People {
-    author: Option<u64>,
-    not_author: Option<u64>,
-    merge_user: Option<u64>,
+    author: Option<UserKey>,
+    not_author: Option<UserKey>,
+    merge_user: Option<UserKey>,
 }
 
 struct Search {
@@ -134,8 +135,8 @@ impl TimeRange {
 impl MergeRequestFilter {
     /// Those that the parameters ask for; without a scope, the one of `default`.
     pub fn read(params: &Params, default: Scope) -> Result<Self, Error> {
-        let text = |name: &str| params.text(name).map(str::to_owned);
         let checks = Validation::new(params);
+        let text = |name: &str| checks.text(name).map(str::to_owned);
         let state = checks.one_of("state", &["opened", "closed", "locked", "merged", "all"]);
         let scope = checks.one_of("scope", &SCOPES);
         let id = |name: &str| checks.integer(name).map(|id| u64::try_from(id).unwrap_or(0));
@@ -154,18 +155,21 @@ impl MergeRequestFilter {
         let created = TimeRange::read(&checks, "created_after", "created_before");
         let updated = TimeRange::read(&checks, "updated_after", "updated_before");
         let merged = TimeRange::read(&checks, "merged_after", "merged_before");
+        let is_none = |value: &&str| value.eq_ignore_ascii_case("none");
+        let absent = ABSENT.map(|name| checks.list(name).unwrap_or_default());
+        let is_any_absent = !absent.iter().flatten().all(is_none);
+        let (iids, search) = (checks.list("iids"), Search::read(&checks));
+        let (source_branch, target_branch) = (text("source_branch"), text("target_branch"));
+        if params.list("not").is_some_and(|values| !values.is_empty()) {
+            checks.reject("not is invalid");
+        }
         checks.finish()?;
-        let is_none = |value: &str| value.eq_ignore_ascii_case("none");
-        let is_any_absent = ABSENT
-            .iter()
-            .any(|name| params.list(name).is_some_and(|values| !values.iter().all(|value| is_none(value))));
-        let iids = params.list("iids");
         Ok(MergeRequestFilter {
             state: state.and_then(MergeRequestState::parse),
             iids: iids.map(|iids| iids.iter().map(|iid| iid.parse().unwrap_or(0)).collect()),
-            source_branch: text("source_branch"),
+            source_branch,
             source_project_id,
-            target_branch: text("target_branch"),
+            target_branch,
             author,
             not_author,
             merge_user,
@@ -175,7 +179,7 @@ impl MergeRequestFilter {
                 Some("created_by_me" | "created-by-me") => Scope::CreatedByMe,
                 Some(_) => Scope::Nothing,
             },
-            search: Search::read(params),
+            search,
             is_draft,
             created,
             updated,
@@ -187,16 +191,17 @@ impl MergeRequestFilter {
     /// Looks up the users that the parameters name.
     pub fn people(&self, context: &RequestContext) -> Result<People, StoreError> {
         let find = |person: &Option<Person>| match person {
-            Some(Person::Id(id)) => Ok(Some(*id)),
+            Some(Person::Id(id)) => user::key_of(&context.env, *id).map(Some),
             Some(Person::Username(name)) => {
-                Ok::<_, StoreError>(Some(user::by_username(&context.env, name)?.map_or(0, |user| user.id)))
+                let user = user::by_username(&context.env, name)?;
+                Ok::<_, StoreError>(Some(user.map_or(UserKey::first(0), |user| user.key())))
             }
             None => Ok(None),
         };
         let author = match self.scope {
             Scope::All => find(&self.author)?,
-            Scope::CreatedByMe => Some(context.caller.user().map_or(0, |user| user.id)),
-            Scope::Nothing => Some(0),
+            Scope::CreatedByMe => Some(context.caller.user().map_or(UserKey::first(0), User::key)),
+            Scope::Nothing => Some(UserKey::first(0)),
         };
         Ok(People { author, not_author: find(&self.not_author)?, merge_user: find(&self.merge_user)? })
     }
@@ -208,16 +213,16 @@ impl MergeRequestFilter {
 
     pub fn accepts(&self, merge_request: &MergeRequest, people: &People) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-        let author = merge_request.author_id;
+        let author = merge_request.author.as_ref();
         let merged = merge_request.merged();
-        let merge_user = merged.and_then(|end: End| end.user_id);
+        let merge_user = merged.and_then(|end: &End| end.user.as_ref());
         self.state.is_none_or(|state| state == merge_request.state)
             && is(&self.source_branch, &merge_request.source_branch)
             && is(&self.target_branch, &merge_request.target_branch)
             && self.source_project_id.is_none_or(|id| merge_request.source.is_some_and(|source| source.project == id))
-            && people.author.is_none_or(|id| author == Some(id))
-            && people.not_author.is_none_or(|id| author != Some(id))
-            && people.merge_user.is_none_or(|id| merge_user == Some(id))
+            && people.author.as_ref().is_none_or(|wanted| author == Some(wanted))
+            && people.not_author.as_ref().is_none_or(|unwanted| author != Some(unwanted))
+            && people.merge_user.as_ref().is_none_or(|wanted| merge_user == Some(wanted))
             && self.is_draft.is_none_or(|is_draft| is_draft == merge_request.is_draft())
             && self.search.as_ref().is_none_or(|search| search.finds(merge_request))
             && self.created.has(merge_request.created)
@@ -228,9 +233,9 @@ impl MergeRequestFilter {
 
 impl Search {
     /// In titles and descriptions, unless `in` names one of them.
-    fn read(params: &Params) -> Option<Self> {
-        let text = params.text("search")?.to_lowercase();
-        let fields = params.list("in").unwrap_or_default();
+    fn read(checks: &Validation) -> Option<Self> {
+        let fields = checks.list("in").unwrap_or_default();
+        let text = checks.text("search")?.to_lowercase();
         let [in_title, in_description] = ["title", "description"].map(|field| fields.contains(&field));
         let is_in_none = !in_title && !in_description;
         Some(Search { text, in_title: in_title || is_in_none, in_description: in_description || is_in_none })

@@ -92,10 +92,10 @@ impl<'a> MergeRequestRenderer<'a> {
     fn render_at(&mut self, readable: &ReadableMergeRequest, sha: Option<String>) -> Result<Value, StoreError> {
         let ReadableMergeRequest { project, iid, merge_request } = readable;
         let merged = merge_request.merged();
-        let closed = merge_request.ended.filter(|_| merge_request.state == MergeRequestState::Closed);
-        let ended_by = |end: Option<End>| end.and_then(|end| end.user_id);
-        let merged_by = self.users.render_if_known(ended_by(merged))?;
-        let closed_by = self.users.render_if_known(ended_by(closed))?;
+        let closed = merge_request.ended.as_ref().filter(|_| merge_request.state == MergeRequestState::Closed);
+        let ended_by = |end: Option<&'_ End>| end.and_then(|end| end.user.clone());
+        let merged_by = self.users.render_if_known(ended_by(merged).as_ref())?;
+        let closed_by = self.users.render_if_known(ended_by(closed).as_ref())?;
         let is_draft = merge_request.is_draft();
         let (status, detailed_status) = match merge_request.state {
             MergeRequestState::Opened if sha.is_none() => ("cannot_be_merged", "broken_status"),
@@ -123,7 +123,7 @@ impl<'a> MergeRequestRenderer<'a> {
             "target_branch": merge_request.target_branch,
             "source_project_id": merge_request.source.map(|source| source.project),
             "target_project_id": project.id,
-            "author": self.users.render_if_known(merge_request.author_id)?,
+            "author": self.users.render_if_known(merge_request.author.as_ref())?,
             "assignee": null,
             "assignees": [],
             "reviewers": [],

@@ -1,4 +1,4 @@
-//! Lists of merge requests: of one project, and of all that the caller may read.
+//! Lists of merge requests: of one project, of a group, and of all that the caller may read.
 
 use super::access::{self, ReadableMergeRequest};
 use super::context::RequestContext;
@@ -7,8 +7,9 @@ use super::merge_request_filter::{MergeRequestFilter, People, Scope, is_filter};
 use super::merge_request_json::MergeRequestRenderer;
 use crate::merge_request::MergeRequest;
 use crate::store::merge_requests as store;
+use directory::catalog::Project as CatalogProject;
 use directory::project::{self, Project};
-use directory::{access as rights, catalog, record_cache};
+use directory::{access as rights, catalog, namespace, record_cache};
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::store::StoreError;
@@ -89,28 +90,27 @@ pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
     if list.filter.scope != Scope::All {
         context.caller.user_or_401()?;
     }
-    let people = list.filter.people(context)?;
-    if list.filter.scope == Scope::Nothing || list.filter.is_of_absent {
-        return list.respond(context, Vec::new());
+    list.respond_with_those_of(context, |_| true)
+}
+
+/// `GET /groups/:id/merge_requests`: those of the projects in a group and below it that the caller may read, without the
+/// archived ones unless `non_archived` is false. Reads the same of these projects; 404 if the caller may not read the
+/// group.
+pub fn of_group(context: &RequestContext, group: &str) -> Result<Response, Error> {
+    let params = context.params();
+    let list = ListRequest::read(&params, Scope::All)?;
+    let checks = Validation::new(&params);
+    let with_archived = checks.boolean("non_archived") == Some(false);
+    checks.finish()?;
+    let not_found = || Error::not_found("Group");
+    let group = namespace::find_group(&context.env, group)?.ok_or_else(not_found)?;
+    if !rights::may_read_group(&context.env, &context.caller, &group)? {
+        return Err(not_found());
     }
-    let env = record_cache::attach(&context.env)?;
-    let catalog = catalog::read(&env)?;
-    let access = catalog.access_snapshot(&env, &context.caller)?;
-    let mut ids: Vec<u64> =
-        catalog.projects().filter(|project| access.may_read(*project)).map(|project| project.id()).collect();
-    ids.sort_unstable_by(|one, other| other.cmp(one));
-    let (mut found, mut left) = (Vec::new(), MAX_READ);
-    for id in ids.into_iter().take(MAX_PROJECTS) {
-        if left == 0 {
-            break;
-        }
-        let Some(project) = project::by_id(&env, id)? else { continue };
-        let iids = store::list_if_any(&env, &project.key())?.iids;
-        if !iids.is_empty() && rights::may_read_merge_requests(&env, &context.caller, &project)? {
-            list.collect(context, &Rc::new(project), iids, &people, &mut left, &mut found)?;
-        }
-    }
-    list.respond(context, found)
+    list.respond_with_those_of(context, |project| {
+        let is_below = project.namespace().lineage().any(|above| above.id() == group.id);
+        is_below && (with_archived || !project.archived())
+    })
 }
 
 impl<'a> ListRequest<'a> {
@@ -149,6 +149,36 @@ impl<'a> ListRequest<'a> {
         Ok(())
     }
 
+    /// Those of all projects that the caller may read and `is_in_question` accepts.
+    fn respond_with_those_of(
+        &self,
+        context: &RequestContext,
+        is_in_question: impl Fn(CatalogProject) -> bool,
+    ) -> Result<Response, Error> {
+        let people = self.filter.people(context)?;
+        if self.filter.scope == Scope::Nothing || self.filter.is_of_absent {
+            return self.respond(context, Vec::new());
+        }
+        let env = record_cache::attach(&context.env)?;
+        let catalog = catalog::read(&env)?;
+        let access = catalog.access_snapshot(&env, &context.caller)?;
+        let projects = catalog.projects().filter(|project| access.may_read(*project) && is_in_question(*project));
+        let mut ids: Vec<u64> = projects.map(|project| project.id()).collect();
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut found, mut left) = (Vec::new(), MAX_READ);
+        for id in ids.into_iter().take(MAX_PROJECTS) {
+            if left == 0 {
+                break;
+            }
+            let Some(project) = project::by_id(&env, id)? else { continue };
+            let iids = store::list_if_any(&env, &project.key())?.iids;
+            if !iids.is_empty() && rights::may_read_merge_requests(&env, &context.caller, &project)? {
+                self.collect(context, &Rc::new(project), iids, &people, &mut left, &mut found)?;
+            }
+        }
+        self.respond(context, found)
+    }
+
     fn respond(&self, context: &RequestContext, mut found: Vec<Found>) -> Result<Response, Error> {
         let order = |one: &Found, other: &Found| {
             let identity = |found: &Found| (found.project.id, found.iid);
@@ -171,7 +201,7 @@ impl<'a> ListRequest<'a> {
         }
         let url = context.own_url();
         // A query may have credentials, too, which are not repeated.
-        let is_effective = |name: &str| is_filter(name) || matches!(name, "order_by" | "sort");
+        let is_effective = |name: &str| is_filter(name) || matches!(name, "order_by" | "sort" | "non_archived");
         let effective: Vec<(&str, &str)> = self.params.pairs().filter(|(name, _)| is_effective(name)).collect();
         Ok(self.page.describe(shown.into_response(), &url, &effective, total))
     }

@@ -34,15 +34,15 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         checks.reject(format!("{} are missing, at least one parameter must be provided", known.join(", ")));
     }
     let event = checks.one_of("state_event", &["close", "reopen"]);
+    let (title, description) = (checks.last("title"), checks.last("description"));
+    let target_branch = checks.text("target_branch");
     checks.finish()?;
     let writable = access::writable_merge_request(context, name.project, name.iid)?;
     if !writable.may_change() {
         return Err(Error::forbidden());
     }
-    let (title, description) = (params.last("title"), params.last("description"));
     check_texts(title, description)?;
-    let target_branch = params.text("target_branch");
-    let (env, user_id) = (&context.env, writable.user_id);
+    let (env, user) = (&context.env, &writable.user);
     let mut readable = writable.readable;
     check_changed_branches(env, &readable, target_branch, event)?;
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
@@ -64,7 +64,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
             new.target_branch = branch.to_owned();
         }
         if let Some(event) = event {
-            new.set_open(event == "reopen", env.now, user_id);
+            new.set_open(event == "reopen", env.now, user);
             // One that was merged meanwhile keeps the head that it had then.
             if new.state != before.state {
                 new.sha = head.clone().or(new.sha);
@@ -87,8 +87,9 @@ pub fn create(context: &RequestContext, project: &str, params: &Params) -> Resul
     let target_branch = checks.required("target_branch").unwrap_or_default();
     let target = checks.integer("target_project_id").map(|id| u64::try_from(id).unwrap_or(0));
     let allow_collaboration = checks.boolean("allow_collaboration").unwrap_or_default();
+    let description = checks.text("description");
     checks.finish()?;
-    check_texts(Some(title), params.text("description"))?;
+    check_texts(Some(title), description)?;
     let projects = access::merge_request_target(context, project, target)?;
     let (env, key) = (&context.env, projects.target.key());
     let source = RepositoryId::of(&projects.source);
@@ -102,8 +103,8 @@ pub fn create(context: &RequestContext, project: &str, params: &Params) -> Resul
         source_branch: source_branch.to_owned(),
         target_branch: target_branch.to_owned(),
         title: title.to_owned(),
-        description: params.text("description").map(str::to_owned),
-        author_id: Some(projects.author_id),
+        description: description.map(str::to_owned),
+        author: Some(projects.author),
         allow_collaboration,
         created: Some(env.now),
         updated: Some(env.now),

@@ -88,10 +88,10 @@ pub fn edit(
 ) -> Result<Response, Error> {
     let checks = Validation::new(params);
     checks.exclusive(&["body", "resolved"]);
-    let (body, resolved) = (params.text("body"), checks.boolean("resolved"));
+    let (body, resolved) = (checks.text("body"), checks.boolean("resolved"));
     if !params.has("body") && !params.has("resolved") {
         checks.reject("body, resolved are missing, exactly one parameter must be provided");
-    } else if params.has("body") && body.is_none() {
+    } else if params.last("body") == Some("") {
         checks.reject("body is empty");
     }
     checks.finish()?;
@@ -188,8 +188,8 @@ fn set_resolved(
         if discussion.is_individual || !writable.may_change() {
             return Err(Error::forbidden());
         }
-        let resolution = Resolution { user_id: writable.user_id, at: context.env.now };
-        discussion.resolution = resolved.then(|| discussion.resolution.unwrap_or(resolution));
+        let resolution = || Resolution { user: writable.user.clone(), at: context.env.now };
+        discussion.resolution = resolved.then(|| discussion.resolution.take().unwrap_or_else(resolution));
         Ok(())
     })
 }

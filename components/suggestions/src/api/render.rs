@@ -53,8 +53,8 @@ impl<'a> DiscussionRenderer<'a> {
             }
         }
         let is_resolvable = !note.is_system && !discussion.is_individual;
-        let resolution = discussion.resolution.filter(|_| is_resolvable);
-        let resolved_by = self.users.render_if_known(resolution.map(|resolution| resolution.user_id))?;
+        let resolution = discussion.resolution.as_ref().filter(|_| is_resolvable);
+        let resolved_by = self.users.render_if_known(resolution.map(|resolution| &resolution.user))?;
         let kind = match &discussion.position {
             Some(_) => Some("DiffNote"),
             None => (!discussion.is_individual).then_some("DiscussionNote"),
@@ -63,7 +63,7 @@ impl<'a> DiscussionRenderer<'a> {
             "id": note.id,
             "type": kind,
             "body": note.body,
-            "author": self.users.render(note.author_id)?,
+            "author": self.users.render(&note.author)?,
             "created_at": note.created.to_iso(),
             "updated_at": note.updated.to_iso(),
             "system": note.is_system,

@@ -1,7 +1,7 @@
 //! The JSON of users in other answers.
 
 use super::context::RequestContext;
-use directory::user;
+use directory::user::{self, UserKey};
 use kit::store::StoreError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 /// Renders each user once for a request.
 pub struct UserRenderer<'a> {
     context: &'a RequestContext,
-    /// By id.
-    users: BTreeMap<u64, Value>,
+    users: BTreeMap<UserKey, Value>,
 }
 
 impl<'a> UserRenderer<'a> {
@@ -18,14 +17,14 @@ impl<'a> UserRenderer<'a> {
         UserRenderer { context, users: BTreeMap::new() }
     }
 
-    /// The JSON of a user; null if there is no such user. 1 read for each user who is not the caller.
-    pub fn render(&mut self, id: u64) -> Result<Value, StoreError> {
-        if let Some(json) = self.users.get(&id) {
+    /// The JSON of a user; null if they were deleted. 1 read for each user who is not the caller.
+    pub fn render(&mut self, key: &UserKey) -> Result<Value, StoreError> {
+        if let Some(json) = self.users.get(key) {
             return Ok(json.clone());
         }
         let user = match self.context.caller.user() {
-            Some(user) if user.id == id => Some(user.clone()),
-            _ => user::by_id(&self.context.env, id)?,
+            Some(user) if user.key() == *key => Some(user.clone()),
+            _ => user::by_key(&self.context.env, key)?,
         };
         let url = &self.context.url;
         let json = user.map_or(Value::Null, |user| {
@@ -38,12 +37,12 @@ impl<'a> UserRenderer<'a> {
                 "web_url": format!("{url}/{}", user.username),
             })
         });
-        self.users.insert(id, json.clone());
+        self.users.insert(key.clone(), json.clone());
         Ok(json)
     }
 
-    /// The same; null without an id.
-    pub fn render_if_known(&mut self, id: Option<u64>) -> Result<Value, StoreError> {
-        id.map_or(Ok(Value::Null), |id| self.render(id))
+    /// The same; null without a user.
+    pub fn render_if_known(&mut self, key: Option<&UserKey>) -> Result<Value, StoreError> {
+        key.map_or(Ok(Value::Null), |key| self.render(key))
     }
 }

@@ -6,6 +6,7 @@ use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::suggestion::Suggestion;
 use directory::project::{Incarnation, ProjectKey};
+use directory::user::UserKey;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,9 @@ pub struct DiscussionRecord {
     merge_request_iid: u64,
     note_id: u64,
     author_id: u64,
+    /// Left out for the first user with the id, as in all records of earlier builds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    author_incarnation: Incarnation,
     body: String,
     created: Timestamp,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -64,6 +68,9 @@ pub struct ThreadRecord {
 struct NoteRecord {
     id: u64,
     author_id: u64,
+    /// Left out for the first user with the id, as in all records of earlier builds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    author_incarnation: Incarnation,
     body: String,
     created: Timestamp,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -74,9 +81,11 @@ struct NoteRecord {
     suggestions: Vec<SuggestionRecord>,
 }
 
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct ResolutionRecord {
     user_id: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    user_incarnation: Incarnation,
     at: Timestamp,
 }
 
@@ -125,7 +134,7 @@ impl DiscussionRecord {
     pub fn into_discussion(self, id: &str, thread: Option<ThreadRecord>) -> Option<Discussion> {
         let first = Note {
             id: self.note_id,
-            author_id: self.author_id,
+            author: UserKey { id: self.author_id, incarnation: self.author_incarnation },
             body: self.body,
             created: self.created,
             updated: self.created,
@@ -134,11 +143,9 @@ impl DiscussionRecord {
         };
         let (notes, is_individual, resolution) = match thread {
             None => (vec![first], self.individual, None),
-            Some(ThreadRecord { notes, individual, resolution }) => (
-                notes.into_iter().map(Note::from).collect(),
-                individual,
-                resolution.map(|ResolutionRecord { user_id, at }| Resolution { user_id, at }),
-            ),
+            Some(ThreadRecord { notes, individual, resolution }) => {
+                (notes.into_iter().map(Note::from).collect(), individual, resolution.map(Resolution::from))
+            }
         };
         let file = self.file.map(CommentedFile::from);
         let discussion = Discussion {
@@ -166,7 +173,8 @@ impl DiscussionRecord {
             incarnation: discussion.project.incarnation.clone(),
             merge_request_iid: discussion.merge_request_iid,
             note_id: note.id,
-            author_id: note.author_id,
+            author_id: note.author.id,
+            author_incarnation: note.author.incarnation.clone(),
             body: note.body.clone(),
             created: note.created,
             individual: discussion.is_individual,
@@ -188,7 +196,7 @@ impl From<&Discussion> for ThreadRecord {
         ThreadRecord {
             notes: discussion.notes.iter().cloned().map(NoteRecord::from).collect(),
             individual: discussion.is_individual,
-            resolution: discussion.resolution.map(|Resolution { user_id, at }| ResolutionRecord { user_id, at }),
+            resolution: discussion.resolution.clone().map(ResolutionRecord::from),
         }
     }
 }
@@ -197,7 +205,7 @@ impl From<NoteRecord> for Note {
     fn from(record: NoteRecord) -> Self {
         Note {
             id: record.id,
-            author_id: record.author_id,
+            author: UserKey { id: record.author_id, incarnation: record.author_incarnation },
             body: record.body,
             created: record.created,
             updated: record.updated.unwrap_or(record.created),
@@ -211,13 +219,26 @@ impl From<Note> for NoteRecord {
     fn from(note: Note) -> Self {
         NoteRecord {
             id: note.id,
-            author_id: note.author_id,
+            author_id: note.author.id,
+            author_incarnation: note.author.incarnation,
             body: note.body,
             created: note.created,
             updated: Some(note.updated).filter(|updated| *updated != note.created),
             system: note.is_system,
             suggestions: note.suggestions.into_iter().map(SuggestionRecord::from).collect(),
         }
+    }
+}
+
+impl From<ResolutionRecord> for Resolution {
+    fn from(record: ResolutionRecord) -> Self {
+        Resolution { user: UserKey { id: record.user_id, incarnation: record.user_incarnation }, at: record.at }
+    }
+}
+
+impl From<Resolution> for ResolutionRecord {
+    fn from(value: Resolution) -> Self {
+        ResolutionRecord { user_id: value.user.id, user_incarnation: value.user.incarnation, at: value.at }
     }
 }
 

@@ -8,6 +8,7 @@ use super::key::Key;
 use crate::discussion::{Discussion, Note};
 use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
+use directory::user::UserKey;
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
@@ -304,7 +305,7 @@ fn join_thread(
 pub struct LocatedSuggestion {
     pub suggestion: Suggestion,
     /// Who proposed it.
-    pub author_id: u64,
+    pub author: UserKey,
     pub discussion: Discussion,
 }
 
@@ -328,9 +329,9 @@ pub fn find_suggestion_for_update(
 }
 
 fn find_in(discussion: Discussion, id: u64) -> Option<LocatedSuggestion> {
-    let (suggestion, author_id) = discussion.notes.iter().find_map(|note| {
+    let (suggestion, author) = discussion.notes.iter().find_map(|note| {
         let suggestion = note.suggestions.iter().find(|suggestion| suggestion.id == id)?;
-        Some((suggestion.clone(), note.author_id))
+        Some((suggestion.clone(), note.author.clone()))
     })?;
-    Some(LocatedSuggestion { suggestion, author_id, discussion })
+    Some(LocatedSuggestion { suggestion, author, discussion })
 }

@@ -212,6 +212,7 @@ fn allocate_id(env: &Env) -> Result<u64, StoreError> {
 mod tests {
     use super::*;
     use crate::merge_request::MergeRequestState;
+    use directory::user::UserKey;
     use kit::testing::{Behaviour, LostReplyStore, MemoryStore, Simulation, SwapReply};
     use list::MergeRequestList;
     use std::time::Duration;
@@ -225,7 +226,7 @@ mod tests {
             target_branch: "main".into(),
             title: "T".into(),
             description: None,
-            author_id: Some(1),
+            author: Some(UserKey::first(1)),
             allow_collaboration: false,
             created: None,
             updated: None,
@@ -251,7 +252,7 @@ mod tests {
                     for is_open in events {
                         let changed = update(&env, &project, 1, |current| {
                             let mut new = current.unwrap_or_else(opened);
-                            new.set_open(*is_open, env.now, 1);
+                            new.set_open(*is_open, env.now, &UserKey::first(1));
                             Ok::<_, StoreError>(Some((Some(new), ())))
                         });
                         changed.unwrap();

@@ -5,6 +5,7 @@ use crate::git::ObjectId;
 use crate::merge_request::{Branches, End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use directory::project::Incarnation;
+use directory::user::UserKey;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub struct MergeRequestRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     author_id: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
+    author_incarnation: Incarnation,
+    #[serde(default, skip_serializing_if = "is_default")]
     allow_collaboration: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     created: Option<Timestamp>,
@@ -48,11 +51,33 @@ pub struct MergeRequestRecord {
 }
 
 /// When and by whom a merge request was merged or closed.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct EndRecord {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "is_default")]
     user_id: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    user_incarnation: Incarnation,
+}
+
+impl From<EndRecord> for End {
+    fn from(record: EndRecord) -> Self {
+        let user = record.user_id.map(|id| UserKey { id, incarnation: record.user_incarnation });
+        End { at: record.at, user }
+    }
+}
+
+impl From<&End> for EndRecord {
+    fn from(end: &End) -> Self {
+        let (user_id, user_incarnation) = split_user(end.user.as_ref());
+        EndRecord { at: end.at, user_id, user_incarnation }
+    }
+}
+
+/// A user as records have them: the incarnation is left out for the first one with the id, and so it is in records of
+/// earlier builds.
+fn split_user(user: Option<&UserKey>) -> (Option<u64>, Incarnation) {
+    (user.map(|user| user.id), user.map(|user| user.incarnation.clone()).unwrap_or_default())
 }
 
 impl From<MergeRequestRecord> for MergeRequest {
@@ -66,11 +91,11 @@ impl From<MergeRequestRecord> for MergeRequest {
             target_branch: record.target_branch,
             title: record.title,
             description: record.description,
-            author_id: record.author_id,
+            author: record.author_id.map(|id| UserKey { id, incarnation: record.author_incarnation }),
             allow_collaboration: record.allow_collaboration,
             created: record.created,
             updated: record.updated,
-            ended: record.ended.map(|EndRecord { at, user_id }| End { at, user_id }),
+            ended: record.ended.map(End::from),
             sha: record.sha,
             merged_into: record.merged_into,
         }
@@ -79,6 +104,7 @@ impl From<MergeRequestRecord> for MergeRequest {
 
 impl From<&MergeRequest> for MergeRequestRecord {
     fn from(merge_request: &MergeRequest) -> Self {
+        let (author_id, author_incarnation) = split_user(merge_request.author.as_ref());
         MergeRequestRecord {
             id: merge_request.id,
             state: merge_request.state.as_str().to_owned(),
@@ -88,11 +114,12 @@ impl From<&MergeRequest> for MergeRequestRecord {
             target_branch: merge_request.target_branch.clone(),
             title: merge_request.title.clone(),
             description: merge_request.description.clone(),
-            author_id: merge_request.author_id,
+            author_id,
+            author_incarnation,
             allow_collaboration: merge_request.allow_collaboration,
             created: merge_request.created,
             updated: merge_request.updated,
-            ended: merge_request.ended.map(|End { at, user_id }| EndRecord { at, user_id }),
+            ended: merge_request.ended.as_ref().map(EndRecord::from),
             sha: merge_request.sha.clone(),
             merged_into: merge_request.merged_into,
             claim: String::new(),

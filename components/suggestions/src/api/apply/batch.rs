@@ -20,7 +20,7 @@ use crate::store::new_pack::{self, NewObject};
 use crate::store::refs::{self, RefValue};
 use crate::suggestion::Suggestion;
 use directory::project::{Project, ProjectKey};
-use directory::user;
+use directory::user::{self, UserKey};
 use http::StatusCode;
 use kit::Error;
 use kit::gc;
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A suggestion with its discussion.
 struct BatchItem {
     suggestion: Suggestion,
-    author_id: u64,
+    author: UserKey,
     discussion: Discussion,
     file: CommentedFile,
 }
@@ -105,7 +105,7 @@ impl<'a> SuggestionBatch<'a> {
         let mut discussions: Vec<DiscussionUpdate> = Vec::new();
         for id in unique {
             let (found, update) = discussions::find_suggestion_for_update(env, id)?.ok_or_else(not_found)?;
-            let LocatedSuggestion { suggestion, author_id, discussion } = found;
+            let LocatedSuggestion { suggestion, author, discussion } = found;
             if discussions.iter().all(|known| known.id() != update.id()) {
                 discussions.push(update);
             }
@@ -116,7 +116,7 @@ impl<'a> SuggestionBatch<'a> {
                 entry.insert(merge_request.ok_or_else(not_found)?);
             }
             let file = discussion.file.clone().ok_or_else(not_found)?;
-            items.push(BatchItem { suggestion, author_id, discussion, file });
+            items.push(BatchItem { suggestion, author, discussion, file });
         }
         let mut pushable = BTreeMap::new();
         for (key, merge_request) in &merge_requests {
@@ -170,7 +170,7 @@ impl<'a> SuggestionBatch<'a> {
     /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
     /// lacks that note, and its suggestions are applied all the same.
     fn add_system_notes(&self, commit: ObjectId, discussions: Vec<DiscussionUpdate>) -> Result<(), Error> {
-        let author_id = self.context.caller.user_or_401()?.id;
+        let author = self.context.caller.user_or_401()?.key();
         let env = &self.context.env;
         for discussion in discussions {
             let is_in = |item: &&BatchItem| item.discussion.id == discussion.id();
@@ -180,7 +180,7 @@ impl<'a> SuggestionBatch<'a> {
             };
             let note = Note {
                 id: discussions::allocate_note_id(env)?,
-                author_id,
+                author: author.clone(),
                 body,
                 created: env.now,
                 updated: env.now,
@@ -339,16 +339,16 @@ impl<'a> SuggestionBatch<'a> {
 
     fn render_message(&self, requested: Option<&str>, file_paths: Vec<&str>) -> Result<String, Error> {
         let user = self.context.caller.user_or_401()?;
-        let mut authors: Vec<u64> = Vec::new();
+        let applying = user.key();
+        let mut authors: Vec<&UserKey> = Vec::new();
         for item in &self.items {
-            let author = item.author_id;
-            if author != user.id && !authors.contains(&author) {
-                authors.push(author);
+            if item.author != applying && !authors.contains(&&item.author) {
+                authors.push(&item.author);
             }
         }
         let mut co_authors = Vec::new();
         for author in authors {
-            if let Some(author) = user::by_id(&self.context.env, author)? {
+            if let Some(author) = user::by_key(&self.context.env, author)? {
                 co_authors.push((author.name.clone(), self.context.commit_email(&author)));
             }
         }

@@ -9,6 +9,7 @@ use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use crate::repository_id::RepositoryId;
 use crate::store::merge_requests as store;
 use directory::project::{self, Existence, Incarnation, ProjectKey};
+use directory::user::{self, UserKey};
 use kit::body::BodyError;
 use kit::ndjson::{self, ImportReport, Line, LineReader};
 use kit::store::StoreError;
@@ -150,13 +151,16 @@ fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
     if let Some(merge_request) = &mut merge_request {
         let source = merge_request.source.map(|source| RepositoryId::find(env, source.project));
         merge_request.source = source.transpose()?.flatten();
+        if let Some(author) = &mut merge_request.author {
+            *author = user::key_of(env, author.id)?;
+        }
     }
     store::save(env, &ProjectKey { id: project, incarnation }, iid, merge_request.as_ref())?;
     Ok(Ok(()))
 }
 
-/// Target project and iid of a merge request, and its new value; `None` if it is deleted. Its source is named by the
-/// project's id alone.
+/// Target project and iid of a merge request, and its new value; `None` if it is deleted. Its source and its
+/// author are named by their ids alone.
 fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     // serde would accept an array, too, as the fields of a struct in order.
     if !line.starts_with(b"{") {
@@ -179,7 +183,7 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     let state = fields.state.as_deref().unwrap_or("opened");
     let state = MergeRequestState::parse(state).ok_or_else(|| format!("state `{state}` is not known"))?;
     let time = |text: Option<String>| text.as_deref().and_then(Timestamp::parse);
-    let ended = time(fields.merged_at).or_else(|| time(fields.closed_at)).map(|at| End { at, user_id: None });
+    let ended = time(fields.merged_at).or_else(|| time(fields.closed_at)).map(|at| End { at, user: None });
     let merge_request = MergeRequest {
         id: fields.id.get(),
         state,
@@ -193,7 +197,7 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
         source_branch: fields.source_branch,
         target_branch: fields.target_branch,
         title: fields.title.unwrap_or_default(),
-        author_id: fields.author_id.or(fields.author.map(|author| author.id)),
+        author: fields.author_id.or(fields.author.map(|author| author.id)).map(UserKey::first),
         allow_collaboration: fields.allow_collaboration.unwrap_or(false),
     };
     Ok((project, header.iid.get(), Some(merge_request)))

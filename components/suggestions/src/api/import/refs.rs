@@ -8,6 +8,7 @@ use crate::repository_id::RepositoryId;
 use crate::store::kept_objects::find_unkept;
 use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
 use crate::store::refs::{self as store, RefValue};
+use directory::user::User;
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Body, Env, Error, Response};
@@ -96,7 +97,8 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     if let Err(error) = names.settle(env, project) {
         eprintln!("the names of refs of repository {project} stay reserved: {error}");
     }
-    merge_detection::after_updates(env, project, &moved, context.caller.user().map(|user| user.id))?;
+    let user = context.caller.user().map(User::key);
+    merge_detection::after_updates(env, project, &moved, user.as_ref())?;
     applied?;
     Ok(Response::ok(&report))
 }

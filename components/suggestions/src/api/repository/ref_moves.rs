@@ -129,7 +129,7 @@ pub fn move_refs(
     let moved = if push.is_atomic { moves.move_together(outcomes) } else { moves.move_each(outcomes) };
     let RefMoves { names, moved: updates, .. } = moves;
     // Also after an error: what was moved before it stays. And errors of what follows do not undo it.
-    if let Err(error) = merge_detection::after_updates(env, repository.id(), &updates, repository.user_id) {
+    if let Err(error) = merge_detection::after_updates(env, repository.id(), &updates, repository.user.as_ref()) {
         eprintln!("which merge requests a push to repository {} merges is not known: {error}", repository.id());
     }
     if let Err(error) = names.settle(env, repository.id()) {

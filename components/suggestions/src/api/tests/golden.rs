@@ -1,5 +1,6 @@
 //! Records that an earlier build stored, committed under `golden/`, are read by this build.
 
+use super::later_users::replace;
 use super::{Forge, PUBLIC, block, comment};
 use crate::repository_id::RepositoryId;
 use crate::store::{merge_requests, refs};
@@ -88,6 +89,24 @@ fn threads_and_merge_requests_are_read() {
     );
     assert_eq!((&notes[2]["system"], &discussions[1]["individual_note"]), (&json!(true), &json!(true)));
     assert_eq!(forge.get(&format!("suggestions/{}", notes[0]["suggestions"][0]["id"]), "rep").status, 200);
+}
+
+/// Records without the incarnation of a user are of the first one with the id.
+#[test]
+fn authors_of_earlier_builds_are_not_the_next_users_with_their_ids() {
+    let forge = forge("v2");
+    let path = format!("projects/{PUBLIC}/merge_requests/1");
+    let users = || {
+        let merge_request = forge.get(&path, "").json();
+        let note = forge.get(&format!("{path}/discussions"), "").json()[0]["notes"][0].clone();
+        [&merge_request["author"], &merge_request["closed_by"], &note["author"], &note["resolved_by"]]
+            .map(|user| user["username"].as_str().map(str::to_owned))
+    };
+    assert_eq!(users(), ["dev", "dev", "rep", "mia"].map(|name| Some(name.to_owned())));
+    for (id, name) in [(2, "mia2"), (3, "dev2"), (4, "rep2")] {
+        replace(&forge, id, name);
+    }
+    assert_eq!(users(), [const { None }; 4]);
 }
 
 /// Refs that are locked by transactions: one that was committed, one that was aborted, and one that broke off.

@@ -1,7 +1,12 @@
 //! Filters of lists of merge requests by people, labels and times.
 
 use super::merge_requests::{LIST, forge, listed};
-use super::{FORK, PUBLIC, send};
+use super::{FORK, Forge, PRIVATE, PUBLIC, send};
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
+use directory::dependents;
+use directory::member::Source;
+use directory::namespace::{NewGroup, Visibility};
 use http::Method;
 use kit::testing::CountingStore;
 use serde_json::json;
@@ -140,6 +145,63 @@ fn only_the_merge_requests_that_are_named_are_read() {
     let (none, all, two) = (count("?iids[]=99"), count("?source_branch=no"), count("?iids[]=3&iids[]=40"));
     assert_eq!((none.0, all.0, two.0), (0, 0, 2));
     assert!(all.1 >= none.1 + 50 && two.1 < none.1 + 20, "{none:?} {all:?} {two:?}");
+}
+
+/// The catalog as an import makes it of the records that it names.
+fn build_catalog(forge: &Forge) {
+    let mut changes = Changes::default();
+    [10, 11, 12].into_iter().for_each(|id| changes.group(id));
+    [PUBLIC, PRIVATE].into_iter().for_each(|id| changes.project(id));
+    for id in 1..=6 {
+        changes.user(id, None);
+        changes.member(Source::Group(10), id);
+    }
+    IntentLog::begin(&forge.env(), changes).unwrap().commit(&forge.env()).unwrap();
+}
+
+#[test]
+fn the_list_of_a_group_has_those_of_all_projects_below() {
+    let (forge, repository) = forge();
+    forge.import(PRIVATE, &repository);
+    for (id, path, parent_id, visibility) in
+        [(11, "core", Some(10), Visibility::Public), (12, "other", None, Visibility::Private)]
+    {
+        let (name, shares, details) = (path.to_owned(), vec![], Default::default());
+        let group = NewGroup { id, name, path: path.into(), parent_id, visibility, shares, details };
+        dependents::save_group(&forge.env(), group).unwrap();
+    }
+    forge.project(PRIVATE, |project| {
+        project.namespace_id = 11;
+        project.visibility = Visibility::Private;
+    });
+    forge.merge_request(1, json!({"created_at": "2026-01-01"}));
+    forge.merge_request(2, json!({"created_at": "2026-01-02", "author": {"id": 2}}));
+    forge.merge_request(5, json!({"id": 900, "created_at": "2026-01-03", "project_id": PRIVATE}));
+    build_catalog(&forge);
+    let get = |path: &str, token: &str| forge.get(&format!("groups/{path}"), token);
+    let listed = |path: &str, token: &str| -> Vec<u64> {
+        let answer = get(path, token);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(listed("10/merge_requests", "rep"), [5, 2, 1]);
+    assert_eq!(listed("acme/merge_requests?author_username=mia", "rep"), [2]);
+    assert_eq!(listed("acme%2Fcore/merge_requests", "rep"), [5]);
+    assert_eq!(listed("10/merge_requests", ""), [2, 1], "what everyone may read");
+    assert_eq!(listed("10/merge_requests?scope=created_by_me", "mia"), [2]);
+    assert_eq!(listed("12/merge_requests", "root"), [0; 0]);
+    for (path, token) in [("12/merge_requests", "rep"), ("99/merge_requests", "root"), ("a%2Fb/merge_requests", "")] {
+        assert_eq!(get(path, token).refusal(), (404, "404 Group Not Found".into()), "{path}");
+    }
+    forge.project(PUBLIC, |project| project.archived = true);
+    build_catalog(&forge);
+    assert_eq!(listed("10/merge_requests", "rep"), [5]);
+    assert_eq!(listed("10/merge_requests?non_archived=false", "rep"), [5, 2, 1]);
+    let page = get("10/merge_requests?non_archived=false&per_page=1", "rep");
+    assert_eq!(page.headers["x-total"], "3");
+    let link = page.headers["link"].to_str().unwrap();
+    assert!(link.contains("/groups/10/merge_requests?non_archived=false&page=2&per_page=1>; rel=\"next\""), "{link}");
+    assert_eq!(get("10/merge_requests?non_archived=x", "rep").refusal(), (400, "non_archived is invalid".into()));
 }
 
 fn sorted(mut iids: Vec<u64>) -> Vec<u64> {

@@ -1,0 +1,114 @@
+//! A user whose id a deleted one had is not the author or an assignee of that one's issues, and has not reacted to them.
+
+use super::*;
+use kit::store::Store as _;
+
+/// Deletes a user, and makes another one with the id, whose token is their name.
+fn replace(env: &Env, id: u64, username: &str) {
+    change(env, |changes| changes.delete_user(id), || dependents::delete_user(env, id).unwrap());
+    save_user(env, id, username);
+}
+
+/// Counts of all issues of project 100, for each query.
+fn sees<const N: usize>(env: &Env, token: &str, queries: [&str; N]) -> [u64; N] {
+    queries.map(|query| all(env, token, &format!("projects/100/issues_statistics?{query}")))
+}
+
+const OWN: [&str; 5] = [
+    "confidential=true",
+    "scope=created_by_me",
+    "scope=assigned_to_me",
+    "my_reaction_emoji=tada",
+    "my_reaction_emoji=Any",
+];
+
+/// Two confidential issues and a public one, by user 2 or assigned to them, with a reaction of theirs.
+fn issues(first: u64) -> [Value; 3] {
+    [
+        issue(first, json!({"confidential": true})),
+        issue(first + 1, json!({"confidential": true, "author": {"id": 9}, "assignees": [{"id": 2}]})),
+        issue(first + 2, json!({"author": {"id": 9}, "reactions": [{"name": "tada", "user": {"id": 2}}]})),
+    ]
+}
+
+#[test]
+fn confidential_issues_are_not_those_of_the_next_user() {
+    let env = forge();
+    import(&env, &issues(1));
+    assert_eq!(sees(&env, "alice", OWN), [2, 1, 1, 1, 1]);
+    replace(&env, 2, "anna");
+    assert_eq!(sees(&env, "anna", OWN), [0; 5]);
+    assert_eq!(sees(&env, "anna", [""]), [1]);
+    import(&env, &issues(11));
+    assert_eq!(sees(&env, "anna", OWN), [2, 1, 1, 1, 1], "their own");
+    replace(&env, 2, "amy");
+    assert_eq!(sees(&env, "amy", OWN), [0; 5]);
+    assert_eq!(sees(&env, "root", [""]), [6]);
+    // Issues that were imported before their author have the first one with the id.
+    import(&env, &[issue(21, json!({"confidential": true, "author": {"id": 8}}))]);
+    save_user(&env, 8, "ann");
+    assert_eq!(sees(&env, "ann", ["scope=created_by_me"]), [1]);
+}
+
+#[test]
+fn filters_by_users_find_issues_of_those_who_have_the_ids_now() {
+    let env = forge();
+    import(&env, &issues(1));
+    replace(&env, 2, "anna");
+    join(&env, 2, Source::Group(12), Role::Guest);
+    join(&env, 1, Source::Group(12), Role::Guest);
+    let queries = [
+        "author_id=2",
+        "author_username=anna",
+        "assignee_id=2",
+        "assignee_username[]=anna",
+        "assignee_username[]=@guild",
+        "not[author_id]=2",
+        "not[author_username]=anna",
+        "not[assignee_id]=2",
+        "not[assignee_username][]=@guild",
+    ];
+    assert_eq!(sees(&env, "root", queries), [0, 0, 0, 0, 0, 3, 3, 3, 3]);
+    import(&env, &issues(11));
+    assert_eq!(sees(&env, "root", queries), [1, 1, 1, 1, 1, 5, 5, 5, 5]);
+    // A deleted user is the one who had the id first, if there was one only.
+    change(&env, |changes| changes.delete_user(3), || dependents::delete_user(&env, 3).unwrap());
+    import(&env, &[issue(21, json!({"author": {"id": 3}}))]);
+    assert_eq!(sees(&env, "root", ["author_id=3"]), [1]);
+}
+
+#[test]
+fn a_banned_user_hides_no_issues_of_the_deleted_one() {
+    let env = forge();
+    import(&env, &[issue(1, json!({"author": {"id": 4}}))]);
+    replace(&env, 4, "ed");
+    import(&env, &[issue(2, json!({"author": {"id": 4}}))]);
+    let counts = || ["root", "alice"].map(|token| all(&env, token, "projects/100/issues_statistics"));
+    assert_eq!(counts(), [2, 2]);
+    save_user_as(&env, 4, "ed", UserState::Banned);
+    assert_eq!(counts(), [2, 1]);
+    change(&env, |changes| changes.delete_user(4), || dependents::delete_user(&env, 4).unwrap());
+    assert_eq!(counts(), [2, 2], "who is banned no more, as there is no such user");
+    save_user_as(&env, 4, "eva", UserState::Banned);
+    assert_eq!(counts(), [2, 2], "the issues are of others");
+}
+
+/// An earlier build does not tell the catalog that a banned user is a later one with the id: their issues are hidden all
+/// the same.
+#[test]
+fn a_user_whom_an_earlier_build_banned_hides_their_issues() {
+    let (store, earlier) = (MemoryStore::default(), MemoryStore::default());
+    let env = forge_on(store.clone());
+    replace(&env, 4, "ed");
+    import(&env, &[issue(1, json!({"author": {"id": 4}})), issue(2, json!({}))]);
+    // To the catalog of that build, user 4 is the first one.
+    let env = forge_on(earlier.clone());
+    save_user_as(&env, 4, "eve", UserState::Banned);
+    for key in store.keys().iter().filter(|key| key.starts_with("issue-statistics/")) {
+        if let Ok(Some(value)) = store.get(key) {
+            earlier.set(key, &value).unwrap();
+        }
+    }
+    let counts = ["root", "alice"].map(|token| all(&env, token, "projects/100/issues_statistics"));
+    assert_eq!(counts, [2, 1]);
+}
