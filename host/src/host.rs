@@ -82,7 +82,7 @@ impl Host {
             .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
 
         let mut division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
-        division.check(components.iter())?;
+        division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let memory = MemoryBudget::new(division.guests());
 
         let shards = options.threads.get();

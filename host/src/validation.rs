@@ -79,7 +79,7 @@ pub fn validate(
     let mut components = manifest.components;
     let mut results = Vec::new();
     let mut division = MemoryDivision::new(options.memory, SendLimits::default().total as u64, options.threads);
-    if let Err(error) = division.check(components.iter()) {
+    if let Err(error) = division.check(components.iter().map(|component| (&*component.id, component.limits.memory))) {
         results.push(Err(error.into()));
     }
     if let Some((id, _)) = &options.replacement {

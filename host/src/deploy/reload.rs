@@ -100,7 +100,7 @@ impl Deployer {
             return Err(ReloadError::Added(new.id.clone()));
         }
         let mut division = self.memory_division;
-        division.check(components.iter())?;
+        division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let router = RouteTarget::router(routes, |id| slots.iter().position(|slot| slot.id() == id));
         let router = router.map_err(ReloadError::Routes)?;
         let mut components: Vec<_> = components.into_iter().map(Arc::new).collect();

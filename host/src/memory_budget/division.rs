@@ -3,7 +3,6 @@
 use bytesize::ByteSize;
 
 use super::machine;
-use crate::manifest::Component;
 use crate::{response_cache, store};
 
 /// The part of the machine's memory that a host uses if the operator names no size. The rest is for the
@@ -58,16 +57,17 @@ impl MemoryDivision {
     /// Checks that an instance of each component fits. Without a given total, it is raised so that they do:
     /// the machine may have less memory than the manifest allows, and instances seldom use all of it. Responses may
     /// not have more than the machine.
-    pub fn check<'a>(&mut self, components: impl Iterator<Item = &'a Component>) -> Result<(), MemoryError> {
-        let largest = components.max_by_key(|component| component.limits.memory);
-        let Some(largest) = largest.filter(|component| component.limits.memory as u64 > self.guests()) else {
+    ///
+    /// `instances` are the ids of components, and the bytes that an instance of each may have.
+    pub fn check<'a>(&mut self, instances: impl Iterator<Item = (&'a str, usize)>) -> Result<(), MemoryError> {
+        let largest = instances.max_by_key(|(_, memory)| *memory).map(|(id, memory)| (id, memory as u64));
+        let Some((id, memory)) = largest.filter(|(_, memory)| *memory > self.guests()) else {
             return Ok(());
         };
-        let memory = largest.limits.memory as u64;
         if !self.is_given && self.responses <= machine::memory() {
             self.total = self.caches.saturating_add(self.responses).saturating_add(memory);
             tracing::warn!(
-                component = largest.id,
+                component = id,
                 memory = %ByteSize(memory),
                 machine = %ByteSize(machine::memory()),
                 "an instance may have more memory than this machine can give; lower `memory` in the manifest"
@@ -75,7 +75,7 @@ impl MemoryDivision {
             return Ok(());
         }
         Err(MemoryError {
-            id: largest.id.clone(),
+            id: id.to_owned(),
             memory: ByteSize(memory),
             guests: ByteSize(self.guests()),
             total: ByteSize(self.total),
