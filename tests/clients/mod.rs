@@ -1,5 +1,6 @@
 //! Real clients, each in a home folder of its own, against a server of its own.
 
+mod archives;
 mod bun;
 mod engine;
 mod forward;

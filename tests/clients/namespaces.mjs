@@ -28,6 +28,7 @@ const seen = {
   keyset: (await mine.Projects.all({ perPage: 1, orderBy: "id", sort: "asc", pagination: "keyset" })).map((p) => p.id),
   project: (await mine.Projects.show("acme/labs/secret")).path_with_namespace,
   of_group: (await mine.Groups.allProjects("acme", { includeSubgroups: true })).map((project) => project.id),
+  members: (await mine.ProjectMembers.all("acme/labs/secret", { includeInherited: true })).map((member) => member.username),
   groups: (await mine.Groups.all({ search: "labs" })).map((group) => group.full_path),
   users: (await mine.Users.all({ username: "gus" })).map((user) => user.username),
   user: (await mine.Users.show(2)).username,

@@ -39,6 +39,7 @@ seen = {
     "keyset": [p.id for p in mine.projects.list(iterator=True, per_page=1, order_by="id", sort="asc", pagination="keyset")],
     "project": mine.projects.get("acme/labs/secret").path_with_namespace,
     "of_group": [project.id for project in mine.groups.get("acme").projects.list(include_subgroups=True, get_all=True)],
+    "members": [m.username for m in mine.projects.get("acme/labs/secret").members_all.list(get_all=True, per_page=1)],
     "groups": [group.full_path for group in mine.groups.list(get_all=True, search="labs")],
     "users": [user.username for user in mine.users.list(username="gus")],
     "user": mine.users.get(2).username,

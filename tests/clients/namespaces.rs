@@ -51,6 +51,7 @@ fn run(program: &str, script: &str, libraries: &str) {
         ("keyset", json!([7, 8, 9])),
         ("project", json!("acme/labs/secret")),
         ("of_group", json!([9, 8, 7])),
+        ("members", json!(["mia", "dev", "gus"])),
         ("groups", json!(["acme/labs"])),
         ("users", json!(["gus"])),
         ("user", json!("mia")),

@@ -137,10 +137,12 @@ impl InstallFields {
                 }
                 SCRIPTS => self.compare_scripts(document, has_gyp_file),
                 "dependencies" => self.compare_dependencies(document),
-                // No installer acts on them in a package that it installs.
-                "devDependencies" => (meanings(document.normal(field)) == meanings(value.clone()), false),
                 field if DEPENDENCIES.contains(&field) => {
-                    (meanings(document.normal(field)) == meanings(value.clone()), true)
+                    let (ours, mut theirs) = (meanings(value.clone()), meanings(document.normal(field)));
+                    let is_equal = ours == theirs;
+                    theirs.retain(|name, spec| !self.is_without_version(field, name, spec));
+                    // No installer acts on those for development in a package that it installs.
+                    (is_equal, ours != theirs && field != "devDependencies")
                 }
                 _ => (document.normal(field) == value, true),
             };
@@ -148,6 +150,8 @@ impl InstallFields {
             let is_odd = !document.is_well_formed(field);
             let is_rewritten = self.written(field) != document.written(field);
             let is_error = is_odd && is_rewritten || !is_equal && is_error;
+            // The file does not have the commands of a folder.
+            let value = if is_equal && *field == "bin" { document.normal(field) } else { value };
             // Of a path that leads out of the package, some clients make another one than npm's normal form, or follow it.
             let leads_out = matches!(*field, "bin" | DIRECTORIES)
                 && document.fields.get(*field).is_some_and(|written| !bin::stays_inside(written));
@@ -167,7 +171,10 @@ impl InstallFields {
                 (!names.is_empty()).then(|| names.into_iter().collect())
             }
             "bin" => non_empty(self.bin()),
-            DIRECTORIES => Some(serde_json::json!({"bin": self.bin_folder()?})),
+            DIRECTORIES => {
+                let folder = self.bin_folder()?;
+                Some(serde_json::json!({"bin": if folder.is_empty() { "." } else { folder.as_str() }}))
+            }
             "engines" => engines(value?),
             "os" | "cpu" | "libc" => list(value?),
             SCRIPTS => non_empty(self.install_scripts()),
@@ -190,12 +197,13 @@ impl InstallFields {
     /// yarn 1 leaves out a name that is among the optional dependencies, which win for an installer; npm 7 writes any
     /// version of one that is bundled.
     fn compare_dependencies(&self, document: &InstallFields) -> (bool, bool) {
-        let (mut ours, theirs) = (self.required(document), document.required(self));
+        let (mut ours, mut theirs) = (self.required(document), document.required(self));
         if ours == theirs {
             return (true, false);
         }
         let optional = self.fields.get("optionalDependencies").map(dependency::map).unwrap_or_default();
         let written = meanings(document.normal("dependencies"));
+        theirs.retain(|name, spec| !self.is_without_version("dependencies", name, spec));
         let is_bundled = |name: &String| written.get(name).is_some_and(|spec| spec == "*");
         ours.retain(|name, _| theirs.contains_key(name) || !(optional.contains_key(name) || is_bundled(name)));
         (false, ours != theirs)
@@ -219,7 +227,9 @@ impl InstallFields {
             Value::Bool(true) => {
                 self.fields.get("dependencies").map(dependency::map).unwrap_or_default().into_keys().collect()
             }
-            Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Value::Array(names) => {
+                names.iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+            }
             Value::Object(names) => names.keys().cloned().collect(),
             _ => BTreeSet::new(),
         }
@@ -268,9 +278,10 @@ impl InstallFields {
         (ours == theirs, true)
     }
 
+    /// The folder of commands; an empty path is the package's own folder.
     fn bin_folder(&self) -> Option<String> {
-        let folder = self.fields.get(DIRECTORIES)?.get("bin")?.as_str()?;
-        Some(bin::path(folder)).filter(|folder| !folder.is_empty())
+        let folder = self.fields.get(DIRECTORIES)?.get("bin")?.as_str().filter(|folder| !folder.is_empty())?;
+        Some(bin::path(folder))
     }
 
     fn bin(&self) -> BTreeMap<String, String> {
@@ -285,8 +296,9 @@ impl InstallFields {
         if let Some(folder) = self.bin_folder().filter(|_| ours.is_empty()) {
             // Clients list what is in the folder, some with hidden files and some without.
             let is_of_folder = |(name, path): (&String, &String)| {
-                let below = path.strip_prefix(folder.as_str()).and_then(|path| path.strip_prefix('/'));
-                below.is_some_and(|path| path.rsplit('/').next() == Some(name))
+                let is_below =
+                    folder.is_empty() || path.strip_prefix(folder.as_str()).is_some_and(|path| path.starts_with('/'));
+                is_below && path.rsplit('/').next() == Some(name)
             };
             let is_equal = theirs.iter().all(is_of_folder);
             return (is_equal, !is_equal);

@@ -66,6 +66,9 @@ const REGISTRY_FIELDS: &[&str] = &[
     "_shasum",
 ];
 
+/// A member that programs which assign it to an object do not add to it: they change what the object inherits.
+const PROTOTYPE: &str = "__proto__";
+
 /// Fields that the full metadata of a package repeats from its latest version.
 const LATEST_FIELDS: &[&str] =
     &["description", "homepage", "keywords", "repository", "author", "contributors", "bugs", "license"];
@@ -235,7 +238,8 @@ impl<'a> Manifest<'a> {
     fn record(&self, values: &RegistryValues, keep: impl Fn(&str) -> bool) -> String {
         let mut record = String::from("{");
         let kept = self.members.iter().filter(|(name, value)| {
-            !REGISTRY_FIELDS.contains(name)
+            *name != PROTOTYPE
+                && !REGISTRY_FIELDS.contains(name)
                 && !self.corrections.iter().any(|correction| correction.replaces(name))
                 && keep(name)
                 && (!OBJECT_FIELDS.contains(name) || json::is_object(value))

@@ -50,12 +50,38 @@ impl Version {
         })
     }
 
-    /// Whether the version in a `package.json` is this one. Clients drop a leading `v` or `=` and build
-    /// metadata when they write the document.
+    /// Whether the version in a `package.json` is this one. Clients write a strict form of it into the document, and
+    /// drop a leading `v` or `=` and build metadata.
     pub fn matches_manifest(&self, text: &str) -> bool {
-        let text = text.trim().trim_start_matches(['v', '=']).trim_start();
-        semver::Version::parse(text).is_ok_and(|other| self.parsed.cmp_precedence(&other).is_eq())
+        strict(text).is_some_and(|other| self.parsed.cmp_precedence(&other).is_eq())
     }
+}
+
+/// What npm reads in a loose version (`semver.clean(text, true)`): numbers may begin with zeros, and the hyphen before
+/// a prerelease may be missing.
+fn strict(text: &str) -> Option<semver::Version> {
+    let text = text.trim().trim_start_matches(['v', '=']).trim_start();
+    let (version, build) = text.split_at(text.find('+').unwrap_or(text.len()));
+    let mut parts = version.splitn(3, '.');
+    let (major, minor, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let (patch, prerelease) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+    let mut strict = [major, minor, patch].map(without_zeros).join(".");
+    if !prerelease.is_empty() {
+        // A hyphen alone is a prerelease itself.
+        let prerelease = prerelease.strip_prefix('-').filter(|rest| !rest.is_empty()).unwrap_or(prerelease);
+        let identifiers: Vec<&str> = prerelease.split('.').map(without_zeros).collect();
+        strict = format!("{strict}-{}", identifiers.join("."));
+    }
+    semver::Version::parse(&(strict + build)).ok()
+}
+
+/// A number without the zeros that it begins with; any other text as it is.
+fn without_zeros(text: &str) -> &str {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text;
+    }
+    let digits = text.trim_start_matches('0');
+    if digits.is_empty() { text.get(..1).unwrap_or_default() } else { digits }
 }
 
 impl Ord for Version {
@@ -125,6 +151,40 @@ mod tests {
         let longest = format!("1.0.0-{}", "a".repeat(250));
         assert!(Version::parse(&longest).is_some());
         assert!(Version::parse(&format!("{longest}a")).is_none());
+    }
+
+    /// Clients publish `semver.clean(version, true)` of what the file has.
+    #[test]
+    fn a_manifest_may_have_a_loose_form_of_the_version() {
+        let matches = |version: &str, text: &str| Version::parse(version).unwrap().matches_manifest(text);
+        for (version, text) in [
+            ("1.0.0", "1.0.0"),
+            ("1.0.0", " =v1.0.0+b "),
+            ("1.0.0", "v 1.0.0"),
+            ("1.0.0", "01.00.000"),
+            ("1.0.0-beta", "1.0.0beta"),
+            ("1.0.0-beta.1", "1.0.0beta.01"),
+            ("1.0.0-1", "1.0.0-01"),
+            ("1.0.0-0a", "1.0.0-0a"),
+            ("1.0.0--", "1.0.0-"),
+            ("1.0.0-x", "1.0.0x+b.1"),
+        ] {
+            assert!(matches(version, text), "{version} {text}");
+        }
+        for (version, text) in [
+            ("1.0.0", "1.0"),
+            ("1.0.0", "1.0.0beta"),
+            ("1.0.0-beta", "1.0.0-beta."),
+            ("1.0.0", "1.0.0.0"),
+            ("1.0.0", "1. 0.0"),
+            ("1.0.0", "1.0.0+"),
+            ("1.0.0", "+1.0.0"),
+            ("1.0.0", "1.0.x"),
+            ("1.0.0", ""),
+            ("10.0.0", "1.0.0"),
+        ] {
+            assert!(!matches(version, text), "{version} {text}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use directory::caller::Caller;
 use directory::project::Project;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::page::Pagination;
-use kit::params::{Params, Validation};
+use kit::params::Validation;
 use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Map, Value, json};
@@ -109,7 +109,7 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     let order = checks.one_of("order_by", orders).unwrap_or("created_at");
     let is_descending = checks.one_of("sort", &["asc", "desc"]) == Some("desc");
     checks.boolean("include_versionless");
-    let filter = PackageFilter::read(&params, &checks);
+    let filter = PackageFilter::read(&checks);
     checks.finish()?;
 
     let env = &request.env;
@@ -135,13 +135,13 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
 }
 
 impl<'a> PackageFilter<'a> {
-    fn read(params: &'a Params, checks: &Validation<'a>) -> Self {
+    fn read(checks: &Validation<'a>) -> Self {
         let package_type = checks.one_of("package_type", &TYPES);
         let status = checks.one_of("status", &STATUSES);
         let has_status = status.is_none_or(|status| [DEFAULT, DEPRECATED].contains(&status));
         PackageFilter {
-            name: params.text("package_name").unwrap_or_default(),
-            version: params.text("package_version"),
+            name: checks.text("package_name").unwrap_or_default(),
+            version: checks.text("package_version"),
             status,
             is_possible: has_status && package_type.is_none_or(|kind| kind == NPM),
             without_subgroups: checks.boolean("exclude_subgroups") == Some(true),

@@ -88,10 +88,11 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
     let checks = Validation::new(&params);
     let (size, from) = (checks.integer("size"), checks.integer("from"));
+    let text = checks.text("text").unwrap_or_default();
     checks.finish()?;
     let size = usize::try_from(size.unwrap_or(DEFAULT_SIZE).clamp(0, MAX_SIZE)).unwrap_or_default();
     let from = usize::try_from(from.unwrap_or_default().max(0)).unwrap_or(usize::MAX);
-    let query = Query::parse(params.last("text").unwrap_or_default());
+    let query = Query::parse(text);
 
     let env = &request.env;
     let (by_name, others) = candidates(request, &query)?;

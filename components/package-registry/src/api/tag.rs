@@ -111,6 +111,10 @@ pub fn check(tag: &str) -> Result<(), Error> {
     if is_range(tag) {
         return Err(bad_request(&format!("Tag name must not be a version or a range of versions: {tag}")));
     }
+    // In JavaScript it is no member of an object that it is set in.
+    if tag == "__proto__" {
+        return Err(bad_request("Tag name must not be `__proto__`"));
+    }
     if !is_addressable(tag) {
         return Err(bad_request(
             "Tag name must not be `.` or `..`, have a control character, or begin or end with white space",

@@ -85,6 +85,11 @@ fn of_url(url: &str) -> Option<(&'static str, &str)> {
     // Behind a colon, other URLs than those of ssh and git have a port.
     let is_web = url.starts_with("http") || url.starts_with("git+http");
     let (host, path) = if is_web { after_user.split_once('/')? } else { after_user.split_once(['/', ':'])? };
+    // Digits are one of a URL of ssh or git too, and not a folder as behind the colon of `git@host:path`.
+    let port = after_user.split('/').next().and_then(|authority| authority.split_once(':'));
+    if rest != url && port.is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())) {
+        return None;
+    }
     let host = host.strip_prefix("www.").unwrap_or(host);
     HOSTS.iter().map(|(known, _)| *known).find(|known| *known == host).map(|known| (known, path))
 }
@@ -113,6 +118,7 @@ mod tests {
         }
         assert_eq!(meaning("gitlab:a/b/c"), meaning("git+https://gitlab.com/a/b/c.git"));
         assert_eq!(meaning("~/x"), meaning("github:~/x"));
+        assert_eq!(meaning("git@github.com:22/r"), meaning("github:22/r"));
         assert_eq!(meaning("gist:abc"), meaning("git+https://gist.github.com/abc.git"));
     }
 
@@ -136,6 +142,11 @@ mod tests {
             "https://evil.example\\@github.com/a/b",
             "git+ssh://evil.example?@github.com/a/b",
             "https://github.com:80/b",
+            // A port, and not the user of `github:22/r`.
+            "ssh://git@github.com:22/r",
+            "git+ssh://git@github.com:22/r.git",
+            "git+ssh://github.com:22/u/r",
+            "git://github.com:9418/r",
             "https://github.com@evil.example/a/b",
             "github:a/b?x",
             "https://git\thub.com/a/b",

@@ -110,6 +110,10 @@ fn forms_that_clients_write_are_equal() {
             json!({"bundleDependencies": ["a"], "dependencies": {"a": "1"}}),
         ),
         (json!({"bundleDependencies": false}), json!({"bundleDependencies": []})),
+        (json!({"bundleDependencies": [null, "", 1]}), json!({"bundleDependencies": []})),
+        (json!({"directories": {"bin": "."}}), json!({"bin": {"a": "a", "b": "x/b"}, "directories": {"bin": "./"}})),
+        (json!({"directories": {"bin": ".."}}), json!({"bin": {"a": "a"}})),
+        (json!({"directories": {"bin": ""}}), json!({})),
         (json!({"os": "linux", "cpu": []}), json!({"os": ["linux"]})),
         (json!({"engines": ["node >= 0.10"]}), json!({"engines": {"node": ">= 0.10"}})),
         (json!({"scripts": {"install": "./node_modules/.bin/x y"}}), json!({"scripts": {"install": "x y"}})),
@@ -226,6 +230,38 @@ fn commands_of_a_folder_are_in_it() {
     let file = json!({"directories": {"bin": "bin"}});
     for bin in [json!({"a": "evil.js"}), json!({"a": "bin/b"}), json!({"a": "binary/a"}), json!({"x": "bin/../x"})] {
         assert_eq!(refused(&file, &json!({"bin": bin})), Some("bin"), "{bin}");
+    }
+}
+
+/// npm 7 and later write the paths of a folder that is the package's own with a slash before them.
+#[test]
+fn commands_of_the_root_are_served_in_their_normal_form() {
+    let file = json!({"directories": {"bin": "."}});
+    let found = differences(&file, &json!({"directories": {"bin": "."}, "bin": {"a": "/a", "b": "/x/b"}}), false);
+    let [difference] = &*found else { panic!("{found:?}") };
+    assert_eq!((difference.field, difference.is_error), ("bin", false));
+    assert_eq!(difference.value, Some(json!({"a": "a", "b": "x/b"})));
+    for bin in [json!({"a": "b"}), json!({"a": "x/b"})] {
+        assert_eq!(refused(&file, &json!({"bin": bin})), Some("bin"), "{bin}");
+    }
+    assert_eq!(refused(&json!({}), &file), Some("directories"));
+    let root = differences(&file, &json!({"directories": {"bin": ".."}}), false);
+    assert!(matches!(&*root, [one] if !one.is_error && one.value == Some(json!({"bin": "."}))), "{root:?}");
+}
+
+/// yarn classic writes an empty text for a dependency without a version, which npm leaves out.
+#[test]
+fn a_dependency_of_null_may_be_of_any_version_in_the_document() {
+    for field in ["dependencies", "optionalDependencies", "devDependencies", "peerDependencies"] {
+        let file = json!({ field: {"a": null, "b": "1"} });
+        let found = differences(&file, &json!({ field: {"a": "", "b": "1"} }), false);
+        let [difference] = &*found else { panic!("{field}: {found:?}") };
+        assert_eq!((difference.field, difference.is_error), (field, false));
+        assert_eq!(difference.value, Some(json!({"b": "1"})));
+    }
+    let file = json!({"dependencies": {"a": null, "b": "1"}});
+    for other in [json!({"a": "2", "b": "1"}), json!({"c": "", "b": "1"}), json!({"a": ""})] {
+        assert_eq!(refused(&file, &json!({"dependencies": other})), Some("dependencies"), "{other}");
     }
 }
 

@@ -10,11 +10,16 @@ impl InstallFields {
         [field, alias].map(|name| self.fields.get(name))
     }
 
+    /// Whether the file names no version of a dependency, with `null`: yarn 1 writes any version then.
+    pub(super) fn is_without_version(&self, field: &str, name: &str, spec: &str) -> bool {
+        spec.is_empty() && self.fields.get(field).and_then(|map| map.get(name)).is_some_and(Value::is_null)
+    }
+
     /// Whether a field has the types that installers expect, or is absent.
     pub(super) fn is_well_formed(&self, field: &'static str) -> bool {
         self.written(field).into_iter().flatten().all(|value| match field {
             _ if DEPENDENCIES.contains(&field) => is_object_of_texts(value),
-            BUNDLED => value.is_boolean() || is_list_of_texts(value),
+            BUNDLED => value.is_boolean() || is_list_of_names(value),
             "bin" => value.is_string() || is_object_of_texts(value),
             DIRECTORIES => value.is_object() && value.get("bin").is_none_or(Value::is_string),
             "engines" => is_object_of_texts(value) || is_list_of_texts(value),
@@ -31,6 +36,11 @@ impl InstallFields {
 
 fn is_object_of_texts(value: &Value) -> bool {
     value.as_object().is_some_and(|object| object.values().all(Value::is_string))
+}
+
+fn is_list_of_names(value: &Value) -> bool {
+    let is_name = |name: &Value| name.as_str().is_some_and(|name| !name.is_empty());
+    value.as_array().is_some_and(|list| list.iter().all(is_name))
 }
 
 fn is_list_of_texts(value: &Value) -> bool {

@@ -70,6 +70,16 @@ fn the_full_record_has_everything_but_the_readme() {
     assert_eq!(full.matches(URL_PLACEHOLDER).count(), 1);
 }
 
+/// Programs that assign it to an object set what the object inherits, such as scripts.
+#[test]
+fn a_prototype_is_in_no_record() {
+    let mut manifest = manifest();
+    manifest["__proto__"] = json!({"dependencies": {"evil": "1"}, "hasInstallScript": true});
+    manifest["funding"] = json!("x");
+    let (full, abbreviated) = records(&manifest).unwrap();
+    assert!(!full.contains("__proto__") && !abbreviated.contains("__proto__"), "{full}");
+}
+
 #[test]
 fn provenance_is_listed() {
     let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));

@@ -14,6 +14,9 @@ use tar::{EntryType, Header};
 /// Largest extended header or long name, in bytes. npm's unpacker skips larger ones unread.
 const MAX_EXTENSION: u64 = 1 << 20;
 
+/// Largest entry, in bytes. Some programs calculate its end with 32 bits.
+const MAX_SIZE: u64 = (1 << 31) - 1;
+
 pub struct Archive {
     /// Bytes that may still be unpacked, of `limit`.
     remaining: u64,
@@ -154,6 +157,9 @@ impl Archive {
         }
         let header = Header::from_byte_slice(bytes);
         let size = header.entry_size().map_err(|_| TarballError::Archive("the size in a header is no octal number"))?;
+        if size > MAX_SIZE {
+            return Err(TarballError::Archive("an entry has 2 GiB or more"));
+        }
         let (kind, path) = (header.entry_type(), header.path_bytes().into_owned());
         let link = header.link_name_bytes().map(|link| link.into_owned());
         self.header.clear();
@@ -163,7 +169,13 @@ impl Archive {
             EntryType::XHeader => self.extension(Content::Records, size),
             EntryType::XGlobalHeader => self.extension(Content::GlobalRecords, size),
             kind => {
-                let (path, link) = self.take_names(path, link.unwrap_or_default(), size)?;
+                // The oldest format marks folders by a slash only. Some programs look for it in this header's name, and
+                // some in the one that an extended header gives.
+                let is_marked = path.ends_with(b"/");
+                let (path, link) = self.take_names(kind, path, link, size)?;
+                if kind == EntryType::Regular && (is_marked || path.ends_with(b"/")) {
+                    return Err(TarballError::Entry(excerpt(&path), "is a file with the name of a folder"));
+                }
                 self.entry(kind, &path, &link, size)
             }
         }
@@ -171,7 +183,13 @@ impl Archive {
 
     /// The names of the entry and of what it links to, with those of its extended headers. `size` is the one
     /// in its own header: programs that do not read extended headers use it, so there must be no other.
-    fn take_names(&mut self, path: Vec<u8>, link: Vec<u8>, size: u64) -> Result<(Vec<u8>, Vec<u8>), TarballError> {
+    fn take_names(
+        &mut self,
+        kind: EntryType,
+        path: Vec<u8>,
+        link: Option<Vec<u8>>,
+        size: u64,
+    ) -> Result<(Vec<u8>, Vec<u8>), TarballError> {
         let (long_path, long_link) = match std::mem::replace(&mut self.extension, Extension::None) {
             Extension::None => (None, None),
             Extension::Gnu { path, link } => (path, link),
@@ -182,7 +200,10 @@ impl Archive {
                 (records.path, records.link)
             }
         };
-        Ok((long_path.unwrap_or(path), long_link.unwrap_or(link)))
+        if long_link.is_some() && !matches!(kind, EntryType::Link | EntryType::Symlink) {
+            return Err(TarballError::Archive("an extended header names the target of an entry that is no link"));
+        }
+        Ok((long_path.unwrap_or(path), long_link.or(link).unwrap_or_default()))
     }
 
     fn extension(&mut self, kind: Content, size: u64) -> Result<(), TarballError> {
@@ -215,8 +236,6 @@ impl Archive {
                 }
                 self.tree.add(&name, NodeKind::Link)?;
             }
-            // The oldest format marks folders by a slash only.
-            EntryType::Regular if path.ends_with(b"/") => return refused("is a file with the name of a folder"),
             EntryType::Regular => {
                 self.tree.add(&name, NodeKind::File)?;
                 self.totals.files += 1;
@@ -246,16 +265,22 @@ impl Archive {
         match self.reading.take() {
             Some((Content::Manifest, bytes)) => self.manifest = Some(bytes),
             Some((Content::LongName, name)) => {
+                require_whole(&name, name.len())?;
                 let [path, _] = self.gnu_names()?;
                 set_once(path, terminated(name))?;
             }
             Some((Content::LongLink, name)) => {
+                require_whole(&name, name.len())?;
                 let [_, link] = self.gnu_names()?;
                 set_once(link, terminated(name))?;
             }
             Some((Content::Records, bytes)) => {
                 self.require_no_extension()?;
-                self.extension = Extension::Posix(Records::read(&bytes)?);
+                let records = Records::read(&bytes)?;
+                for name in records.path.iter().chain(&records.link) {
+                    require_whole(name, bytes.len())?;
+                }
+                self.extension = Extension::Posix(records);
             }
             Some((Content::GlobalRecords, bytes)) => {
                 self.require_no_extension()?;
@@ -289,6 +314,16 @@ impl Archive {
 }
 
 const MIXED: &str = "an extended header follows another one";
+
+/// npm's unpacker makes text of each piece of an extended header that arrives. A piece that ends within a character
+/// damages the name in it, and a record that is damaged is ignored, so that the entry has another name there.
+/// A header of one block arrives as a whole.
+fn require_whole(name: &[u8], length: usize) -> Result<(), TarballError> {
+    if length > BLOCK && !name.is_ascii() {
+        return Err(TarballError::Archive("an extended header of more than 512 bytes has a name that is not ASCII"));
+    }
+    Ok(())
+}
 
 /// A name without the NUL at its end.
 fn terminated(mut name: Vec<u8>) -> Vec<u8> {

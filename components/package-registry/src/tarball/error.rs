@@ -26,6 +26,8 @@ pub enum TarballError {
     ManifestUnreadable,
     /// The member of `package.json` that is there twice.
     ManifestAmbiguous(String),
+    /// `package.json` has a member `__proto__`.
+    ManifestPrototype,
     /// Its name and version, as JSON, and what they should be.
     Incoherent(String, String),
 }
@@ -46,6 +48,9 @@ impl fmt::Display for TarballError {
             TarballError::ManifestAmbiguous(name) => {
                 write!(f, "package.json in the attachment has `{name}` twice, with different values")
             }
+            TarballError::ManifestPrototype => f.write_str(
+                "package.json in the attachment has a member `__proto__`, whose members some programs take for its own",
+            ),
             TarballError::Incoherent(found, expected) => write!(
                 f,
                 "Package manifest is not coherent: package.json in the attachment has {found}, published is {expected}"

@@ -4,18 +4,19 @@ use tar::Header;
 
 pub const BLOCK: usize = 512;
 
-/// Why programs may read a header differently.
+/// Why programs may read a header differently. One of them leaves out a header that it takes for invalid, but not
+/// the contents behind it, in which it finds other headers; so every field has only forms that all programs read.
 pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
     let field = |start: usize, length: usize| bytes.get(start..start + length).unwrap_or_default();
-    // Programs that parse leniently take `+7`, `7x`, `0x7`, base 256 or nothing for different numbers.
-    if !is_octal(field(148, 8)) || Header::from_byte_slice(bytes).cksum().ok() != Some(checksum(bytes)) {
+    // One program reads the checksum beyond its field, up to a NUL or a space.
+    if !is_terminated_octal(field(148, 8)) || Header::from_byte_slice(bytes).cksum().ok() != Some(checksum(bytes)) {
         return Some("the checksum of a header is wrong");
     }
     // One program takes such a header for the end of the archive, whatever names the entry elsewhere.
     if field(0, 1) == [0] {
         return Some("it has an entry without a name");
     }
-    if !is_octal(field(124, 12)) {
+    if !is_terminated_octal(field(124, 12)) {
         return Some("the size in a header is no octal number");
     }
     let is_posix = match field(257, 8) {
@@ -23,26 +24,57 @@ pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
         b"ustar  \0" | [0, 0, 0, 0, 0, 0, 0, 0] => false,
         _ => return Some("a header is of an unknown format"),
     };
-    // Only the POSIX format has a prefix of the name there, which some programs read in every format. Of a
-    // prefix that is short, one program takes what follows for times.
-    let prefix = if is_posix { field(345, 131) } else { field(345, 155) };
+    // Some programs look there for the mark of another format.
+    if field(500, 12).iter().any(|byte| *byte != 0) {
+        return Some("a header is of an unknown format");
+    }
+    // Only the POSIX format has a prefix of the name there, which some programs read in every format. One program
+    // looks at a byte of the prefix to tell whether it is long; behind one that is short, it reads two times.
+    let has_times = is_posix && field(475, 1) == [0];
+    let prefix = if has_times { field(345, 131) } else { field(345, 155) };
     if !is_posix && prefix.iter().any(|byte| *byte != 0) {
         return Some("a header has a prefix that its format has not");
     }
-    // One program looks at the last byte of the prefix to tell whether there is one.
     let texts = [field(0, 100), field(157, 100), prefix];
     if texts.iter().any(|text| continues_after_nul(text)) {
         return Some("a name in a header continues after its end");
     }
+    // Hard and symbolic links are of the types 1 and 2.
+    if !matches!(field(156, 1), b"1" | b"2") && field(157, 1) != [0] {
+        return Some("a header that is of no link has a link's target");
+    }
+    // Ids of the owner and its group; mode, time of change, and two numbers of devices; times of access and creation.
+    let owners = [field(108, 8), field(116, 8)];
+    let numbers = [field(100, 8), field(136, 12), field(329, 8), field(337, 8)];
+    let times = if has_times { [field(476, 12), field(488, 12)] } else { [&[][..]; 2] };
+    let are_octal = numbers.into_iter().chain(times).all(is_octal_or_empty);
+    if !are_octal || !owners.into_iter().all(|id| is_octal_or_empty(id) || is_large_id(id)) {
+        return Some("a number in a header is no octal number");
+    }
     None
 }
 
-/// Octal digits after optional spaces, and only spaces or NULs after them.
+/// Octal digits with only spaces before them, and only spaces and NULs after them: programs take other white
+/// space, signs, base 256 and what follows other characters for different numbers.
 fn is_octal(field: &[u8]) -> bool {
-    let digits = field.trim_ascii_start();
-    let end = digits.iter().position(|byte| !(b'0'..=b'7').contains(byte)).unwrap_or(digits.len());
-    let (digits, rest) = digits.split_at(end);
+    let spaces = field.iter().take_while(|byte| **byte == b' ').count();
+    let (_, digits) = field.split_at(spaces);
+    let (digits, rest) = digits.split_at(digits.iter().take_while(|byte| matches!(byte, b'0'..=b'7')).count());
     !digits.is_empty() && rest.iter().all(|byte| matches!(byte, 0 | b' '))
+}
+
+fn is_terminated_octal(field: &[u8]) -> bool {
+    is_octal(field) && matches!(field.last(), Some(0 | b' '))
+}
+
+/// A number that programs need not know. Some packers leave it out, and some fill the whole field with digits.
+fn is_octal_or_empty(field: &[u8]) -> bool {
+    is_octal(field) || field.iter().all(|byte| *byte == 0) || field.iter().all(|byte| *byte == b' ')
+}
+
+/// An id of up to 32 bits in base 256, which packers write if its digits do not fit.
+fn is_large_id(field: &[u8]) -> bool {
+    matches!(field, [0x80, 0, 0, 0, ..])
 }
 
 fn continues_after_nul(text: &[u8]) -> bool {

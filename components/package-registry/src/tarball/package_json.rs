@@ -34,8 +34,11 @@ impl<'a> PackageJson<'a> {
         }
     }
 
-    /// Checks that it names this package and version.
+    /// Checks that it names this package and version, and sets no fields by a way that some programs do not follow.
     pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), TarballError> {
+        if self.get("__proto__")?.is_some() {
+            return Err(TarballError::ManifestPrototype);
+        }
         let (found_name, found_version) = (self.get("name")?, self.get("version")?);
         let is_name = found_name.and_then(json::string).is_some_and(|its| its.trim() == name.as_str());
         if is_name && found_version.and_then(json::string).is_some_and(|its| version.matches_manifest(&its)) {

@@ -168,6 +168,7 @@ fn the_manifest_must_be_of_the_version() {
         r#"{"name":"lib","name":"lib","version":"1.0.0","x":1,"x":2}"#,
         "\u{feff}{\"name\":\"lib\",\"version\":\"1.0.0\"}\n",
         r#"{"n\u0061me":"lib","version":"1.0.0"}"#,
+        r#"{"name":"lib","version":"01.0.0"}"#,
     ] {
         assert_eq!(of(text), Ok(()), "{text}");
     }
@@ -187,6 +188,12 @@ fn the_manifest_must_be_of_the_version() {
     }
     for text in [r#"{"name":"other","name":"lib","version":"1.0.0"}"#, r#"{"name":"lib","n\u0061me":"x"}"#] {
         assert_eq!(of(text), Err(TarballError::ManifestAmbiguous("name".into())), "{text}");
+    }
+    for text in [
+        r#"{"name":"lib","version":"1.0.0","__proto__":{"scripts":{"install":"evil"}}}"#,
+        r#"{"name":"lib","version":"1.0.0","__pr\u006fto__":null}"#,
+    ] {
+        assert_eq!(of(text), Err(TarballError::ManifestPrototype), "{text}");
     }
     assert_eq!(
         of(r#"{"version":"1.0.1"}"#).unwrap_err().to_string(),

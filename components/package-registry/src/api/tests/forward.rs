@@ -83,8 +83,8 @@ fn a_scope_of_a_local_top_level_group_never_leaves() {
             }
         }
     }
-    // A subgroup, a user, and a beginning of a group's path are none.
-    for name in ["@sub/x", "@guest/x", "@acm/x", "acme"] {
+    // A subgroup, a name that no user has, and a beginning of a group's path are none.
+    for name in ["@sub/x", "@nobody/x", "@acm/x", "acme"] {
         assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, 302, "{name}");
     }
     forge.variables.push(("registry_forward_deny", "@secret-*/*, internal-* ,Exact"));
@@ -293,9 +293,9 @@ fn an_audit_of_one_name_in_a_group_of_several_projects() {
     }
 }
 
-/// At the instance's level, a name is looked up in the top-level namespace of its scope, which may be a user's.
+/// A user's namespace is a top-level one too: packages of its scope are looked up there.
 #[test]
-fn an_audit_stays_if_a_user_has_the_name() {
+fn a_scope_of_a_user_never_leaves() {
     let forge = forge();
     let maker = NewUser {
         id: 50,
@@ -313,7 +313,10 @@ fn an_audit_stays_if_a_user_has_the_name() {
     forge.token("maker", Subject::User(50), &["api"]);
     forge.project(77, "things", 400, Visibility::Public, FeatureAccess::Enabled);
     assert_eq!(forge.send(publication("@maker/lib", "1.0.0").to(77).by("maker")).status, 200);
-    for (name, status) in [("@maker/lib", 200), ("@maker/other", 307)] {
+    for (name, status) in [("@maker/lib", 200), ("@MAKER/other", 404), ("@makers/lib", 302)] {
+        assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, status, "{name}");
+    }
+    for (name, status) in [("@maker/lib", 200), ("@maker/other", 200), ("@makers/other", 307)] {
         let path = "/packages/npm/-/npm/v1/security/advisories/bulk";
         let answer = forge.send(request(Method::POST, path).body(json!({name: ["1.0.0"]}).to_string()));
         assert_eq!(answer.status, status, "{name}");

@@ -80,6 +80,12 @@ fn filters_and_order() {
     for name in ["page", "order_by", "sort", "package_type", "status", "include_versionless"] {
         assert!(answer.text().contains(name), "{name}: {}", answer.text());
     }
+    for name in ["package_name", "package_version", "package_type", "status", "order_by", "page", "include_versionless"]
+    {
+        for form in ["[]=brush", "[x]=brush"] {
+            forge.get(&format!("/projects/7/packages?{name}{form}")).is_refused(400, &format!("{name} is invalid"));
+        }
+    }
 }
 
 #[test]

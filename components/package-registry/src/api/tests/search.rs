@@ -125,7 +125,12 @@ fn pages() {
         assert_eq!((names(&search(nothing)).len(), &search(nothing)["total"]), (0, &json!(30)), "{nothing}");
     }
     assert_eq!(names(&search("from=-1")).len(), 20);
-    for (query, error) in [("size=many", "size is invalid"), ("from=1.5", "from is invalid")] {
+    for (query, error) in [
+        ("size=many", "size is invalid"),
+        ("from=1.5", "from is invalid"),
+        ("text[]=lib", "text is invalid"),
+        ("text=lib&text[x]=lib", "text is invalid"),
+    ] {
         forge.get(&format!("/projects/7/packages/npm/-/v1/search?{query}")).is_refused(400, error);
     }
 }

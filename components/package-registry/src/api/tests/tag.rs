@@ -127,6 +127,17 @@ fn publishing_under_a_tag_leaves_the_others() {
     assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").json()["readme"], "# 1.1.0");
 }
 
+/// In an object of a client that sets it, it is no member.
+#[test]
+fn a_prototype_is_no_tag() {
+    let forge = forge();
+    let text = "Tag name must not be `__proto__`";
+    set(&forge, "__proto__", "\"1.0.0\"").is(400, &format!("400 Bad request - {text}"), text);
+    let tagged =
+        publication("@acme/lib", "2.0.0").change(|document| document["dist-tags"] = json!({"__proto__": "2.0.0"}));
+    assert_eq!(forge.send(tagged.to(PUBLIC)).status, 400);
+}
+
 #[test]
 fn a_version_or_range_is_no_tag() {
     let forge = forge();

@@ -113,29 +113,184 @@ fn an_extended_header_does_not_change_the_size() {
     }
 }
 
+/// An entry whose header has other bytes in some places, and the sum of them all.
+fn patched(entry: &[u8], patches: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut entry = entry.to_vec();
+    for (at, bytes) in patches {
+        entry[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    let mut header = Header::from_byte_slice(&entry[..512]).clone();
+    header.set_cksum();
+    entry[..512].copy_from_slice(header.as_bytes());
+    entry
+}
+
+fn refused<T>(why: &'static str) -> Result<T, TarballError> {
+    Err(TarballError::Archive(why))
+}
+
+/// Inspects a file with other bytes in its header.
+fn set(at: usize, bytes: &[u8]) -> Result<u64, TarballError> {
+    with(&[patched(&file("package/a", b"x"), &[(at, bytes)])]).map(|contents| contents.totals.files)
+}
+
+/// node-tar leaves out a header for each of these, but not the contents behind it, which it reads as headers.
+#[test]
+fn headers_that_one_program_leaves_out_are_refused() {
+    let hidden = file("package/package.json", br#"{"name":"lib","version":"1.0.0","scripts":{"install":"evil"}}"#);
+    let shown = file("package/a.txt", &hidden);
+    let contents = |entry: Vec<u8>| with(&[entry]).map(|contents| contents.totals.files);
+    assert_eq!(contents(shown.clone()), Ok(2));
+    let linked = refused("a header that is of no link has a link's target");
+    assert_eq!(contents(patched(&shown, &[(157, b"x")])), linked);
+    let folder = entry(EntryType::Directory, b"package/d", b"");
+    assert_eq!(contents(patched(&folder, &[(157, b"x")])), linked);
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
+        let extension = entry(kind, b"x", record("comment", "x").as_bytes());
+        assert_eq!(contents(patched(&extension, &[(157, b"x")])), linked, "{kind:?}");
+    }
+    let manifest = patched(&manifest(), &[(157, b"x")]);
+    assert_eq!(inspect(&gzip(&manifest)).map(|contents| contents.totals.files), linked);
+
+    let number = |name| match name {
+        "uid" => (108, 8),
+        "gid" => (116, 8),
+        "mode" => (100, 8),
+        "mtime" => (136, 12),
+        "devmajor" => (329, 8),
+        "devminor" => (337, 8),
+        "atime" => (476, 12),
+        _ => (488, 12),
+    };
+    for name in ["uid", "gid", "mode", "mtime", "devmajor", "devminor", "atime", "ctime"] {
+        let (at, length) = number(name);
+        let filled = |first: u8, rest: u8| [vec![first], vec![rest; length - 1]].concat();
+        let mut lines = filled(b'1', b' ');
+        lines[1] = b'\n';
+        for value in [
+            filled(0x80, 0xff),
+            filled(0x90, 0),
+            filled(0xc0, 0xc0),
+            filled(0xff, 0xff),
+            filled(b'z', b'z'),
+            filled(b'\n', b'1'),
+            filled(b'\t', b'1'),
+            filled(b'-', b'1'),
+            filled(0, b'1'),
+            lines,
+        ] {
+            let why = refused("a number in a header is no octal number");
+            assert_eq!(contents(patched(&shown, &[(at, &value)])), why, "{name} {value:?}");
+        }
+        // Some packers leave a number out, and some write it without an end.
+        for value in [filled(0, 0), filled(b' ', b' '), filled(b'1', b'1'), filled(b' ', b'1'), filled(b'1', 0)] {
+            assert_eq!(contents(patched(&shown, &[(at, &value)])), Ok(2), "{name} {value:?}");
+        }
+    }
+    // GNU tar's form of an owner's id beyond seven digits.
+    for at in [108, 116] {
+        assert_eq!(contents(patched(&shown, &[(at, b"\x80\0\0\0\xff\xff\xff\xff")])), Ok(2));
+        let why = refused("a number in a header is no octal number");
+        assert_eq!(contents(patched(&shown, &[(at, b"\x80\0\0\x01\0\0\0\0")])), why);
+    }
+    // What follows a prefix of 155 bytes is no time.
+    let long = [b"package/".as_slice(), &[b'x'; 146]].concat();
+    assert_eq!(set(345, &[long.as_slice(), b"y"].concat()), Ok(2));
+}
+
+/// One program reads four bytes more than there are.
+#[test]
+fn a_checksum_ends_in_its_field() {
+    let mut entry = file("package/a", b"x");
+    let sum: u32 = entry[..148].iter().chain(&entry[156..512]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
+    for (text, is_read) in [
+        (format!("{sum:06o}\0 "), true),
+        (format!("{sum:06o} \0"), true),
+        (format!("{sum:07o}\0"), true),
+        (format!("{sum:07o} "), true),
+        (format!("{sum:>6o}\0 "), true),
+        (format!("{sum:08o}"), false),
+        (format!("{sum:>8o}"), false),
+        (format!("\n{sum:06o}\0"), false),
+        (format!("\t{sum:06o}\0"), false),
+        (format!("{sum:06o}\n\0"), false),
+        (format!("\0{sum:06o}\0"), false),
+    ] {
+        entry[148..156].copy_from_slice(text.as_bytes());
+        let outcome = with(&[entry.clone()]).map(|contents| contents.totals.files);
+        assert_eq!(outcome, if is_read { Ok(2) } else { refused("the checksum of a header is wrong") }, "{text:?}");
+    }
+}
+
+/// One program makes a link of such a file, and one leaves its header out.
+#[test]
+fn an_extended_header_names_the_target_of_links_only() {
+    let long = entry(EntryType::GNULongLink, b"././@LongLink", b"package/b\0");
+    let posix = records(&[("linkpath", "package/b")]);
+    for entry in [file("package/a", b"x"), entry(EntryType::Directory, b"package/a", b"")] {
+        for extension in [&long, &posix] {
+            let why = refused("an extended header names the target of an entry that is no link");
+            assert_eq!(with(&[extension.clone(), entry.clone()]).map(drop), why);
+        }
+    }
+    // GNU tar names the target first.
+    let name = self::entry(EntryType::GNULongName, b"././@LongLink", b"package/c\0");
+    for extensions in [[long.clone(), name.clone()], [name, long]] {
+        assert!(with(&[extensions.concat(), self::entry(EntryType::Symlink, b"package/a", b"")]).is_ok());
+    }
+}
+
+/// One program decodes each piece of such a header for itself, and ignores a name with a character in two pieces.
+#[test]
+fn long_names_that_may_arrive_in_pieces_are_ascii() {
+    let other = "\u{e9}".repeat(100);
+    let long = |length: usize| format!("package/{other}{}", "/x".repeat(length));
+    for (name, is_read) in [(long(140), true), (long(160), false), (long(160).replace('\u{e9}', "e"), true)] {
+        for kind in [EntryType::Symlink, EntryType::Regular] {
+            let (key, gnu) = match kind {
+                EntryType::Symlink => ("linkpath", EntryType::GNULongLink),
+                _ => ("path", EntryType::GNULongName),
+            };
+            for extension in [records(&[(key, &name)]), entry(gnu, b"././@LongLink", name.as_bytes())] {
+                let outcome = with(&[extension, entry(kind, b"package/a", b"")]).map(drop);
+                let why = refused("an extended header of more than 512 bytes has a name that is not ASCII");
+                assert_eq!(outcome, if is_read { Ok(()) } else { why }, "{kind:?} {}", name.len());
+            }
+        }
+    }
+    let attribute = records(&[("path", "package/b"), ("SCHILY.xattr.user.x", &"\u{e9}".repeat(600))]);
+    assert!(with(&[attribute, file("package/a", b"x")]).is_ok());
+}
+
 #[test]
 fn headers_that_programs_read_differently_are_refused() {
-    let changed = |change: &dyn Fn(&mut [u8])| {
-        let mut entry = file("package/a", b"x");
-        change(&mut entry[..512]);
-        let mut header = Header::from_byte_slice(&entry[..512]).clone();
-        header.set_cksum();
-        entry[..512].copy_from_slice(header.as_bytes());
-        with(&[entry]).map(|contents| contents.totals.files)
-    };
-    let refused = |why| Err(TarballError::Archive(why));
-    assert_eq!(changed(&|_| ()), Ok(2));
-    let set =
-        |at: usize, bytes: &[u8]| changed(&|header: &mut [u8]| header[at..at + bytes.len()].copy_from_slice(bytes));
-    for size in
-        [&b"00000000009\0"[..], b"0x000000001\0", b"+0000000001\0", b"-0000000001\0", b"1 1        \0", &[0; 12]]
-    {
+    assert_eq!(set(0, b"package/b"), Ok(2));
+    for size in [
+        &b"00000000009\0"[..],
+        b"0x000000001\0",
+        b"+0000000001\0",
+        b"-0000000001\0",
+        b"1 1        \0",
+        &[0; 12],
+        b"            ",
+        // Some programs skip white space of these kinds, and some read 0.
+        b"\n0000000001\0",
+        b"\r0000000001\0",
+        b"\t0000000001\0",
+        b"\x0b0000000001\0",
+        b"\x0c0000000001\0",
+        b"0000000001\n\0",
+        b"\x000000000001\0",
+        b"000000000001",
+        b"\x80\0\0\0\0\0\0\0\0\0\0\x01",
+    ] {
         assert_eq!(set(124, size), refused("the size in a header is no octal number"), "{size:?}");
     }
-    let mut base_256 = [0; 12];
-    (base_256[0], base_256[11]) = (0x80, 1);
-    assert_eq!(set(124, &base_256), refused("the size in a header is no octal number"));
     assert_eq!(set(124, b"       1 \0\0\0"), Ok(2));
+    // pnpm calculates with 32 bits.
+    for size in [b"20000000000\0", b"40000001000\0", b"77777777777\0"] {
+        assert_eq!(set(124, size), refused("an entry has 2 GiB or more"), "{size:?}");
+    }
     let continues = refused("a name in a header continues after its end");
     assert_eq!(set(10, b"/../../x"), continues);
     assert_eq!(set(158, b"x"), continues);
@@ -149,11 +304,19 @@ fn headers_that_programs_read_differently_are_refused() {
         assert_eq!(set(257, format), refused("a header is of an unknown format"), "{format:?}");
     }
     for format in [&b"ustar  \0"[..], &[0; 8]] {
-        let with_prefix = changed(&|header: &mut [u8]| {
-            header[257..265].copy_from_slice(format);
-            header[345] = b'x';
-        });
-        assert_eq!(with_prefix, refused("a header has a prefix that its format has not"));
+        let with_prefix = with(&[patched(&file("package/a", b"x"), &[(257, format), (345, b"x")])]);
+        assert_eq!(with_prefix.map(drop), refused("a header has a prefix that its format has not"));
+    }
+    // star's format has a shorter prefix.
+    assert_eq!(set(508, b"tar\0"), refused("a header is of an unknown format"));
+    // Some programs take a file for a folder by its own name, whatever names it before, and read its contents as headers.
+    for kind in [b"\0", b"0"] {
+        let own = patched(&file("package/d/", b"x"), &[(156, kind)]);
+        let gnu = entry(EntryType::GNULongName, b"././@LongLink", b"package/b\0");
+        for extension in [records(&[("path", "package/b")]), gnu] {
+            let why = Err(TarballError::Entry("package/b".into(), "is a file with the name of a folder"));
+            assert_eq!(with(&[extension, own.clone()]).map(drop), why, "{kind:?}");
+        }
     }
 }
 
