@@ -50,8 +50,8 @@ impl Store {
         let folders = (tempfile::tempdir()?, tempfile::tempdir()?);
         anyhow::ensure!(is_url(&from) || Path::new(&from).is_dir(), "there is no folder {from}; name a data folder");
         anyhow::ensure!(!is_same(&from, &to)?, "the source and the target are the same store; name another target");
-        let source = open(&from, folders.0.path()).context("the source")?;
-        let target = open(&to, folders.1.path()).context("the target")?;
+        let source = open(&from, folders.0.path(), false).context("the source")?;
+        let target = open(&to, folders.1.path(), true).context("the target")?;
         if !is_url(&from) {
             // A restored backup has what was swapped in with the data, until a host starts.
             source.restore_attachments(|files| restore_deployed(Path::new(&from), files))??;
@@ -103,12 +103,33 @@ fn is_url(store: &str) -> bool {
     store.contains("://")
 }
 
-fn open(store: &str, folder: &Path) -> Result<Engine> {
-    let sqlite = sqlite::Options::default();
+/// Opens a store, and makes it if it is not there and `creates`: what is copied from has to be there.
+fn open(store: &str, folder: &Path, creates: bool) -> Result<Engine> {
+    let sqlite = sqlite::Options { creates, ..sqlite::Options::default() };
     if !is_url(store) {
         return Ok(Engine::open(Path::new(store), 1, &sqlite, None)?);
     }
     let url = StoreUrl::parse(store, &Passwords::from_environment()?)?;
-    let options = postgres::Options::new(url, WRITERS, Duration::ZERO);
+    let mut options = postgres::Options::new(url, WRITERS, Duration::ZERO);
+    options.creates = creates;
     Ok(Engine::open(folder, 1, &sqlite, Some(&options))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_store_is_no_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        std::fs::create_dir(&from).unwrap();
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        let copy = || Store { command: StoreCommand::Copy(Copy { from: path(&from), to: path(&to) }) }.run();
+        let error = format!("{:#}", copy().unwrap_err());
+        assert!(error.starts_with("the source: there is no store in"), "{error}");
+        assert!(std::fs::read_dir(&from).unwrap().next().is_none() && !to.exists(), "nothing was made");
+        drop(open(&path(&from), folder.path(), true).unwrap());
+        copy().unwrap();
+    }
 }

@@ -51,7 +51,7 @@ pub struct HostStatus {
 /// Why the store cannot do its work.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct StoreProblemStatus {
-    /// `damaged`, `removed`, `unlocked`, `writer_stopped`, `full`, `busy` or `unavailable`.
+    /// `damaged`, `removed`, `unlocked`, `writer_stopped`, `full`, `busy`, `unusable` or `unavailable`.
     pub problem: String,
     pub reason: String,
     /// For how many seconds.

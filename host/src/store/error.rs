@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::health::StoreProblem;
+use super::problem::StoreProblem;
 
 /// Why an operation failed. The guest gets the text as `error::other`, so it names no path.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use super::change_clock::{ChangeClock, Slot};
 use super::error::StoreError;
-use super::health::StoreProblem;
 use super::key::Key;
+use super::problem::StoreProblem;
 
 /// How far the thread has followed the key. Requests wait until it has applied every change that the
 /// change clock knows of.

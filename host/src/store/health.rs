@@ -2,58 +2,13 @@
 //! metrics and `hexad status`.
 
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Why the store cannot do its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreProblem {
-    /// A page of the database is damaged. This lasts until a backup is restored.
-    Damaged,
-    /// A file of the database was removed or replaced, or another program has cut off its log. This lasts until the
-    /// host is started again.
-    Removed,
-    /// The lock of the data directory was removed or replaced, so that another host can use the directory too. This
-    /// lasts until the host is started again.
-    Unlocked,
-    /// The thread that writes has ended. This lasts until the host is started again.
-    WriterStopped,
-    /// The disk, or the database by its own limit, is full.
-    Full,
-    /// Another program keeps the database locked.
-    Busy,
-    /// The disk cannot be read or written.
-    Unavailable,
-}
-
-impl StoreProblem {
-    /// The names are an interface: metrics and `/readyz` have them.
-    pub const ALL: [(Self, &'static str); 7] = [
-        (Self::Damaged, "damaged"),
-        (Self::Removed, "removed"),
-        (Self::Unlocked, "unlocked"),
-        (Self::WriterStopped, "writer_stopped"),
-        (Self::Full, "full"),
-        (Self::Busy, "busy"),
-        (Self::Unavailable, "unavailable"),
-    ];
-
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(problem, _)| *problem == self).map_or("unavailable", |(_, name)| name)
-    }
-}
-
-/// A problem that the store has now.
-#[derive(Clone, Debug)]
-pub struct StoreFailure {
-    pub problem: StoreProblem,
-    /// The engine's words, for the operator.
-    pub reason: Arc<str>,
-    pub since: Instant,
-}
+use super::problem::{StoreFailure, StoreProblem};
+use super::watched_files::{Look, WatchedFiles};
 
 const MIN_PROBE_BYTES: usize = 64 * 1024;
 const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
@@ -63,33 +18,25 @@ const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
 /// Damage, a file or a lock that was removed, and the end of the writer are for good. Another problem is an *outage*: it
 /// lasts until the writer commits a transaction at least as large as the one that failed. The writer tries that by
 /// itself, because a host that is not ready gets no requests.
+///
+/// An error that says nothing of its cause is a *suspicion*: it may be of one request alone. The host finds out by a
+/// probe, whose statements are those of requests and whose values are its own.
 pub struct StoreHealth {
     /// The database.
     path: PathBuf,
-    /// Its files as they were when it was opened; none if the store has no file.
-    files: Vec<(PathBuf, FileId)>,
-    /// The lock of the data directory that the database is in.
-    lock: Option<(PathBuf, FileId)>,
+    /// Its files and the lock of the data directory that it is in; none if the store has no file.
+    files: WatchedFiles,
     damage: OnceLock<StoreFailure>,
     /// A file of the database, or the lock.
     removed: OnceLock<StoreFailure>,
     writer_stopped: OnceLock<StoreFailure>,
+    /// While it cannot be seen whether the files are in their place.
+    unseen: Mutex<Option<StoreFailure>>,
     outage: Mutex<Option<Outage>>,
     /// Whether there is an outage, for the writer's look at it after every transaction.
     has_outage: AtomicBool,
+    is_suspected: AtomicBool,
     failed_transactions: AtomicU64,
-}
-
-/// The device and the number of a file there.
-type FileId = (u64, u64);
-
-fn file_id(file: &Metadata) -> FileId {
-    (file.dev(), file.ino())
-}
-
-/// The file that is at `path` now.
-fn found(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().as_ref().map(file_id)
 }
 
 struct Outage {
@@ -101,29 +48,32 @@ struct Outage {
 impl StoreHealth {
     /// The health of the store at `path`, which has these files.
     pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
-        let files = files.into_iter().filter_map(|file| found(&file).map(|id| (file, id)));
         Self {
-            files: files.collect(),
-            lock: None,
+            files: WatchedFiles::of_database(files),
             path,
             damage: OnceLock::new(),
             removed: OnceLock::new(),
             writer_stopped: OnceLock::new(),
+            unseen: Mutex::default(),
             outage: Mutex::default(),
             has_outage: AtomicBool::new(false),
+            is_suspected: AtomicBool::new(false),
             failed_transactions: AtomicU64::new(0),
         }
     }
 
     /// The same, which watches the lock of the data directory, too.
-    pub fn with_lock(self, path: &Path, file: &Metadata) -> Self {
-        Self { lock: Some((path.to_owned(), file_id(file))), ..self }
+    pub fn with_lock(mut self, path: &Path, file: &Metadata) -> Self {
+        self.files.add_lock(path, file);
+        self
     }
 
     /// The gravest problem, `None` if the store does its work.
     pub fn failure(&self) -> Option<StoreFailure> {
-        let lasting = self.damage.get().or_else(|| self.removed()).or_else(|| self.writer_stopped.get());
-        lasting.cloned().or_else(|| self.outage().as_ref().map(|outage| outage.failure.clone()))
+        let of_files = self.check_files();
+        let lasting = self.damage.get().or_else(|| self.removed.get()).or_else(|| self.writer_stopped.get());
+        let passing = || of_files.err().or_else(|| self.outage().as_ref().map(|outage| outage.failure.clone()));
+        lasting.cloned().or_else(passing)
     }
 
     /// What is damaged, in the engine's words.
@@ -132,32 +82,48 @@ impl StoreHealth {
     }
 
     /// Looks whether the database's files and the lock are still in their place: what is written after one of the
-    /// files was removed is lost when the host ends, and without the lock another host may write as well.
-    pub fn removed(&self) -> Option<&StoreFailure> {
-        let is_gone = |(path, id): &&(PathBuf, FileId)| found(path) != Some(*id);
-        let file = || self.files.iter().find(is_gone).map(|(path, _)| (path, StoreProblem::Removed));
-        let lock = || self.lock.iter().find(is_gone).map(|(path, _)| (path, StoreProblem::Unlocked));
-        if self.removed.get().is_none()
-            && let Some((path, problem)) = file().or_else(lock)
-            // Asked after the files, because the end of the writer removes the log.
-            && self.writer_stopped.get().is_none()
-        {
-            let finding = match problem {
-                StoreProblem::Unlocked => format!(
-                    "{} was removed or replaced, so that another host can use the folder; stop this host, and start it \
-                     again if no other one uses the folder",
-                    path.display()
-                ),
-                _ => format!(
-                    "{} was removed or replaced; the host still has it open: copy the database and its `-wal` file \
-                     from /proc/{}/fd before you stop the host",
-                    path.display(),
-                    std::process::id()
-                ),
-            };
-            self.set_lasting(problem, &finding);
+    /// files was removed is lost when the host ends, and without the lock another host may write as well. While that
+    /// cannot be seen, nothing may be written either, and the next look may find them.
+    pub fn check_files(&self) -> Result<(), StoreFailure> {
+        if let Some(removed) = self.removed.get() {
+            return Err(removed.clone());
         }
-        self.removed.get()
+        let look = self.files.look();
+        // Asked after the files, because the end of the writer removes the log.
+        if self.writer_stopped.get().is_some() {
+            return Ok(());
+        }
+        let mut unseen = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
+        match look {
+            Look::InPlace => *unseen = None,
+            Look::Gone(path, problem) => self.set_gone(&path, problem),
+            Look::Unseen(path, error) => {
+                let reason = format!("it cannot be seen whether {} is in its place: {error}", path.display());
+                let since = unseen.as_ref().map_or_else(Instant::now, |failure| failure.since);
+                if unseen.is_none() {
+                    tracing::warn!(store = %self.path.display(), reason, "the store takes no writes until it can");
+                }
+                *unseen = Some(StoreFailure { since, ..StoreFailure::new(StoreProblem::Unavailable, &reason) });
+            }
+        }
+        self.removed.get().or(unseen.as_ref()).cloned().map_or(Ok(()), Err)
+    }
+
+    fn set_gone(&self, path: &Path, problem: StoreProblem) {
+        let finding = match problem {
+            StoreProblem::Unlocked => format!(
+                "{} was removed or replaced, so that another host can use the folder; stop this host, and start it \
+                 again if no other one uses the folder",
+                path.display()
+            ),
+            _ => format!(
+                "{} was removed or replaced; the host still has it open: copy the database and its `-wal` file \
+                 from /proc/{}/fd before you stop the host",
+                path.display(),
+                std::process::id()
+            ),
+        };
+        self.set_lasting(problem, &finding);
     }
 
     /// Records that a file of the database was removed, replaced or cut off. From then on the writer refuses every
@@ -167,18 +133,20 @@ impl StoreHealth {
     }
 
     fn set_lasting(&self, problem: StoreProblem, finding: &str) {
-        if self.removed.set(failure(problem, finding)).is_ok() {
+        if self.removed.set(StoreFailure::new(problem, finding)).is_ok() {
             tracing::error!(store = %self.path.display(), finding, "the store takes no more writes");
         }
     }
 
     /// Records that the database is damaged. From then on the writer refuses every operation.
     pub fn set_damaged(&self, finding: &str) {
-        let failure = failure(StoreProblem::Damaged, finding);
+        let failure = StoreFailure::new(StoreProblem::Damaged, finding);
         if self.damage.set(failure).is_ok() {
             tracing::error!(
                 store = %self.path.display(), finding,
-                "the store is damaged and takes no more writes; stop the host and restore a backup"
+                "the store is damaged and takes no more writes; stop the host, move {0}, {0}-wal and {0}-shm away, and \
+                 restore a backup",
+                self.path.display()
             );
         }
     }
@@ -186,14 +154,15 @@ impl StoreHealth {
     /// Records that the writer ends, which it does when the host stops, too. It still has the database open.
     pub fn set_writer_stopped(&self) {
         // Until now, because from then on a file can be missing for that reason.
-        self.removed();
-        let _ = self.writer_stopped.set(failure(StoreProblem::WriterStopped, "the thread that writes has ended"));
+        let _ = self.check_files();
+        let _ =
+            self.writer_stopped.set(StoreFailure::new(StoreProblem::WriterStopped, "the thread that writes has ended"));
     }
 
     /// Records that a transaction of this size, or a read, has failed.
     pub fn begin_outage(&self, problem: StoreProblem, reason: &str, bytes: usize) {
         let mut outage = self.outage();
-        let latest = failure(problem, reason);
+        let latest = StoreFailure::new(problem, reason);
         match &mut *outage {
             Some(outage) => {
                 outage.failure = StoreFailure { since: outage.failure.since, ..latest };
@@ -210,13 +179,32 @@ impl StoreHealth {
         self.has_outage.store(true, Ordering::SeqCst);
     }
 
+    /// Records an error that says nothing of its cause, which a probe finds out.
+    pub fn suspect(&self) {
+        self.is_suspected.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_suspected(&self) -> bool {
+        self.is_suspected.load(Ordering::SeqCst)
+    }
+
     /// Records that a transaction of this size was committed.
     pub fn record_commit(&self, bytes: usize) {
         if !self.has_outage.load(Ordering::SeqCst) {
             return;
         }
+        self.end_if(|outage| outage.bytes <= bytes && !outage.failure.problem.is_ended_by_probes_only());
+    }
+
+    /// Records that a probe has succeeded, which does what requests do with a value as large as the one that failed.
+    pub fn record_probe(&self) {
+        self.is_suspected.store(false, Ordering::SeqCst);
+        self.end_if(|_| true);
+    }
+
+    fn end_if(&self, is_over: impl FnOnce(&Outage) -> bool) {
         let mut outage = self.outage();
-        if let Some(ended) = outage.take_if(|outage| outage.bytes <= bytes) {
+        if let Some(ended) = outage.take_if(|outage| is_over(outage)) {
             self.has_outage.store(false, Ordering::SeqCst);
             let seconds = ended.failure.since.elapsed().as_secs();
             tracing::info!(store = %self.path.display(), seconds, "the store can be used again");
@@ -237,11 +225,12 @@ impl StoreHealth {
             && self.outage().as_ref().is_some_and(|outage| outage.failure.problem == StoreProblem::Busy)
     }
 
-    /// Size of the value that is written to find out whether the outage is over, `None` if there is none. Of the
-    /// transaction that failed, as much as fits into a range, so that a disk with room for a small record only does
+    /// Size of the value that is written to find out whether there is an outage, or whether it is over; `None` if there
+    /// is neither an outage nor a suspicion. Of the transaction that failed, as much as fits into a range, so that a disk with room for a small record only does
     /// not count as usable.
     pub fn probe_bytes(&self) -> Option<usize> {
-        self.outage_bytes().map(|bytes| bytes.clamp(MIN_PROBE_BYTES, MAX_PROBE_BYTES))
+        let suspected = || self.is_suspected().then_some(0);
+        self.outage_bytes().or_else(suspected).map(|bytes| bytes.clamp(MIN_PROBE_BYTES, MAX_PROBE_BYTES))
     }
 
     pub fn count_failed_transaction(&self) {
@@ -256,10 +245,6 @@ impl StoreHealth {
     fn outage(&self) -> MutexGuard<'_, Option<Outage>> {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn failure(problem: StoreProblem, reason: &str) -> StoreFailure {
-    StoreFailure { problem, reason: Arc::from(reason), since: Instant::now() }
 }
 
 #[cfg(test)]
@@ -277,6 +262,56 @@ mod tests {
         assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::Full));
         health.record_commit(1000);
         assert!(health.failure().is_none());
+    }
+
+    #[test]
+    fn only_a_probe_ends_an_outage_whose_cause_is_not_the_size_of_a_write() {
+        let health = StoreHealth::new(PathBuf::from("store"), Vec::new());
+        for problem in [StoreProblem::Unusable, StoreProblem::Damaged] {
+            health.begin_outage(problem, "no such table", 0);
+            health.record_commit(usize::MAX);
+            assert_eq!(health.failure().map(|failure| failure.problem), Some(problem));
+            health.record_probe();
+            assert!(health.failure().is_none());
+        }
+    }
+
+    #[test]
+    fn a_suspicion_is_no_problem_until_a_probe_finds_one() {
+        let health = StoreHealth::new(PathBuf::from("store"), Vec::new());
+        assert_eq!(health.probe_bytes(), None);
+        health.suspect();
+        assert!(health.failure().is_none());
+        assert_eq!(health.probe_bytes(), Some(MIN_PROBE_BYTES));
+        health.record_probe();
+        assert_eq!(health.probe_bytes(), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_seen_for_a_moment_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, away) = (folder.path().join("data"), folder.path().join("away"));
+        std::fs::create_dir(&data).unwrap();
+        let (file, lock) = (data.join("store"), data.join("lock"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::write(&lock, "").unwrap();
+        let health = StoreHealth::new(file.clone(), vec![file.clone()]);
+        let health = health.with_lock(&lock, &std::fs::metadata(&lock).unwrap());
+        assert!(health.failure().is_none());
+        // Neither is at its path, which leads nowhere and is not missing.
+        std::fs::rename(&data, &away).unwrap();
+        std::os::unix::fs::symlink(&data, &data).unwrap();
+        let failure = health.failure().unwrap();
+        assert_eq!(failure.problem, StoreProblem::Unavailable, "{}", failure.reason);
+        assert!(failure.reason.contains("lock is in its place: "), "{}", failure.reason);
+        assert_eq!(health.failure().unwrap().since, failure.since);
+        std::fs::remove_file(&data).unwrap();
+        std::fs::rename(&away, &data).unwrap();
+        assert!(health.failure().is_none());
+        // A folder above that is a file now has none of them.
+        std::fs::rename(&data, &away).unwrap();
+        std::fs::write(&data, "").unwrap();
+        assert_eq!(health.failure().map(|failure| failure.problem), Some(StoreProblem::Removed));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 use super::error::{ErrorKind, StoreError};
-use super::health::StoreProblem;
+use super::problem::StoreProblem;
 
 /// The writes of one request that are not durable yet. Clones share one ledger.
 #[derive(Clone, Debug, Default)]

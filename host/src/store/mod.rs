@@ -32,8 +32,10 @@ mod ledger;
 mod lock;
 mod near_cache;
 pub mod postgres;
+mod problem;
 mod server_clock;
 pub mod sqlite;
+mod watched_files;
 
 #[cfg(test)]
 mod conformance;
@@ -43,9 +45,10 @@ pub use change_clock::{ChangeClock, Slot};
 pub use engine::{Engine, EngineError};
 pub use error::{ErrorKind, StoreError};
 pub use followed_key::FollowedKey;
-pub use health::{StoreFailure, StoreHealth, StoreProblem};
+pub use health::StoreHealth;
 pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use ledger::{Ledger, LedgerEntry};
 pub use lock::LockError;
 pub use near_cache::CAPACITY as NEAR_CACHE_BYTES;
+pub use problem::{StoreFailure, StoreProblem};
 pub use server_clock::{Look, ServerClock};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::patience::PATIENCE;
 use super::shared::Shared;
@@ -31,13 +32,15 @@ impl Backend for ShardBackend {
 
     async fn exists(&self, key: &Key) -> Result<bool, StoreError> {
         let decode = |row: &Row| row.try_get(3);
-        self.shared.read(self.shard, |reader| &reader.exists, &[&&*key.store, &&*key.key], decode).await
+        let (keys, params): (_, [&(dyn ToSql + Sync); 2]) = (std::slice::from_ref(key), [&&*key.store, &&*key.key]);
+        self.shared.read(self.shard, keys, |reader| &reader.exists, &params, decode).await
     }
 
     async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let (end, limit) = (end_of_prefix(prefix), i64::try_from(limit).unwrap_or(i64::MAX));
         let decode = |row: &Row| row.try_get(3);
-        self.shared.read(self.shard, |reader| &reader.list, &[&&**store, &prefix, &after, &end, &limit], decode).await
+        let params: [&(dyn ToSql + Sync); 5] = [&&**store, &prefix, &after, &end, &limit];
+        self.shared.read(self.shard, &[], |reader| &reader.list, &params, decode).await
     }
 
     async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
@@ -46,7 +49,7 @@ impl Backend for ShardBackend {
         let bytes = i64::try_from(limit).unwrap_or(i64::MAX);
         let decode = |row: &Row| row.try_get::<_, Option<Vec<Option<Vec<u8>>>>>(3);
         let values =
-            self.shared.read(self.shard, |reader| &reader.get_many, &[&stores, &names, &bytes], decode).await?;
+            self.shared.read(self.shard, keys, |reader| &reader.get_many, &[&stores, &names, &bytes], decode).await?;
         values.ok_or(StoreError::ResultTooLarge { limit })
     }
 

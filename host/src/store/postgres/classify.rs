@@ -33,11 +33,36 @@ fn of_refusal(severity: Option<Severity>, code: &SqlState, reason: Arc<str>) -> 
         | SqlState::QUERY_CANCELED
         | SqlState::TOO_MANY_CONNECTIONS => unavailable(StoreProblem::Busy),
         SqlState::IO_ERROR => unavailable(StoreProblem::Unavailable),
+        // A page, a part of an index, or the file of a table.
+        SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED | SqlState::UNDEFINED_FILE => {
+            unavailable(StoreProblem::Damaged)
+        }
         // Only a counter is computed. The caller knows which one.
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE => StoreError::CounterOverflow { key: Arc::from(""), value: 0, delta: 0 },
         SqlState::READ_ONLY_SQL_TRANSACTION => unavailable(StoreProblem::Unavailable),
+        _ if is_of_tables(code) => unavailable(StoreProblem::Unusable),
         _ => StoreError::Engine(reason),
     }
+}
+
+/// Whether the tables are not as the statements need them, or the user may not use them. The statements are always the
+/// same, so that no request can cause it.
+fn is_of_tables(code: &SqlState) -> bool {
+    /// A schema that is not there, and a table of one row that has several.
+    const OTHERS: [SqlState; 2] = [SqlState::INVALID_SCHEMA_NAME, SqlState::CARDINALITY_VIOLATION];
+    // "Syntax error or access rule violation": a missing table, column or key, another type, a missing right.
+    code.code().starts_with("42") || OTHERS.contains(code)
+}
+
+/// The error of a row that has not the columns that its statement asks for.
+pub fn of_row(error: &Error) -> StoreError {
+    StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(describe(error)) }
+}
+
+/// The error of a table that has one row as long as nobody else changes it.
+pub fn no_row(table: &str) -> StoreError {
+    let reason = format!("its table hexad.{table} has no row, or none that this build can read; restore the database");
+    StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(reason) }
 }
 
 /// The error of a read, which changes nothing.
@@ -77,5 +102,31 @@ mod tests {
         assert!(matches!(shut_down, StoreError::Unknown { .. }), "{shut_down}");
         let standby = of(Severity::Error, &SqlState::READ_ONLY_SQL_TRANSACTION);
         assert!(matches!(standby, StoreError::Unavailable { .. }), "{standby}");
+    }
+
+    #[test]
+    fn errors_of_the_tables_have_a_problem_and_those_that_a_request_can_cause_have_none() {
+        for (code, problem) in [
+            ("XX001", Some(StoreProblem::Damaged)),
+            ("XX002", Some(StoreProblem::Damaged)),
+            ("58P01", Some(StoreProblem::Damaged)),
+            ("42P01", Some(StoreProblem::Unusable)),
+            ("42501", Some(StoreProblem::Unusable)),
+            ("42703", Some(StoreProblem::Unusable)),
+            ("3F000", Some(StoreProblem::Unusable)),
+            ("21000", Some(StoreProblem::Unusable)),
+            // More memory than a value may have, text that is none, a trigger, a constraint.
+            ("XX000", None),
+            ("54000", None),
+            ("22021", None),
+            ("P0001", None),
+            ("23514", None),
+        ] {
+            match of_refusal(Some(Severity::Error), &SqlState::from_code(code), Arc::from("")) {
+                StoreError::Unavailable { problem: found, .. } => assert_eq!(Some(found), problem, "{code}"),
+                StoreError::Engine(_) => assert_eq!(None, problem, "{code}"),
+                error => panic!("{code}: {error}"),
+            }
+        }
     }
 }

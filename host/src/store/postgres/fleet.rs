@@ -106,7 +106,13 @@ impl FleetStore {
     pub fn read_within(&self, patience: Duration) -> Result<Serving, StoreError> {
         let shared = self.shared.clone();
         let decode = |row: &Row| Ok(Serving { revision: row.try_get(3)?, record: row.try_get(4)? });
-        self.wait(async move { shared.read_within(patience, 0, |reader| &reader.serving, &[], decode).await })
+        self.wait(async move {
+            let read = shared.read_within(patience, 0, |reader| &reader.serving, &[], decode).await;
+            if let Err(error) = &read {
+                shared.keeper.record_failure(error, &[]);
+            }
+            read
+        })
     }
 
     /// Replaces what is served if it still has this revision, with lines of the audit log, and returns the

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -21,8 +21,9 @@ use super::monitor::Report;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
 use super::patience::{HALF_OF_PATIENCE, PATIENCE};
+use super::probe::Probe;
 use super::sql;
-use crate::store::{CatchUp, ServerClock, StoreError, StoreHealth, StoreProblem};
+use crate::store::{CatchUp, Key, ServerClock, StoreError, StoreHealth, StoreProblem};
 
 /// How long a barrier may take before its server counts as lost.
 const BARRIER_DEADLINE: Duration = Duration::from_secs(3);
@@ -56,6 +57,9 @@ pub struct Keeper {
     expects_nothing_new: AtomicBool,
     pub figures: Figures,
     pub report: Report,
+    probe: Probe,
+    /// Why no server can be used, while there is no link.
+    refusal: Mutex<Option<String>>,
     defect: Defect,
 }
 
@@ -86,6 +90,8 @@ impl Keeper {
             expects_nothing_new: AtomicBool::default(),
             figures: Figures::default(),
             report: Report::default(),
+            probe: Probe::default(),
+            refusal: Mutex::default(),
         };
         keeper.publish(link);
         Ok(Arc::new(keeper))
@@ -169,12 +175,16 @@ impl Keeper {
             let link = loop {
                 match self.connector.open(number).await {
                     Ok(link) => break link,
-                    Err(error) => tracing::debug!(%error, "no PostgreSQL yet"),
+                    Err(error) => {
+                        tracing::debug!(%error, "no PostgreSQL yet");
+                        *self.refusal() = Some(error.to_string());
+                    }
                 }
                 tokio::time::sleep(pause).await;
                 pause = LONGEST_PAUSE.min(pause * 2);
             };
             tracing::info!(server = link.server, "connected to PostgreSQL again");
+            *self.refusal() = None;
             self.figures.reconnects.fetch_add(1, Ordering::Relaxed);
             self.publish(link);
         }
@@ -245,7 +255,9 @@ impl Keeper {
         let row;
         let observed = if is_new {
             row = ask(link, end, &reader.barrier, &[&&*base.text]).await?;
-            Observation::of(&row).map_err(|error| classify::of_read(&error))?.ok_or_else(away)?
+            Observation::of(&row)
+                .map_err(|error| classify::of_row(&error))?
+                .ok_or_else(|| classify::no_row("horizon"))?
         } else {
             Observation::nothing_new(base.clone())
         };
@@ -264,42 +276,39 @@ impl Keeper {
             match self.barrier(self.connector.readers(), PATIENCE).await {
                 Ok(()) => {
                     last = Instant::now();
-                    self.try_to_end_outage().await;
+                    self.look_after_outage().await;
                     self.look_at_clock().await;
                 }
-                Err(error) if last.elapsed() >= UNREADY_AFTER => {
-                    self.health.begin_outage(StoreProblem::Unavailable, &error.to_string(), 0);
+                Err(error) => {
+                    let is_known = self.record_failure(&error, &[]);
+                    if !is_known && last.elapsed() >= UNREADY_AFTER {
+                        let reason = self.refusal().clone().unwrap_or_else(|| error.to_string());
+                        self.health.begin_outage(StoreProblem::Unavailable, &reason, 0);
+                    }
                 }
-                Err(_) => {}
             }
         }
     }
 
-    /// That the server responds ends an outage, unless it has refused a write: then only a write does.
-    async fn try_to_end_outage(&self) {
+    /// Records why a statement about these keys has failed. Returns whether the store's health tells of it from now on.
+    pub fn record_failure(&self, error: &StoreError, keys: &[Key]) -> bool {
+        self.probe.record_failure(&self.health, error, keys)
+    }
+
+    /// That the server responds ends an outage, unless it has refused a statement: then only a probe does.
+    async fn look_after_outage(&self) {
         match self.health.outage_bytes() {
-            None => {}
-            Some(0) => self.health.record_commit(usize::MAX),
-            Some(_) => self.probe_writes().await,
+            Some(0) if !self.health.is_suspected() => self.health.record_probe(),
+            _ => {
+                if let Some(link) = self.present_link() {
+                    self.probe.run(&link, &self.health).await;
+                }
+            }
         }
     }
 
-    async fn probe_writes(&self) {
-        let Some(bytes) = self.health.probe_bytes() else { return };
-        let Some(link) = self.present_link() else { return };
-        let Some(idle) = link.aside().idle().await else { return };
-        let Some(writer) = idle.get() else { return };
-        let value = vec![0u8; bytes];
-        // Each of the two is a transaction of its own, so that the value does take up its room.
-        let work = async {
-            writer.client.query_one(sql::PUT_PROBE, &[&value]).await?;
-            writer.client.query_one(sql::REMOVE_PROBE, &[]).await
-        };
-        let done = timeout(HOUSEKEEPING_DEADLINE, work).await.ok();
-        match outcome_of(&link, idle, done) {
-            Ok(_) => self.health.record_commit(usize::MAX),
-            Err(error) => tracing::debug!(%error, "PostgreSQL cannot be written to yet"),
-        }
+    fn refusal(&self) -> MutexGuard<'_, Option<String>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn look_at_clock(&self) {

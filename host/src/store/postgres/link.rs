@@ -37,6 +37,8 @@ pub struct Connector {
     tls: Tls,
     readers: usize,
     writers: usize,
+    /// Whether tables are made if there are none.
+    creates: bool,
     defect: Defect,
 }
 
@@ -78,9 +80,15 @@ pub struct Link {
 
 impl Connector {
     /// `readers` and `writers` are numbers of connections.
-    pub fn new(url: StoreUrl, readers: usize, writers: usize, defect: Defect) -> Result<Self, OpenError> {
+    pub fn new(
+        url: StoreUrl,
+        readers: usize,
+        writers: usize,
+        creates: bool,
+        defect: Defect,
+    ) -> Result<Self, OpenError> {
         let tls = Tls::new(&url.tls)?;
-        Ok(Self { url, tls, readers: readers.max(1), writers: writers.max(1), defect })
+        Ok(Self { url, tls, readers: readers.max(1), writers: writers.max(1), creates, defect })
     }
 
     pub fn name(&self) -> &str {
@@ -111,7 +119,7 @@ impl Connector {
         let guard = lost.clone().drop_guard();
         let mut client = self.connect(server, &lost).await?;
         schema::check_server(&client).await?;
-        schema::prepare(&mut client).await?;
+        schema::prepare(&mut client, self.creates).await?;
         let era = schema::era(&client).await?;
         let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
@@ -127,7 +135,7 @@ impl Connector {
         let time = barrier.look_at_clock().await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
-        let observed = Observation::of(&row)?.ok_or(OpenError::NewerFormat { found: 0, reads: 0 })?;
+        let observed = Observation::of(&row)?.ok_or(OpenError::NoRow("horizon"))?;
         guard.disarm();
         Ok(Link {
             number,

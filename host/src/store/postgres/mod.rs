@@ -14,6 +14,7 @@
 //! | [`queue_room`] | how much memory those that wait may take |
 //! | [`patience`] | how long requests wait |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; what an error means |
+//! | [`probe`] | whether the tables can be used again |
 //! | [`mutant`] | defects that tests switch on |
 //!
 //! Connections have a thread and a runtime of their own: shards send statements to it.
@@ -31,6 +32,7 @@ mod mutant;
 mod open_error;
 mod password;
 mod patience;
+mod probe;
 mod queue_room;
 mod schema;
 mod shared;
@@ -75,12 +77,14 @@ pub struct Options {
     pub writers: usize,
     /// How old what the host remembers may be; zero for never older than a request.
     pub staleness: Duration,
+    /// Whether tables are made if there are none.
+    pub creates: bool,
     defect: Defect,
 }
 
 impl Options {
     pub fn new(url: StoreUrl, writers: usize, staleness: Duration) -> Self {
-        Self { url, writers, staleness, defect: Defect::default() }
+        Self { url, writers, staleness, creates: true, defect: Defect::default() }
     }
 }
 
@@ -95,17 +99,17 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Connects, and makes the tables if they are not there. It blocks. `readers` is a number of
+    /// Connects, and makes the tables if they are not there and the options say so. It blocks. `readers` is a number of
     /// connections, and `data` the host's own directory.
     pub fn open(data: &Path, readers: usize, options: &Options) -> Result<Self, OpenError> {
         let lock = DataLock::acquire(data)?;
-        let connector = Connector::new(options.url.clone(), readers, options.writers, options.defect)?;
+        let Options { url, writers, creates, defect, .. } = options.clone();
+        let connector = Connector::new(url, readers, writers, creates, defect)?;
         let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name()), Vec::new()));
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;
         let handle = runtime.handle().clone();
-        let defect = options.defect;
         let (sender, opened) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("postgres".to_owned()).spawn(move || {
             runtime.block_on(async {

@@ -52,6 +52,10 @@ pub enum OpenError {
     Unfinished,
     #[error("its table hexad.format has no row, so that nobody knows what the others hold; restore the database")]
     NoFormat,
+    #[error("its table hexad.{0} has no row, or none that this hexad can read; restore the database")]
+    NoRow(&'static str),
+    #[error("there is no store in it; name the database of a host")]
+    NoStore,
     #[error(
         "the password is missing or wrong for this user; correct the line in the file that PGPASSFILE names, or PGPASSWORD"
     )]

@@ -116,9 +116,9 @@ impl ServerState<'_> {
     }
 }
 
-/// Makes the tables if they are not there, and checks that this build and its user can use them.
-pub async fn prepare(client: &mut Client) -> Result<(), OpenError> {
-    match try_prepare(client).await {
+/// Makes the tables if they are not there and `creates`, and checks that this build and its user can use them.
+pub async fn prepare(client: &mut Client, creates: bool) -> Result<(), OpenError> {
+    match try_prepare(client, creates).await {
         Err(OpenError::Server(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let reason = error.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
             Err(OpenError::NoRights { reason })
@@ -127,8 +127,11 @@ pub async fn prepare(client: &mut Client) -> Result<(), OpenError> {
     }
 }
 
-async fn try_prepare(client: &mut Client) -> Result<(), OpenError> {
+async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError> {
     if !has_tables(client).await? {
+        if !creates {
+            return Err(OpenError::NoStore);
+        }
         // Before the transaction begins, in which the session learns nothing of new tables any more.
         client.execute("select pg_advisory_lock($1)", &[&SETUP_LOCK]).await?;
         // Another host may have made them meanwhile.
@@ -159,6 +162,9 @@ async fn try_prepare(client: &mut Client) -> Result<(), OpenError> {
         .try_get(0)?;
     if !can_write {
         return Err(OpenError::NoRights { reason: "it may not write the tables of the schema hexad".to_owned() });
+    }
+    for table in ["horizon", "serving"] {
+        client.query_opt(&format!("select from hexad.{table} limit 1"), &[]).await?.ok_or(OpenError::NoRow(table))?;
     }
     client.query_one(FORGET_OTHER_SERVERS, &[]).await?;
     Ok(())

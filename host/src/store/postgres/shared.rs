@@ -67,20 +67,25 @@ impl Shared {
     pub async fn get(&self, shard: usize, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let params: [&(dyn ToSql + Sync); 2] = [&&*key.store, &&*key.key];
         let value = |row: &Row| Ok(row.try_get::<_, Option<&[u8]>>(3)?.map(<[u8]>::to_vec));
-        self.read(shard, |reader| &reader.get, &params, value).await
+        self.read(shard, std::slice::from_ref(key), |reader| &reader.get, &params, value).await
     }
 
-    /// Sends a statement that reads, with the barrier as its first parameter and columns. It is sent
-    /// again if the connection was lost, for as long as a request waits for a server.
+    /// Sends a statement that reads `keys`, if it names any, with the barrier as its first parameter and columns. It is
+    /// sent again if the connection was lost, for as long as a request waits for a server.
     pub async fn read<T>(
         &self,
         shard: usize,
+        keys: &[Key],
         statement: impl Fn(&ReadConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
         decode: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
         self.keeper.figures.reads.fetch_add(1, Ordering::Relaxed);
-        self.read_within(PATIENCE, shard, statement, params, decode).await
+        let read = self.read_within(PATIENCE, shard, statement, params, decode).await;
+        if let Err(error) = &read {
+            self.keeper.record_failure(error, keys);
+        }
+        read
     }
 
     /// The same, for a caller that waits for a server for at most `patience`; no read of a component.
@@ -106,8 +111,10 @@ impl Shared {
             all.extend(params);
             let reader = link.reader(shard);
             let began = Instant::now();
-            let row = match self.reply(READ_DEADLINE, reader.client.query_one(statement(reader), &all)).await {
-                Some(Ok(row)) => row,
+            let row = match self.reply(READ_DEADLINE, reader.client.query_opt(statement(reader), &all)).await {
+                Some(Ok(Some(row))) => row,
+                // Only a table that has one row can have none.
+                Some(Ok(None)) => return Err(classify::no_row("serving")),
                 Some(Err(error)) if classify::ends_connection(&error) => {
                     link.close();
                     if Instant::now() < end {
@@ -125,8 +132,8 @@ impl Shared {
                 }
             };
             let read = || Ok((Observation::of(&row)?, decode(&row)?));
-            let (observed, value) = read().map_err(|error: Error| classify::of_read(&error))?;
-            let observed = observed.ok_or_else(away)?;
+            let (observed, value) = read().map_err(|error: Error| classify::of_row(&error))?;
+            let observed = observed.ok_or_else(|| classify::no_row("horizon"))?;
             if self.keeper.memory.observe(link.number, &base, observed, began) {
                 return Ok(value);
             }

@@ -180,14 +180,10 @@ pub const PRUNE: &str = "
 pub const IS_WORKING: &str =
     "select coalesce((select state <> 'idle' from pg_stat_activity where pid = $1::int), false)";
 
-/// Write and remove the value `$1`, to find out whether there is room. No component can open a store with this label:
-/// labels of the manifest have no dot in front.
-pub const PUT_PROBE: &str = "
-    with put as (
-        insert into hexad.kv values ('.hexad', 'write-probe', $1)
-        on conflict (store, key) do update set value = excluded.value
-    )
-    select set_config('synchronous_commit', 'off', true)";
+/// What a host writes to find out whether it can. No component can open a store with this label: labels of the manifest
+/// have no dot in front.
+pub const PROBE_STORE: &str = ".hexad";
+pub const PROBE_KEY: &str = "write-probe";
 pub const REMOVE_PROBE: &str = "
     with removed as (delete from hexad.kv where store = '.hexad' and key = 'write-probe')
     select set_config('synchronous_commit', 'off', true)";

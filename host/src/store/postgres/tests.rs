@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::conformance::{self, Shards, key, permit, read, write};
-use crate::store::{Engine, ErrorKind, Key, Ledger, Swap, sqlite};
+use crate::store::{Engine, ErrorKind, Key, Ledger, StoreError, Swap, sqlite};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../../tests/harness/postgres/mod.rs"]
@@ -21,6 +21,7 @@ mod restored;
 mod rights;
 mod silent;
 mod tls;
+mod unusable;
 mod volatile;
 
 pub use proxy::Proxy;

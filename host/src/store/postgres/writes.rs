@@ -162,6 +162,7 @@ impl Worker {
             }
             Err(error) => {
                 self.record_refusal(&error, bytes);
+                self.shared.keeper.record_failure(&error, &changed);
                 entries.into_iter().for_each(|entry| entry.fail(error.clone()));
             }
         }
@@ -259,6 +260,9 @@ impl Worker {
     /// Ends an operation that was to be durable, and replies.
     fn settle<T>(&self, entry: LedgerEntry, done: Durable<T>, reply: Option<oneshot::Sender<Result<T, StoreError>>>) {
         self.shared.keeper.memory.record_own_changes(&done.keys);
+        if let Err(error) = &done.outcome {
+            self.shared.keeper.record_failure(error, &done.keys);
+        }
         match (reply, done.outcome) {
             (Some(reply), outcome) => {
                 // The guest gets the error and may find out what is stored; the ledger does not fail.

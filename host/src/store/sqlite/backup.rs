@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use super::attachments::{self, Attachment};
 use super::classify::is_damage;
-use super::open::{BUSY_TIMEOUT, FILE_NAME, open_file};
+use super::open::{BUSY_TIMEOUT, FILE_NAME, log_of_another, open_file};
 use super::page_check::check_pages;
 
 /// Why a backup could not be made. Each text says what to do.
@@ -33,6 +33,8 @@ pub enum BackupError {
     Write { path: PathBuf, source: io::Error },
     #[error("the store {path} is damaged ({finding}); an earlier backup may be the last good one")]
     Damaged { path: PathBuf, finding: String },
+    #[error("{log} is not of the store {path}, which is a backup or a copy; move it and its -shm file away first")]
+    OtherLog { path: PathBuf, log: PathBuf },
     #[error("cannot copy the store {path}: {source}")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
     #[error(
@@ -50,8 +52,8 @@ pub enum BackupError {
 /// `attach` returns are in the copy, too; the host that opens it puts them back.
 ///
 /// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
-/// It is compact, and it is a database like the original: to restore it, put it under the original's
-/// name into an empty folder. `target` appears when the copy is complete and on disk. While the store is
+/// It is compact, and it is a database like the original, but that its header has no write-ahead log
+/// ([`log_of_another`]): to restore it, put it under the original's name into an empty folder. `target` appears when the copy is complete and on disk. While the store is
 /// checked and copied, the write-ahead log grows with every write. An error of `attach` fails the backup.
 pub fn backup(
     directory: &Path,
@@ -64,6 +66,9 @@ pub fn backup(
     };
     if target.symlink_metadata().is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });
+    }
+    if let Some(log) = log_of_another(&path) {
+        return Err(BackupError::OtherLog { path, log });
     }
     let write_error = |source| BackupError::Write { path: target.to_owned(), source };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -18,14 +18,33 @@ const LOG_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes in the log after which the writer does not wait for an idle moment to copy the rest.
 const LONG_LOG_BYTES: usize = 64 * 1024 * 1024;
 
+/// Bytes in the log that it has only if something keeps it from beginning anew.
+const ENDLESS_LOG_BYTES: u64 = 4 * LONG_LOG_BYTES as u64;
+
 /// The handle of the thread, which the writer has. Dropping it joins the thread.
 pub struct Checkpointer {
     wake: Option<SyncSender<()>>,
     /// Set by the thread once it has copied what was there.
     has_copied: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// About how many bytes the log has.
+    /// About how many bytes were written to the log since it was last copied.
     log_bytes: usize,
+    growth: LogGrowth,
+}
+
+/// Whether the log grows without end, which is told once.
+#[derive(Default)]
+struct LogGrowth {
+    is_told: bool,
+}
+
+/// The answer of SQLite to a checkpoint.
+#[derive(Debug, PartialEq, Eq)]
+struct Checkpoint {
+    /// Length of the log since it was last begun anew.
+    log_bytes: u64,
+    /// Bytes of it that are in the database.
+    copied_bytes: u64,
 }
 
 impl Checkpointer {
@@ -37,7 +56,7 @@ impl Checkpointer {
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".to_owned())
             .spawn(move || copy_when_woken(&connection, &woken, &copied))?;
-        Ok(Self { wake: Some(wake), has_copied, thread: Some(thread), log_bytes })
+        Ok(Self { wake: Some(wake), has_copied, thread: Some(thread), log_bytes, growth: LogGrowth::default() })
     }
 
     /// Records a commit that has written this many bytes, after its requests were told.
@@ -65,7 +84,25 @@ impl Checkpointer {
         }
         // A rest that a reader keeps is copied with the next part.
         self.log_bytes = 0;
-        checkpoint(connection);
+        if let Some(Checkpoint { log_bytes, copied_bytes }) = checkpoint(connection)
+            && self.growth.is_new(log_bytes)
+        {
+            tracing::warn!(
+                store = connection.path().unwrap_or_default(),
+                log_bytes,
+                copied_bytes,
+                "the write-ahead log cannot begin anew, and grows: another program, or a backup, has been reading the \
+                 database for long; end it if it is no backup"
+            );
+        }
+    }
+}
+
+impl LogGrowth {
+    /// Whether a log of this length is to be told. It is told again after the log has begun anew.
+    fn is_new(&mut self, log_bytes: u64) -> bool {
+        let was_told = std::mem::replace(&mut self.is_told, log_bytes > ENDLESS_LOG_BYTES);
+        self.is_told && !was_told
     }
 }
 
@@ -89,9 +126,50 @@ fn copy_when_woken(connection: &Connection, woken: &Receiver<()>, has_copied: &A
 
 /// Copies what no reader needs any more, without waiting for anyone. On an error everything stays in
 /// the log, from which it is read.
-fn checkpoint(connection: &Connection) {
-    let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-    if let Err(error) = copied {
-        tracing::warn!(%error, "the write-ahead log cannot be copied into the database; it grows");
+fn checkpoint(connection: &Connection) -> Option<Checkpoint> {
+    let copy = || {
+        let page: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?.into();
+        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+            // Pages; -1 if another program checkpoints the database now.
+            let bytes = |pages: i64| u64::try_from(pages).unwrap_or_default() * page;
+            Ok(Checkpoint { log_bytes: bytes(row.get(1)?), copied_bytes: bytes(row.get(2)?) })
+        })
+    };
+    match copy() {
+        Ok(checkpoint) => Some(checkpoint),
+        Err(error) => {
+            tracing::warn!(%error, "the write-ahead log cannot be copied into the database; it grows");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_a_reader_keeps_is_told_once_until_it_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Connection::open(folder.path().join("store.db")).unwrap();
+        let (writer, reader) = (open(), open());
+        writer.execute_batch("PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (a)").unwrap();
+        let write = || writer.execute("INSERT INTO t VALUES (zeroblob(100000))", []).map(drop).unwrap();
+        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        write();
+        let kept = checkpoint(&writer).unwrap();
+        assert!(kept.copied_bytes < 100_000 && kept.log_bytes > 100_000, "{kept:?}");
+        write();
+        let longer = checkpoint(&writer).unwrap();
+        assert!(longer.log_bytes > kept.log_bytes + 100_000, "{longer:?}");
+        reader.execute_batch("COMMIT").unwrap();
+        let whole = checkpoint(&writer).unwrap();
+        assert_eq!((whole.copied_bytes, whole.log_bytes), (longer.log_bytes, longer.log_bytes));
+        write();
+        assert!(checkpoint(&writer).unwrap().log_bytes < longer.log_bytes, "it has begun anew");
+
+        let mut growth = LogGrowth::default();
+        let told = [ENDLESS_LOG_BYTES, ENDLESS_LOG_BYTES + 1, ENDLESS_LOG_BYTES + 2, 0, ENDLESS_LOG_BYTES + 1];
+        assert_eq!(told.map(|bytes| growth.is_new(bytes)), [false, true, false, false, true]);
     }
 }

@@ -30,7 +30,7 @@ pub fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// The problem of the disk or of another program, `None` for an error of the operation itself.
+/// The problem of the disk or of another program, `None` for an error that may be of the operation itself.
 fn problem(error: &rusqlite::Error) -> Option<StoreProblem> {
     match error.sqlite_error_code()? {
         ErrorCode::DiskFull => Some(StoreProblem::Full),
@@ -41,6 +41,8 @@ fn problem(error: &rusqlite::Error) -> Option<StoreProblem> {
         | ErrorCode::PermissionDenied
         | ErrorCode::FileLockingProtocolFailed
         | ErrorCode::OutOfMemory => Some(StoreProblem::Unavailable),
+        // The statements are always the same, so that one which is wrong does not fit the tables that are there.
+        ErrorCode::Unknown => Some(StoreProblem::Unusable),
         _ => None,
     }
 }
@@ -72,6 +74,12 @@ mod tests {
             ),
             (ffi::SQLITE_CORRUPT, ErrorKind::Fault, ErrorKind::Fault),
             (ffi::SQLITE_CONSTRAINT, ErrorKind::Fault, ErrorKind::Fault),
+            (ffi::SQLITE_TOOBIG, ErrorKind::Fault, ErrorKind::Fault),
+            (
+                ffi::SQLITE_ERROR,
+                ErrorKind::Unavailable(StoreProblem::Unusable),
+                ErrorKind::Unavailable(StoreProblem::Unusable),
+            ),
         ] {
             assert_eq!(classify(&error(code)).kind(), kind, "{code}");
             assert_eq!(classify_commit(&error(code)).kind(), of_commit, "{code}");

@@ -142,7 +142,7 @@ pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
         return Err(OpenError::NoStore { directory: directory.to_owned() });
     }
     // All of it is checked below.
-    let database = match Database::open(directory, 0) {
+    let database = match Database::open(directory, false, 0) {
         Ok(database) => database,
         Err(OpenError::Damaged { finding, .. }) => return Ok(vec![finding]),
         Err(error) => return Err(error),

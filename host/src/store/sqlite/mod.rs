@@ -62,6 +62,8 @@ fn size_of_file(data: &Path, ending: &str) -> u64 {
 /// How an engine is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Whether a database is made if there is none.
+    pub creates: bool,
     /// Most bytes of the database file; `None` for no limit.
     pub max_bytes: Option<u64>,
     /// The age at which a transaction is committed if no request waits for it. Its writes are not
@@ -83,6 +85,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            creates: true,
             max_bytes: None,
             batch_age: Duration::from_millis(20),
             checked_at_open: 256 * 1024 * 1024,
@@ -102,12 +105,12 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the database in `directory`, and creates both if they do not exist.
+    /// Opens the database in `directory`, and creates both if they do not exist and the options say so.
     ///
     /// Fails if another host has the directory open, or if the database is damaged, empty or not
     /// Spin's. It never replaces a file that it cannot read.
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        let database = open::Database::open(directory, options.checked_at_open)?;
+        let database = open::Database::open(directory, options.creates, options.checked_at_open)?;
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
         // The writer's connection has made the log and its index, and keeps them until it is closed.

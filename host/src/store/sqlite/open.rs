@@ -2,10 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi};
 
 use super::page_check::check_pages;
 use crate::private_files;
@@ -38,12 +39,22 @@ pub enum OpenError {
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error(
-        "the store {path} is damaged ({finding}); restore it from a backup, or move it away to \
-         start with an empty store"
+        "the store {path} is damaged ({finding}); move {path}, {path}-wal and {path}-shm away, and then restore it from \
+         a backup, or start with an empty store"
     )]
     Damaged { path: PathBuf, finding: String },
     #[error("the store {path} cannot be used: {reason}; see to its disk, and start again")]
     Failed { path: PathBuf, reason: String },
+    #[error(
+        "{log} is not of the store {path}, which is a backup or a copy: SQLite would write it over the store; move \
+         {log} and its -shm file away, and start again"
+    )]
+    OtherLog { path: PathBuf, log: PathBuf },
+    #[error(
+        "the store {path} can only be read; let the host's user write it and its folder, or mount its disk for \
+         writing, and start again"
+    )]
+    ReadOnly { path: PathBuf },
     #[error("a copy into {directory} was not completed; remove what is in it, and copy again")]
     Unfinished { directory: PathBuf },
     #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
@@ -66,15 +77,24 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in `directory`. One of up to `checked_at_open` bytes is checked as a whole.
-    pub fn open(directory: &Path, checked_at_open: u64) -> Result<Self, OpenError> {
-        let lock = DataLock::acquire(directory)?;
+    /// Opens the database in `directory`, and makes it if it is not there and `creates`. One of up to `checked_at_open`
+    /// bytes is checked as a whole.
+    pub fn open(directory: &Path, creates: bool, checked_at_open: u64) -> Result<Self, OpenError> {
         let path = directory.join(FILE_NAME);
+        // Before the lock, whose file would be all that is there.
+        if !creates && !path.exists() && !path.is_symlink() {
+            return Err(OpenError::NoStore { directory: directory.to_owned() });
+        }
+        let lock = DataLock::acquire(directory)?;
         if !path.exists() {
             if path.is_symlink() {
                 return Err(OpenError::Dangling { path });
             }
             create(directory, &path)?;
+        }
+        // Before SQLite sees the file.
+        if let Some(log) = log_of_another(&path) {
+            return Err(OpenError::OtherLog { path, log });
         }
         // SQLite gives its log and the log's index the mode of the database.
         for ending in ["", "-wal", "-shm"] {
@@ -100,11 +120,8 @@ impl Database {
         vec![self.path.clone(), self.log(), self.beside("-shm")]
     }
 
-    /// The file beside the database with this ending. SQLite puts it beside the file that a link leads to.
     fn beside(&self, ending: &str) -> PathBuf {
-        let mut path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()).into_os_string();
-        path.push(ending);
-        path.into()
+        beside(&self.path, ending)
     }
 
     pub fn lock(&self) -> DataLock {
@@ -129,6 +146,9 @@ impl Database {
     fn connect(&self, mode: OpenFlags) -> Result<Connection, OpenError> {
         let open = || {
             let connection = open_file(&self.path, mode)?;
+            if mode.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
+                refuse_read_only(&connection)?;
+            }
             connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.pragma_update(None, "cell_size_check", true)?;
             connection.pragma_update(None, "trusted_schema", false)?;
@@ -188,12 +208,13 @@ impl Database {
 /// The error of a database that cannot be opened. SQLite says that a disk is full if a write has failed for it, and
 /// otherwise only that the disk has failed, as when there is no room for the log's index.
 fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> bool) -> OpenError {
-    use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
+    use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly, SystemIoFailure};
     // SQLite puts its files beside the one that a link leads to.
     let (path, real) = (path.to_owned(), fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
     let directory = real.parent().unwrap_or(&real).to_owned();
     match source.sqlite_error_code() {
         Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged { path, finding: source.to_string() },
+        Some(ReadOnly) => OpenError::ReadOnly { path },
         Some(DiskFull) => OpenError::Full { directory, source },
         Some(SystemIoFailure | CannotOpen) if is_full(&directory) => OpenError::Full { directory, source },
         _ => OpenError::Sqlite { path, source },
@@ -206,6 +227,34 @@ fn is_full(directory: &Path) -> bool {
     const ROOM: usize = 64 * 1024;
     let written = tempfile::tempfile_in(directory).and_then(|mut file| file.write_all(&[0; ROOM]));
     written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+}
+
+/// SQLite opens a file that it may not write for reading, and says so at the first write.
+fn refuse_read_only(connection: &Connection) -> rusqlite::Result<()> {
+    match connection.is_readonly("main")? {
+        true => Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None)),
+        false => Ok(()),
+    }
+}
+
+/// The file beside the database with this ending. SQLite puts it beside the file that a link leads to.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
+    path.push(ending);
+    path.into()
+}
+
+/// The write-ahead log beside the database at `path`, if it is of another database that was there before.
+///
+/// SQLite replays whatever log it finds. A database whose header has no write-ahead log, as that of each backup, has
+/// never had one: SQLite marks the header, on disk, before it makes the log. A host does so at its start.
+pub fn log_of_another(path: &Path) -> Option<PathBuf> {
+    /// Two bytes of the header, each 1 without a write-ahead log and 2 with one.
+    const FORMATS: (u64, [u8; 2]) = (18, [1; 2]);
+    let log = beside(path, "-wal");
+    let mut formats = [0; 2];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut formats, FORMATS.0));
+    (read.is_ok() && formats == FORMATS.1 && fs::metadata(&log).is_ok_and(|log| log.len() > 0)).then_some(log)
 }
 
 /// Opens a database that is there: without SQLITE_OPEN_CREATE, a missing file is an error and not an empty store.
@@ -268,9 +317,19 @@ fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
+
+    #[test]
+    fn a_database_that_sqlite_opened_for_reading_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute(CREATE_TABLE, []).unwrap();
+        refuse_read_only(&connection).unwrap();
+        let error = refuse_read_only(&open_file(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()).unwrap_err();
+        let text = open_error(Path::new("data/store.db"), error, |_| false).to_string();
+        assert!(text.starts_with("the store data/store.db can only be read; let"), "{text}");
+    }
 
     #[test]
     fn a_full_disk_is_named() {

@@ -1,5 +1,7 @@
 mod failures;
+mod other_logs;
 mod other_programs;
+mod unusable;
 
 use std::sync::atomic::Ordering;
 

@@ -19,9 +19,11 @@ use super::classify::classify_commit;
 use super::log_length::LogLength;
 use super::operation::{Message, QueuedWrite, WriteOperation};
 use super::reader;
-use super::write_probe::{self, WriteProbe, record_failure};
+use super::write_probe::{self, WriteProbe, record_failed_probe, record_failure};
 use crate::log_throttle::LogThrottle;
-use crate::store::{ChangeClock, ErrorKind, Key, LedgerEntry, Slot, StoreError, StoreHealth, StoreProblem, Swap};
+use crate::store::{
+    ChangeClock, ErrorKind, Key, LedgerEntry, Slot, StoreError, StoreFailure, StoreHealth, StoreProblem, Swap,
+};
 
 /// A transaction of this size is committed even if no request waits for it, so that the log and the
 /// page cache stay small during a large upload.
@@ -175,16 +177,14 @@ impl Worker {
         }
     }
 
-    /// Finds out whether a store that could not be written can be written again.
+    /// Finds out whether a store that failed can be used.
     fn probe(&mut self) {
-        let Some(bytes) = self.health.probe_bytes() else { return };
-        let written = self
-            .begin()
-            .and_then(|()| write_probe::write(&self.connection, bytes).map_err(|error| classify_commit(&error)));
-        match written {
-            Ok(()) => self.health.record_commit(usize::MAX),
+        // Nothing is written to a damaged database.
+        let Some(bytes) = self.health.probe_bytes().filter(|_| self.health.damage().is_none()) else { return };
+        match self.begin().and_then(|()| write_probe::run(&self.connection, bytes)) {
+            Ok(()) => self.health.record_probe(),
             Err(error) => {
-                record_failure(&self.health, &error, 0);
+                record_failed_probe(&self.health, error);
                 self.roll_back();
             }
         }
@@ -222,10 +222,9 @@ impl Worker {
     }
 
     fn check_files(&self) -> Result<(), StoreError> {
-        match self.health.removed() {
-            Some(failure) => Err(StoreError::Unavailable { problem: failure.problem, reason: failure.reason.clone() }),
-            None => Ok(()),
-        }
+        let unavailable =
+            |failure: StoreFailure| StoreError::Unavailable { problem: failure.problem, reason: failure.reason };
+        self.health.check_files().map_err(unavailable)
     }
 
     /// Applies `first` and the operations after it, until it is time to commit.

@@ -1,14 +1,17 @@
-//! Finds out whether a database that could not be written can be written again.
+//! Finds out whether a database can be used, or can be used again: does with a value of its own what requests do.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
+use super::classify::classify_commit;
 use crate::store::{ErrorKind, StoreError, StoreHealth, StoreProblem};
 
 /// No component can open a store with this label: labels of the manifest have no dot in front.
 const PUT: &str = "INSERT INTO spin_key_value (store, key, value) VALUES ('.hexad', 'write-probe', zeroblob(?1))
     ON CONFLICT (store, key) DO UPDATE SET value = zeroblob(?1)";
+const GET: &str = "SELECT length(value) FROM spin_key_value WHERE store = '.hexad' AND key = 'write-probe'";
 const REMOVE: &str = "DELETE FROM spin_key_value WHERE store = '.hexad' AND key = 'write-probe'";
 
 /// When the next probe is due.
@@ -24,7 +27,7 @@ impl WriteProbe {
 
     /// How long to wait for the next probe; `None` if none is needed.
     pub fn wait(&mut self, health: &StoreHealth) -> Option<Duration> {
-        self.due = health.outage_bytes().map(|_| self.due.unwrap_or_else(|| Instant::now() + self.interval));
+        self.due = health.probe_bytes().map(|_| self.due.unwrap_or_else(|| Instant::now() + self.interval));
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
@@ -34,12 +37,19 @@ impl WriteProbe {
     }
 }
 
-/// Writes a value of this size in the open transaction, commits it, and removes it.
-pub fn write(connection: &Connection, bytes: usize) -> rusqlite::Result<()> {
-    connection.execute(PUT, [i64::try_from(bytes).unwrap_or(i64::MAX)])?;
+/// Writes a value of this size in the open transaction, commits it, reads it, and removes it.
+pub fn run(connection: &Connection, bytes: usize) -> Result<(), StoreError> {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let of_commit = |error| classify_commit(&error);
+    connection.execute(PUT, [bytes]).map_err(of_commit)?;
     // The value is removed in a transaction of its own, so that it does take up its room.
-    connection.execute_batch("COMMIT")?;
-    connection.execute(REMOVE, []).map(drop)
+    connection.execute_batch("COMMIT").map_err(of_commit)?;
+    let found = connection.query_row(GET, [], |row| row.get::<_, i64>(0)).optional()?;
+    connection.execute(REMOVE, []).map_err(of_commit)?;
+    match found == Some(bytes) {
+        true => Ok(()),
+        false => Err(StoreError::Engine(Arc::from("a value that was written is not there"))),
+    }
 }
 
 /// Records why a transaction of this size, or a read, has failed.
@@ -53,6 +63,17 @@ pub fn record_failure(health: &StoreHealth, error: &StoreError, bytes: usize) {
                 health.begin_outage(problem, reason, bytes);
             }
         }
+        // A trigger or a constraint of another program, or a request that is odd: a probe finds out.
+        (StoreError::Engine(_), _) => health.suspect(),
         _ => {}
     }
+}
+
+/// Records why a probe has failed, whose values are no cause.
+pub fn record_failed_probe(health: &StoreHealth, error: StoreError) {
+    let error = match error {
+        StoreError::Engine(reason) => StoreError::Unavailable { problem: StoreProblem::Unusable, reason },
+        error => error,
+    };
+    record_failure(health, &error, 0);
 }

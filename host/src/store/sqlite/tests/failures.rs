@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-fn open_error(directory: &Path) -> OpenError {
+pub fn open_error(directory: &Path) -> OpenError {
     match Sqlite::open(directory, &Options::default()) {
         Ok(_) => panic!("{} was opened", directory.display()),
         Err(error) => error,

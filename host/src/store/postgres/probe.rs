@@ -1,0 +1,120 @@
+//! Finds out whether the tables can be used, or can be used again: does with a value of its own what requests do, and
+//! repeats what has failed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+
+use super::classify;
+use super::late_reply::outcome_of;
+use super::link::Link;
+use super::memory::Observation;
+use super::sql::{self, PROBE_KEY, PROBE_STORE};
+use crate::store::{ErrorKind, Key, StoreError, StoreHealth, StoreProblem};
+
+/// How long a probe may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Most keys that a probe reads because they could not be read.
+const MAX_FAILED_KEYS: usize = 16;
+
+/// What has failed and is to be repeated.
+#[derive(Default)]
+pub struct Probe {
+    /// A damaged page is found again only by the keys in it.
+    failed_keys: Mutex<Vec<Key>>,
+}
+
+impl Probe {
+    /// Records why a statement about these keys has failed. Returns whether the health of the store tells of it from now
+    /// on.
+    pub fn record_failure(&self, health: &StoreHealth, error: &StoreError, keys: &[Key]) -> bool {
+        match (error, error.kind()) {
+            (
+                StoreError::Unavailable { reason, .. },
+                ErrorKind::Unavailable(problem @ (StoreProblem::Damaged | StoreProblem::Unusable)),
+            ) => {
+                let mut failed = self.failed_keys();
+                for key in keys {
+                    if failed.len() < MAX_FAILED_KEYS && !failed.contains(key) {
+                        failed.push(key.clone());
+                    }
+                }
+                drop(failed);
+                health.begin_outage(problem, reason, 1);
+                true
+            }
+            // A trigger or a constraint of somebody else, or a request that is odd.
+            (StoreError::Engine(_), _) => {
+                health.suspect();
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Uses the connection beside those of requests, and the one of barriers.
+    pub async fn run(&self, link: &Arc<Link>, health: &StoreHealth) {
+        let Some(bytes) = health.probe_bytes() else { return };
+        match self.try_tables(link, bytes).await {
+            Ok(()) => {
+                self.failed_keys().clear();
+                health.record_probe();
+            }
+            Err(StoreError::Engine(reason)) => health.begin_outage(StoreProblem::Unusable, &reason, 1),
+            Err(StoreError::Unavailable { problem: StoreProblem::Full, reason }) => {
+                health.begin_outage(StoreProblem::Full, &reason, 1);
+            }
+            Err(error) if self.record_failure(health, &error, &[]) => {}
+            Err(error) => tracing::debug!(%error, "it is not known whether PostgreSQL can be used"),
+        }
+    }
+
+    async fn try_tables(&self, link: &Arc<Link>, bytes: usize) -> Result<(), StoreError> {
+        let away = || StoreError::Engine(Arc::from("the connection for the host's own writes is gone"));
+        let idle = link.aside().idle().await.ok_or_else(away)?;
+        let writer = idle.get().ok_or_else(away)?;
+        let (value, failed_keys) = (vec![0u8; bytes], self.failed_keys().clone());
+        let reader = link.barrier();
+        let none: Option<&str> = None;
+        let get = async |store: &str, key: &str| {
+            let params: [&(dyn ToSql + Sync); 3] = [&none, &store, &key];
+            reader.client.query_one(&reader.get, &params).await
+        };
+        let work = async {
+            let (stores, keys, values) = (vec![PROBE_STORE], vec![PROBE_KEY], vec![value.as_slice()]);
+            let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
+            writer.client.query_one(&writer.set, &params).await?;
+            let read = async {
+                let found = get(PROBE_STORE, PROBE_KEY).await?;
+                for key in &failed_keys {
+                    get(&key.store, &key.key).await?;
+                }
+                Ok((found, reader.client.query_opt(&reader.serving, &[&none]).await?))
+            };
+            let read = read.await;
+            // A transaction of its own, so that the value does take up its room.
+            writer.client.query_one(sql::REMOVE_PROBE, &[]).await?;
+            read
+        };
+        let done = timeout(DEADLINE, work).await.ok();
+        let (found, serving) = outcome_of(link, idle, done)?;
+        if Observation::of(&found).map_err(|error| classify::of_row(&error))?.is_none() {
+            return Err(classify::no_row("horizon"));
+        }
+        if serving.is_none() {
+            return Err(classify::no_row("serving"));
+        }
+        let found: Option<&[u8]> = found.try_get(3).map_err(|error| classify::of_row(&error))?;
+        match found.map(<[u8]>::len) == Some(bytes) {
+            true => Ok(()),
+            false => Err(StoreError::Engine(Arc::from("a value that was written is not there"))),
+        }
+    }
+
+    fn failed_keys(&self) -> MutexGuard<'_, Vec<Key>> {
+        self.failed_keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,88 @@
+//! A database that can be opened, and whose table does not take what requests write or read.
+
+use super::*;
+
+async fn put(f: &Fixture, name: &str) -> Result<(), StoreError> {
+    let ledger = Ledger::default();
+    let queued = f.one.set(&ledger, key(name), vec![7; 10], permit()).await;
+    queued.and(f.one.durable(&ledger).await)
+}
+
+/// A store, and another program that has it open.
+fn store() -> (Fixture, rusqlite::Connection) {
+    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    other.busy_timeout(Duration::from_secs(60)).unwrap();
+    (f, other)
+}
+
+#[tokio::test]
+async fn a_store_whose_table_is_gone_is_unusable_until_it_is_back() {
+    let unusable = ErrorKind::Unavailable(StoreProblem::Unusable);
+    for reads in [true, false] {
+        let (f, other) = store();
+        put(&f, "k").await.unwrap();
+        other.execute_batch("ALTER TABLE spin_key_value RENAME TO away").unwrap();
+        let error = match reads {
+            true => f.two.get(&key("other")).await.unwrap_err(),
+            false => put(&f, "k").await.unwrap_err(),
+        };
+        assert_eq!(error.kind(), unusable, "{error}");
+        let failure = f.engine.health().failure().unwrap();
+        assert_eq!(failure.problem, StoreProblem::Unusable);
+        assert!(failure.reason.contains("no such table"), "{}", failure.reason);
+        other.execute_batch("ALTER TABLE away RENAME TO spin_key_value").unwrap();
+        f.until_problem(None).await;
+        put(&f, "k").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_every_write_is_unusable_until_it_takes_them() {
+    for refuses in [
+        "CREATE TRIGGER refuse BEFORE INSERT ON spin_key_value BEGIN SELECT raise(abort, 'closed'); END",
+        "CREATE TRIGGER refuse AFTER DELETE ON spin_key_value BEGIN SELECT raise(abort, 'closed'); END",
+        "CREATE TRIGGER refuse BEFORE INSERT ON spin_key_value BEGIN SELECT raise(ignore); END",
+    ] {
+        let (f, other) = store();
+        put(&f, "k").await.unwrap();
+        other.execute_batch(refuses).unwrap();
+        let ledger = Ledger::default();
+        let written = put(&f, "k").await;
+        f.one.delete(&ledger, key("k")).await.unwrap();
+        let removed = f.one.durable(&ledger).await;
+        if refuses.contains("abort") {
+            assert!(written.is_err() || removed.is_err());
+        } else {
+            // No error tells of it, until something else has the host probe.
+            f.engine.health().suspect();
+            f.engine.writer.commit_soon();
+        }
+        f.until_problem(Some(StoreProblem::Unusable)).await;
+        other.execute_batch("DROP TRIGGER refuse").unwrap();
+        f.until_problem(None).await;
+        put(&f, "k").await.unwrap();
+        assert!(f.one.list(&Arc::from(".hexad"), "", "", 9).await.unwrap().is_empty(), "the probe leaves nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_fails_for_its_own_sake_is_no_problem_of_the_store() {
+    let (f, other) = store();
+    other
+        .execute_batch(
+            "CREATE TRIGGER refuse BEFORE INSERT ON spin_key_value WHEN new.key = 'odd'
+             BEGIN SELECT raise(abort, 'odd'); END",
+        )
+        .unwrap();
+    let error = put(&f, "odd").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
+    let health = f.engine.health();
+    // The writer finds out that others can be written.
+    while health.is_suspected() {
+        assert!(health.failure().is_none());
+        tokio::task::yield_now().await;
+    }
+    assert!(health.failure().is_none());
+    put(&f, "other").await.unwrap();
+}

@@ -1,0 +1,61 @@
+//! Whether the files that a store has open are still at their paths.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::problem::StoreProblem;
+
+/// Files as they were when they were opened, and what it means if one of them is gone.
+pub struct WatchedFiles(Vec<(PathBuf, FileId, StoreProblem)>);
+
+/// The device and the number of a file there.
+type FileId = (u64, u64);
+
+fn file_id(file: &Metadata) -> FileId {
+    (file.dev(), file.ino())
+}
+
+/// The file that is at `path` now, `None` if there is none. An error if that cannot be seen, as through a folder above
+/// that was closed, or on a network's disk that does not answer.
+fn found(path: &Path) -> io::Result<Option<FileId>> {
+    match std::fs::metadata(path) {
+        Ok(file) => Ok(Some(file_id(&file))),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a look at the files has found.
+pub enum Look {
+    InPlace,
+    Gone(PathBuf, StoreProblem),
+    Unseen(PathBuf, io::Error),
+}
+
+impl WatchedFiles {
+    /// The files of a database.
+    pub fn of_database(files: Vec<PathBuf>) -> Self {
+        let opened = |path: PathBuf| Some((found(&path).ok().flatten()?, path));
+        Self(files.into_iter().filter_map(opened).map(|(id, path)| (path, id, StoreProblem::Removed)).collect())
+    }
+
+    /// Watches the lock of the data directory, too.
+    pub fn add_lock(&mut self, path: &Path, file: &Metadata) {
+        self.0.push((path.to_owned(), file_id(file), StoreProblem::Unlocked));
+    }
+
+    pub fn look(&self) -> Look {
+        let mut look = Look::InPlace;
+        for (path, id, problem) in &self.0 {
+            match found(path) {
+                Ok(found) if found == Some(*id) => {}
+                // It outweighs what is not known of another one.
+                Ok(_) => return Look::Gone(path.clone(), *problem),
+                Err(error) => look = Look::Unseen(path.clone(), error),
+            }
+        }
+        look
+    }
+}
