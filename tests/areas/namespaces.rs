@@ -122,6 +122,13 @@ fn clients_find_who_they_are_and_what_there_is() {
     assert_eq!(ids(&forge.get("/api/v4/groups/acme/projects?include_subgroups=true", GUEST)), [9, 8, 7]);
     assert_eq!(forge.get("/api/v4/groups/11", OUTSIDER).status, 404);
     assert_eq!(ids(&forge.get("/api/v4/users/dev/projects", GUEST)), [0; 0]);
+    for path in ["groups/acme/members", "groups/11/members/all", "projects/7/members/all"] {
+        assert_eq!(ids(&forge.get(&format!("/api/v4/{path}"), DEVELOPER)), [2, 3, 4], "{path}");
+    }
+    assert_eq!(forge.get("/api/v4/projects/acme%2Flabs%2Fsecret/members", GUEST).json(), json!([]));
+    assert_eq!(forge.get("/api/v4/groups/acme/members/3", GUEST).json()["access_level"], 30);
+    let refused = forge.get("/api/v4/users?username[]=dev", GUEST);
+    assert_eq!((refused.status, refused.json()), (400, json!({"error": "username is invalid"})));
     assert!(forge.get("/api/v4/version", GUEST).json()["version"].is_string());
     assert!(forge.get("/api/v4/metadata", GUEST).json()["revision"].is_string());
 }

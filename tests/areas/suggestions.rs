@@ -174,6 +174,7 @@ fn every_route_of_the_manifest_leads_to_the_component() {
     assert_eq!(list, json!([]));
     let merge_requests = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests"), DEVELOPER).json();
     assert_eq!((&merge_requests[0]["iid"], &merge_requests[0]["state"]), (&json!(1), &json!("opened")));
+    assert_eq!(forge.get("/api/v4/groups/acme/merge_requests", DEVELOPER).json()[0]["iid"], 1);
     let head = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD"), DEVELOPER);
     assert_eq!(head.text(), "ref: refs/heads/main\n");
     let refused = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD"), "");

@@ -55,7 +55,7 @@ pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureCh
         }
         value
     });
-    let list = |name: &str| params.list(name).unwrap_or_default().into_iter().map(str::to_owned);
+    let list = |name: &str| checks.list(name).unwrap_or_default().into_iter().map(str::to_owned);
     let targets: Vec<Target> = list("user")
         .map(Target::User)
         .chain(list("group").map(Target::Group))
@@ -161,6 +161,8 @@ mod tests {
             read(json!({"key": "x"})),
             Err(json!({"error": "key does not have a valid value, value is missing"}))
         );
+        let error = json!({"error": "key is invalid, value is invalid"});
+        assert_eq!(read(json!({"key": ["percentage_of_time"], "value": [true]})), Err(error));
         assert!(parse_change("a b", &Map::new()).is_err());
     }
 
@@ -176,6 +178,8 @@ mod tests {
             let refused = Err(json!({"error": "user is empty"}));
             assert_eq!(read(json!({"value": true, "user": nobody, "project": "p/q"})), refused);
         }
+        let refused = Err(json!({"error": "user is invalid, user is empty"}));
+        assert_eq!(read(json!({"value": true, "user": [["a"]], "project": "p/q"})), refused);
         let refused = Err(json!({"error": "repository is not supported"}));
         assert_eq!(read(json!({"value": true, "repository": "p/q.git"})), refused);
     }

@@ -49,12 +49,12 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NpmToken, Er
     if days.is_some() && expires_at.is_none_or(|end| end <= now) {
         checks.reject("expires must be a number of days from now");
     }
-    tokens::check_texts(&params, &checks);
+    tokens::check_texts(&checks);
+    let name = checks.text("name").unwrap_or(DEFAULT_NAME).to_owned();
+    let description = checks.text("description").unwrap_or_default().to_owned();
     checks.finish()?;
-    let text = |name: &str| params.text(name).unwrap_or_default().to_owned();
-    let name = params.text("name").unwrap_or(DEFAULT_NAME).to_owned();
     let scopes = vec![if is_readonly { "read_api" } else { "api" }.to_owned()];
-    Ok(NpmToken { password, new: NewPersonalToken { name, description: text("description"), scopes, expires_at } })
+    Ok(NpmToken { password, new: NewPersonalToken { name, description, scopes, expires_at } })
 }
 
 #[cfg(test)]
@@ -100,6 +100,8 @@ mod tests {
             ),
             (json!({"name": "n".repeat(256)}), "name is too long (maximum is 255 characters)"),
             (json!({"description": "d".repeat(1_000_000)}), "description is too long (maximum is 255 characters)"),
+            (json!({"name": ["n"], "readonly": [true]}), "readonly is invalid, name is invalid"),
+            (json!({"name": "\n"}), "name is invalid"),
             (json!({"expires": 0}), "expires must be a number of days from now"),
             (json!({"expires": i64::MAX}), "expires must be a number of days from now"),
             (json!({"expires": "soon"}), "expires is invalid"),

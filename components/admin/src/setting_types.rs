@@ -4,7 +4,7 @@
 mod names;
 
 use kit::params::Validation;
-use names::{BOOLEANS, INTEGERS, LISTS};
+use names::{BOOLEANS, INTEGERS, LISTS, NUMBER_LISTS};
 use serde_json::Value;
 
 /// The type of a setting.
@@ -12,8 +12,10 @@ use serde_json::Value;
 pub enum SettingType {
     Boolean,
     Integer,
-    /// Texts; as one text, separated by commas.
+    /// Texts, each of which may be several, separated by commas; or one such text.
     List,
+    /// The same of numbers.
+    NumberList,
 }
 
 /// The declared type of a setting; `None` for text, and for a name that is not known.
@@ -25,6 +27,8 @@ pub fn declared(name: &str) -> Option<SettingType> {
         Some(SettingType::Integer)
     } else if is_in(LISTS) {
         Some(SettingType::List)
+    } else if is_in(NUMBER_LISTS) {
+        Some(SettingType::NumberList)
     } else {
         None
     }
@@ -50,20 +54,40 @@ fn is_text(name: &str) -> bool {
 /// `value` as the declared type of the setting; `checks` gets an error if it is not of that type.
 /// `checks` is over the same settings.
 pub fn coerce(name: &str, value: &Value, checks: &Validation) -> Option<Value> {
-    match (declared(name)?, value) {
-        (_, Value::Null) => None,
-        (SettingType::Boolean, Value::Bool(_)) => None,
+    let coerced = match (declared(name)?, value) {
+        (_, Value::Null) | (SettingType::Boolean, Value::Bool(_)) => return None,
         (SettingType::Boolean, Value::String(_) | Value::Number(_)) => checks.boolean(name).map(Value::from),
         (SettingType::Integer, Value::String(_) | Value::Number(_)) => checks.integer(name).map(Value::from),
-        (SettingType::List, Value::Array(_)) => None,
-        (SettingType::List, Value::String(text)) => {
-            Some(text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect())
-        }
-        _ => {
-            checks.reject(format!("{name} is invalid"));
-            None
-        }
+        (SettingType::List, _) => coerce_list(value, false),
+        (SettingType::NumberList, _) => coerce_list(value, true),
+        _ => None,
+    };
+    if coerced.is_none() {
+        checks.reject(format!("{name} is invalid"));
     }
+    coerced
+}
+
+/// The elements of a list, without empty ones: of a form, `name[]=` is the list without elements.
+fn coerce_list(value: &Value, is_of_numbers: bool) -> Option<Value> {
+    let number = |text: &str| text.parse().ok().map(|number: i64| number.into());
+    let elements = |text: &str| -> Option<Vec<Value>> {
+        let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+        texts.map(|text| if is_of_numbers { number(text) } else { Some(text.into()) }).collect()
+    };
+    let values = match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    let lists: Option<Vec<Vec<Value>>> = values
+        .iter()
+        .map(|value| match value {
+            Value::String(text) => elements(text),
+            Value::Number(number) if is_of_numbers && number.is_i64() => Some(vec![value.clone()]),
+            _ => None,
+        })
+        .collect();
+    lists.map(|lists| lists.concat().into())
 }
 
 #[cfg(test)]
@@ -74,7 +98,7 @@ mod tests {
 
     #[test]
     fn names_are_sorted_and_have_one_type() {
-        let all = [BOOLEANS, INTEGERS, LISTS];
+        let all = [BOOLEANS, INTEGERS, LISTS, NUMBER_LISTS];
         assert!(all.iter().all(|names| names.is_sorted_by(|a, b| a < b)));
         let mut names = all.concat();
         let count = names.len();
@@ -103,6 +127,28 @@ mod tests {
         assert_eq!(typed("throttle_authenticated_files_api_enabled", json!("1")), Ok(json!(true)));
         assert_eq!(typed("max_attachment_size", json!("ten")), Err(json!("max_attachment_size is invalid")));
         assert_eq!(typed("domain_allowlist", json!("a.test, b.test")), Ok(json!(["a.test", "b.test"])));
+        let texts = json!(["a.test, b.test", "", " c.test ", ","]);
+        assert_eq!(typed("domain_allowlist", texts), Ok(json!(["a.test", "b.test", "c.test"])));
+        for none in [json!([]), json!([""]), json!(",")] {
+            assert_eq!(typed("domain_allowlist", none), Ok(json!([])));
+        }
+        for wrong in [
+            json!([5]),
+            json!(["a.test", {"a": 1}]),
+            json!([null]),
+            json!([["a.test"]]),
+            json!({"a": 1}),
+            json!(5),
+            json!(true),
+        ] {
+            assert_eq!(typed("domain_allowlist", wrong), Err(json!("domain_allowlist is invalid")));
+        }
+        assert_eq!(typed("elasticsearch_project_ids", json!([5, "6, 7", ""])), Ok(json!([5, 6, 7])));
+        assert_eq!(typed("elasticsearch_project_ids", json!("5,6")), Ok(json!([5, 6])));
+        for wrong in [json!(["x"]), json!([1.5]), json!([true]), json!("5,x")] {
+            let refused = Err(json!("elasticsearch_project_ids is invalid"));
+            assert_eq!(typed("elasticsearch_project_ids", wrong), refused);
+        }
         assert_eq!(typed("home_page_url", json!("10")), Ok(json!("10")), "text stays text");
     }
 

@@ -46,7 +46,7 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
             checks.reject(format!("{name} is invalid"));
         }
     }
-    if params.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
+    if checks.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
         checks.reject("analytics_api_base_url is not an http or https URL");
     }
     // With rules that cannot be parsed, every publish would fail.
@@ -145,6 +145,8 @@ mod tests {
                 json!({"error": "A b is invalid, license does not have a valid value, hosted is invalid, operator_group is invalid, analytics_api_base_url is not an http or https URL"})
             )
         );
+        assert_eq!(check(json!({"license": ["free"]})), Err(json!({"error": "license is invalid"})));
+        assert_eq!(check(json!({"domain_allowlist": [""]})), Ok(json!({"domain_allowlist": []})));
         assert_eq!(
             check(json!({})),
             Err(json!({"error": "settings are missing, at least one parameter must be provided"}))

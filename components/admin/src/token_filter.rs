@@ -2,7 +2,7 @@
 
 use directory::token::PersonalToken;
 use kit::Timestamp;
-use kit::params::{Params, Validation};
+use kit::params::Validation;
 
 /// The parameters of a list, validated. Every bound is exclusive.
 #[derive(Debug, Default)]
@@ -15,7 +15,8 @@ pub struct TokenFilter {
     expires: Between,
     /// A part of the name, in lower case.
     search: Option<String>,
-    sort: Option<String>,
+    /// The field, and whether the order is descending.
+    order: Option<(&'static str, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +54,11 @@ impl TokenFilter {
         "user_id",
     ];
 
-    pub fn check(params: &Params, checks: &Validation) -> Self {
+    pub fn check(checks: &Validation) -> Self {
+        let order = checks.text("sort").map(parse_order);
+        if order == Some(None) {
+            checks.reject("sort does not have a valid value");
+        }
         TokenFilter {
             user_id: checks.integer("user_id"),
             active: checks.one_of("state", &["active", "inactive"]).map(|state| state == "active"),
@@ -61,8 +66,8 @@ impl TokenFilter {
             created: Between::read(checks, "created_after", "created_before"),
             last_used: Between::read(checks, "last_used_after", "last_used_before"),
             expires: Between::read(checks, "expires_after", "expires_before"),
-            search: params.text("search").map(str::to_lowercase),
-            sort: params.text("sort").map(str::to_owned),
+            search: checks.text("search").map(str::to_lowercase),
+            order: order.flatten(),
         }
     }
 
@@ -70,7 +75,7 @@ impl TokenFilter {
     /// asked for.
     pub fn apply(&self, mut tokens: Vec<PersonalToken>, now: Timestamp) -> Vec<PersonalToken> {
         tokens.retain(|token| self.covers(token, now));
-        let Some((field, is_descending)) = self.order() else { return tokens };
+        let Some((field, is_descending)) = self.order else { return tokens };
         match field {
             "id" => {}
             "created" => tokens.sort_by_key(|token| token.created_at),
@@ -92,17 +97,16 @@ impl TokenFilter {
             && self.expires.covers(token.token.expires_at)
             && self.search.as_ref().is_none_or(|part| token.token.name.to_lowercase().contains(part))
     }
+}
 
-    /// The field, and whether the order is descending; `None` for a word that is not known, as in the
-    /// reference service.
-    fn order(&self) -> Option<(&'static str, bool)> {
-        let (field, direction) = self.sort.as_deref()?.rsplit_once('_')?;
-        let field = field.strip_suffix("_at").unwrap_or(field);
-        let field = ["id", "created", "expires", "last_used", "name"].into_iter().find(|known| *known == field)?;
-        match direction {
-            "asc" => Some((field, false)),
-            "desc" => Some((field, true)),
-            _ => None,
-        }
+/// The order that the parameter `sort` asks for, such as `name_asc` and `created_at_desc`.
+fn parse_order(sort: &str) -> Option<(&'static str, bool)> {
+    let (field, direction) = sort.rsplit_once('_')?;
+    let field = field.strip_suffix("_at").unwrap_or(field);
+    let field = ["id", "created", "expires", "last_used", "name"].into_iter().find(|known| *known == field)?;
+    match direction {
+        "asc" => Some((field, false)),
+        "desc" => Some((field, true)),
+        _ => None,
     }
 }

@@ -40,31 +40,34 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     let checks = Validation::new(&params);
     checks.exclusive(&["user_id", "username"]);
     let user_id = checks.integer("user_id").map(|id| UserName::Id(u64::try_from(id).unwrap_or(0)));
-    let user = user_id.or_else(|| params.text("username").map(|name| UserName::Username(name.to_owned())));
-    if !params.has("user_id") && params.text("username").is_none() {
+    let username = checks.text("username").map(|name| UserName::Username(name.to_owned()));
+    let user = user_id.or(username);
+    if !params.has("user_id") && (!params.has("username") || params.last("username") == Some("")) {
         checks.reject("user_id, username are missing, exactly one parameter must be provided");
     }
     let name = checks.required("name").unwrap_or_default();
-    check_texts(&params, &checks);
-    let scopes: Vec<String> = params.list("scopes").unwrap_or_default().into_iter().map(str::to_owned).collect();
-    if scopes.is_empty() {
-        checks.reject("scopes is missing");
-    } else if !scopes.iter().all(|scope| PERSONAL_SCOPES.contains(&scope.as_str())) {
+    check_texts(&checks);
+    let description = checks.text("description").unwrap_or_default().to_owned();
+    let scopes: Vec<String> = checks.required_list("scopes").into_iter().map(str::to_owned).collect();
+    if !scopes.iter().all(|scope| PERSONAL_SCOPES.contains(&scope.as_str())) {
         checks.reject("scopes does not have a valid value");
     }
     let expires_at = future_end(&checks, now);
     checks.finish()?;
-    let description = params.text("description").unwrap_or_default().to_owned();
     let new = NewPersonalToken { name: name.to_owned(), description, scopes, expires_at };
     Ok(NewToken { user: user.unwrap_or(UserName::Id(0)), new })
 }
 
-/// Rejects a name or a description that is too long. An answer has those of up to 100 tokens.
-pub fn check_texts(params: &Params, checks: &Validation) {
+/// Rejects a name or a description that is too long, because an answer has those of up to 100 tokens; and a name that
+/// people cannot tell from others where tokens are listed.
+pub fn check_texts(checks: &Validation) {
     for name in ["name", "description"] {
-        if params.text(name).is_some_and(is_too_long) {
+        if checks.text(name).is_some_and(is_too_long) {
             checks.reject(format!("{name} is too long (maximum is {MAX_TEXT} characters)"));
         }
+    }
+    if checks.text("name").is_some_and(|name| name.trim().is_empty() || name.chars().any(char::is_control)) {
+        checks.reject("name is invalid");
     }
 }
 
@@ -171,6 +174,16 @@ mod tests {
                 json!({"user_id": 1, "name": "n", "description": "é".repeat(256), "scopes": "api"}),
                 "description is too long (maximum is 255 characters)",
             ),
+            (json!({"user_id": [1], "name": "n", "scopes": "api"}), "user_id is invalid"),
+            (json!({"username": ["a"], "name": "n", "scopes": "api"}), "username is invalid"),
+            (
+                json!({"user_id": 1, "name": ["n"], "description": ["d"], "scopes": [["api"]], "expires_at": []}),
+                "name is invalid, description is invalid, scopes is invalid, expires_at is invalid",
+            ),
+            (json!({"user_id": 1, "name": "n", "scopes": {"x": "api"}}), "scopes is invalid"),
+            (json!({"user_id": 1, "name": "n", "scopes": []}), "scopes is missing"),
+            (json!({"user_id": 1, "name": " ", "scopes": "api"}), "name is invalid"),
+            (json!({"user_id": 1, "name": "a\u{1b}[2J", "scopes": "api"}), "name is invalid"),
         ] {
             assert_eq!(read(fields).err(), Some(json!({"error": error})));
         }

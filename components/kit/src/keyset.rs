@@ -2,7 +2,7 @@
 //! the last row of this one. Rows that are added or removed meanwhile move no others, and there is no total.
 
 use crate::error::Error;
-use crate::params::Params;
+use crate::params::Validation;
 use crate::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,8 +11,8 @@ use http::header::LINK;
 use serde_json::{Map, Value};
 
 /// Whether a request asks for keyset pagination.
-pub fn is_asked_for(params: &Params) -> bool {
-    params.text("pagination") == Some("keyset")
+pub fn is_asked_for(checks: &Validation) -> bool {
+    checks.text("pagination") == Some("keyset")
 }
 
 /// 405: the list, or its order, has no keyset pagination.

@@ -1,5 +1,6 @@
 //! Request parameters from the query string, a form or a JSON object, in one representation, and
-//! their coercion to types. A JSON `{"not":{"labels":["a"]}}` is the form `not[labels][]=a`.
+//! their coercion to types. A JSON `{"not":{"labels":["a"]}}` is the form `not[labels][]=a`, and `{"labels":[]}` is
+//! `labels[]=`.
 //!
 //! Coercions collect errors, so that one response names every invalid parameter.
 
@@ -7,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::Error;
 use serde_json::Value;
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 /// The most memory that the parameters of a JSON object take, in bytes. Each item of a list repeats the whole name, so
 /// that a small body may have very large ones.
@@ -48,13 +50,13 @@ impl Params {
             Value::Null => return Ok(()),
             Value::Bool(_) | Value::Number(_) => value.to_string(),
             Value::String(text) => text.clone(),
-            Value::Array(items) => {
+            Value::Array(items) if !items.is_empty() => {
                 name.push_str("[]");
                 items.iter().try_for_each(|item| self.flatten(name, item, left))?;
                 name.truncate(length);
                 return Ok(());
             }
-            Value::Object(fields) => {
+            Value::Object(fields) if !fields.is_empty() => {
                 for (key, value) in fields {
                     name.extend(["[", key, "]"]);
                     self.flatten(name, value, left)?;
@@ -62,10 +64,15 @@ impl Params {
                 }
                 return Ok(());
             }
+            Value::Array(_) | Value::Object(_) => {
+                name.push_str("[]");
+                String::new()
+            }
         };
-        let remaining = left.checked_sub(length + text.len() + PAIR);
+        let remaining = left.checked_sub(name.len() + text.len() + PAIR);
         *left = remaining.ok_or_else(|| Error::bad_request("the parameters are too many, or their names too long"))?;
         self.pairs.push((name.clone(), text));
+        name.truncate(length);
         Ok(())
     }
 
@@ -126,6 +133,9 @@ impl FromIterator<(String, String)> for Params {
 
 /// Coerces parameters and collects errors.
 ///
+/// A parameter has one value, as `name=`, or is a list, as `name=` or `name[]=`, as the method says by which it is read.
+/// In any other form it is invalid: left out, a filter would let everything pass.
+///
 /// Read every parameter first, and call [`Validation::finish`] before using a value.
 pub struct Validation<'a> {
     params: &'a Params,
@@ -142,8 +152,34 @@ impl<'a> Validation<'a> {
         self.errors.borrow_mut().push(text.into());
     }
 
+    /// Whether `name` is not given in another form; adds an error if it is. `forms` are those that it may have beside the
+    /// plain one, without the name.
+    fn has_no_other_form(&self, name: &str, forms: &[&str]) -> bool {
+        let mut given = self.params.pairs().filter_map(|(key, _)| key.strip_prefix(name));
+        let has_other = given.any(|form| form.starts_with('[') && !forms.contains(&form));
+        if has_other {
+            self.reject(format!("{name} is invalid"));
+        }
+        !has_other
+    }
+
+    /// The last value of `name`, even if it is empty.
+    pub fn last(&self, name: &str) -> Option<&'a str> {
+        if self.has_no_other_form(name, &[]) { self.params.last(name) } else { None }
+    }
+
+    /// The last value of `name`, unless it is empty.
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        self.last(name).filter(|value| !value.is_empty())
+    }
+
+    /// The elements of a list, as [`Params::list`].
+    pub fn list(&self, name: &str) -> Option<Vec<&'a str>> {
+        if self.has_no_other_form(name, &["[]"]) { self.params.list(name) } else { None }
+    }
+
     fn coerce<T>(&self, name: &str, read: impl FnOnce(&'a str) -> Option<T>) -> Option<T> {
-        let text = self.params.text(name)?;
+        let text = self.text(name)?;
         let value = read(text.trim());
         if value.is_none() {
             self.reject(format!("{name} is invalid"));
@@ -172,7 +208,7 @@ impl<'a> Validation<'a> {
 
     /// One of `allowed`, exactly.
     pub fn one_of(&self, name: &str, allowed: &[&str]) -> Option<&'a str> {
-        let text = self.params.text(name)?;
+        let text = self.text(name)?;
         if !allowed.contains(&text) {
             self.reject(format!("{name} does not have a valid value"));
             return None;
@@ -182,11 +218,20 @@ impl<'a> Validation<'a> {
 
     /// A parameter that must be given and not be empty.
     pub fn required(&self, name: &str) -> Option<&'a str> {
-        let text = self.params.text(name);
-        if text.is_none() {
+        let text = self.text(name);
+        if text.is_none() && self.has_no_other_form(name, &[]) {
             self.reject(format!("{name} is missing"));
         }
         text
+    }
+
+    /// The elements of a list that must be given and have one.
+    pub fn required_list(&self, name: &str) -> Vec<&'a str> {
+        let elements = self.list(name);
+        if elements.as_ref().is_none_or(Vec::is_empty) && self.has_no_other_form(name, &["[]"]) {
+            self.reject(format!("{name} is missing"));
+        }
+        elements.unwrap_or_default()
     }
 
     /// At most one of `names` may be given; the error lists the given ones.
@@ -197,9 +242,11 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// 400 with all errors, joined with `, `, if there are any.
+    /// 400 with all errors, joined with `, `, if there are any. One of a parameter that was read twice is not repeated.
     pub fn finish(self) -> Result<(), Error> {
-        let errors = self.errors.into_inner();
+        let mut errors = self.errors.into_inner();
+        let mut known = HashSet::new();
+        errors.retain(|error| known.insert(error.clone()));
         if errors.is_empty() { Ok(()) } else { Err(Error::validation(errors.join(", "))) }
     }
 }
@@ -237,11 +284,13 @@ mod tests {
 
     #[test]
     fn json_is_the_same_as_a_form() {
-        let object = json!({"ids": [1, 2], "not": {"labels": ["a"]}, "x": null, "ok": true});
+        let object = json!({"ids": [1, 2], "not": {"labels": ["a"], "iids": []}, "x": null, "ok": true, "y": {}});
         let params = Params::from_json(object.as_object().unwrap()).unwrap();
         assert_eq!(params.list("ids"), Some(vec!["1", "2"]));
         assert_eq!(params.below("not").list("labels"), Some(vec!["a"]));
+        assert_eq!(params.below("not").list("iids"), Some(vec![]));
         assert_eq!((params.last("x"), params.last("ok")), (None, Some("true")));
+        assert!(params.has("y") && Validation::new(&params).last("y").is_none());
     }
 
     /// A body of 64 KiB would otherwise be half a gigabyte of names.
@@ -266,6 +315,41 @@ mod tests {
         assert!(checks.datetime("d").is_some());
         assert_eq!(checks.one_of("s", &["all", "mine"]), Some("all"));
         assert!(checks.finish().is_ok());
+    }
+
+    #[test]
+    fn another_form_is_invalid() {
+        let error = |read: &dyn Fn(&Validation), query: &str| {
+            let params = Params::parse(query);
+            let checks = Validation::new(&params);
+            read(&checks);
+            checks.finish().err().map(|error| error.to_json()["error"].clone())
+        };
+        let invalid = Some(json!("n is invalid"));
+        for query in ["n[]=1", "n[x]=1", "n[]=", "n[]=1&n=1", "n=1&n[]=1", "n[0][a]=1"] {
+            let scalars: [&dyn Fn(&Validation); 7] = [
+                &|checks| assert_eq!(checks.text("n"), None),
+                &|checks| assert_eq!(checks.last("n"), None),
+                &|checks| assert_eq!(checks.required("n"), None),
+                &|checks| assert_eq!(checks.one_of("n", &["1"]), None),
+                &|checks| assert_eq!(checks.integer("n"), None),
+                &|checks| assert_eq!(checks.boolean("n"), None),
+                &|checks| assert_eq!(checks.datetime("n"), None),
+            ];
+            for read in scalars {
+                assert_eq!(error(read, query), invalid, "{query}");
+            }
+        }
+        for query in ["n[x]=1", "n[0]=1", "n[][]=1", "n=1&n[x]=1"] {
+            assert_eq!(error(&|checks| assert_eq!(checks.list("n"), None), query), invalid, "{query}");
+        }
+        assert_eq!(error(&|checks| assert_eq!(checks.list("n"), Some(vec!["1", "2"])), "n[]=1&n=2"), None);
+        assert_eq!(error(&|checks| assert_eq!(checks.text("n"), Some("1")), "n=1&nn[]=2&m[n]=3"), None);
+        let twice: &dyn Fn(&Validation) = &|checks| {
+            assert_eq!(checks.text("n"), None);
+            assert_eq!(checks.integer("n"), None);
+        };
+        assert_eq!(error(twice, "n[]=1"), invalid);
     }
 
     #[test]

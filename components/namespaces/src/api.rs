@@ -1,6 +1,7 @@
 //! One request: only the files of this module know a status.
 
 mod groups;
+mod members;
 mod projects;
 mod request;
 mod users;
@@ -74,6 +75,8 @@ fn respond(env: &Env, request: &Request) -> Result<Response, Error> {
         Route::GroupProjects(id) => projects::of_group(&asked, &id),
         Route::Subgroups(id) => groups::below(&asked, &id, Depth::Children),
         Route::DescendantGroups(id) => groups::below(&asked, &id, Depth::All),
+        Route::ListMembers(source) => members::list(&asked, &source),
+        Route::ShowMember(source, user_id) => members::show(&asked, &source, user_id),
         Route::Version => Ok(version()),
     }
 }
@@ -109,11 +112,12 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
     let owned_only = checks.boolean("owned_only");
     let top_level_only = checks.boolean("top_level_only").unwrap_or(false);
     let full = checks.boolean("full_path_search").unwrap_or(false);
+    let (search, requested_plan) = (checks.text("search"), checks.text("requested_hosted_plan"));
     let page = Pagination::check(&checks);
     checks.finish()?;
     let catalog = catalog::read(env)?;
-    let context = RenderContext::new(env, request, caller, params, &catalog)?;
-    let filter = Filter { query: params.text("search").and_then(Query::parse), full, top_level_only };
+    let context = RenderContext::new(env, request, caller, requested_plan, &catalog)?;
+    let filter = Filter { query: search.and_then(Query::parse), full, top_level_only };
     let (offset, limit) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (namespaces, total) = match caller.session().filter(|session| !session.user.is_admin) {
         None => {
@@ -133,15 +137,17 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
     let flag = |value: bool| if value { "true" } else { "false" };
     let mut effective = vec![("full_path_search", flag(full)), ("top_level_only", flag(top_level_only))];
     effective.extend(owned_only.map(|value| ("owned_only", flag(value))));
-    for name in ["requested_hosted_plan", "search"] {
-        effective.extend(params.text(name).map(|value| (name, value)));
-    }
+    effective.extend(requested_plan.map(|value| ("requested_hosted_plan", value)));
+    effective.extend(search.map(|value| ("search", value)));
     let url = format!("{}{}", context.url, route::LIST);
     Ok(page.describe(Response::ok(&entities?), &url, &effective, total as u64))
 }
 
 fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str) -> Result<Response, Error> {
     let not_found = || Error::not_found("Namespace");
+    let checks = Validation::new(params);
+    let requested_plan = checks.text("requested_hosted_plan");
+    checks.finish()?;
     let id = match Identifier::parse(id) {
         Identifier::Id(id) => Some(id),
         Identifier::Path(path) => namespace::find(env, path)?.map(|found| found.id),
@@ -149,7 +155,7 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
     };
     let catalog = catalog::read(env)?;
     let namespace = id.and_then(|id| catalog.namespace(id)).ok_or_else(not_found)?;
-    let context = RenderContext::new(env, request, caller, params, &catalog)?;
+    let context = RenderContext::new(env, request, caller, requested_plan, &catalog)?;
     // Membership in one of its projects is not enough, and neither is public visibility.
     if context.snapshot.namespace_role(namespace) == Role::None {
         return Err(not_found());
@@ -173,7 +179,7 @@ impl<'a> RenderContext<'a> {
         env: &'a Env,
         request: &Request,
         caller: &Caller,
-        params: &'a Params,
+        requested_plan: Option<&'a str>,
         catalog: &'a Catalog,
     ) -> Result<Self, Error> {
         Ok(RenderContext {
@@ -183,7 +189,7 @@ impl<'a> RenderContext<'a> {
             url: env.external_url(request),
             settings: setting::read(env)?,
             features: feature::all(env)?,
-            requested_plan: params.text("requested_hosted_plan"),
+            requested_plan,
         })
     }
 

@@ -1,5 +1,6 @@
 //! The JSON form of a group, and which groups a list has.
 
+use crate::query::Query;
 use crate::web_url;
 use directory::access::Role;
 use directory::catalog::access_snapshot::AccessSnapshot;
@@ -15,6 +16,9 @@ use std::collections::HashSet;
 /// The filters of a list.
 #[derive(Debug, Default)]
 pub struct GroupFilter {
+    pub query: Option<Query>,
+    /// The ids of groups that the list does not have.
+    skipped: HashSet<u64>,
     /// Whether groups count that the caller may only read; `None`: for administrators.
     pub all_available: Option<bool>,
     pub owned: bool,
@@ -35,13 +39,14 @@ enum Order {
 
 impl GroupFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 9] = [
+    pub const PARAMETERS: [&str; 10] = [
         "all_available",
         "min_access_level",
         "order_by",
         "owned",
         "pagination",
         "search",
+        "skip_groups",
         "sort",
         "top_level_only",
         "visibility",
@@ -49,6 +54,8 @@ impl GroupFilter {
 
     pub fn check(params: &Params, checks: &Validation) -> Self {
         GroupFilter {
+            query: checks.text("search").and_then(Query::parse),
+            skipped: ids(checks, "skip_groups").unwrap_or_default(),
             all_available: checks.boolean("all_available"),
             owned: checks.boolean("owned") == Some(true),
             min_role: min_role(params, checks),
@@ -71,6 +78,7 @@ impl GroupFilter {
             && self.min_role.is_none_or(|least| role >= least)
             && (!self.top_level_only || group.parent().is_none())
             && self.visibility.is_none_or(|visibility| group.visibility() == visibility)
+            && !self.skipped.contains(&group.id())
     }
 
     pub fn is_by_name(&self) -> bool {
@@ -102,6 +110,12 @@ pub fn min_role(params: &Params, checks: &Validation) -> Option<Role> {
         checks.reject("min_access_level does not have a valid value");
     }
     role
+}
+
+/// A list of ids. Text that is not a number counts as 0, the id of nothing.
+pub fn ids(checks: &Validation, name: &str) -> Option<HashSet<u64>> {
+    let elements = checks.list(name)?;
+    Some(elements.into_iter().map(|element| element.parse().unwrap_or(0)).collect())
 }
 
 /// The parameter `visibility`.

@@ -12,6 +12,7 @@
 //! | `GET /projects/:id` | a project that the caller may read; 301 from a former path |
 //! | `GET /groups`, `/groups/:id/subgroups`, `/groups/:id/descendant_groups` | the caller's groups, or all that the caller may read; filters, pages |
 //! | `GET /groups/:id` | a group that the caller may read |
+//! | `GET /projects/:id/members`, `/groups/:id/members`, each with `/all` and `/:user_id` | the direct members, or all; filters, pages |
 //! | `GET /version`, `/metadata` | the version of the interface, and of this service |
 //!
 //! Those of namespaces need a user and the scope `api` or `read_api`; of those below, projects and groups
@@ -37,6 +38,7 @@
 //! | a page of users | 3, and 1 for each |
 //! | a page of projects | 4, and for each its record and those of the namespaces above it |
 //! | a page of groups | 4 |
+//! | a page of members | 4, the parts of the member table with them, and 1 for each |
 
 pub mod alternative;
 pub mod api;
@@ -46,6 +48,7 @@ mod entry;
 pub mod group;
 pub mod list;
 pub mod member;
+pub mod member_list;
 pub mod project;
 pub mod query;
 pub mod route;

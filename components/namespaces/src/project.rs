@@ -27,6 +27,9 @@ pub struct ProjectFilter {
     min_role: Option<Role>,
     id_after: Option<i64>,
     id_before: Option<i64>,
+    /// Whether the list is of projects with something that none has here: a star, a topic, a programming language, a time
+    /// of its last activity.
+    is_of_absent: bool,
     /// Whether fields are left out that depend on the caller, or that few clients want.
     pub is_simple: bool,
     /// Of a group: whether projects in its subgroups count.
@@ -49,11 +52,13 @@ enum Order {
 
 impl ProjectFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 15] = [
+    pub const PARAMETERS: [&str; 21] = [
         "archived",
         "id_after",
         "id_before",
         "include_subgroups",
+        "last_activity_after",
+        "last_activity_before",
         "membership",
         "min_access_level",
         "order_by",
@@ -63,7 +68,11 @@ impl ProjectFilter {
         "search_namespaces",
         "simple",
         "sort",
+        "starred",
+        "topic",
+        "topic_id",
         "visibility",
+        "with_programming_language",
         "with_shared",
     ];
 
@@ -72,7 +81,7 @@ impl ProjectFilter {
         let orders = ["id", "name", "path", "created_at", "updated_at", "last_activity_at", "similarity", "star_count"];
         let flag = |name: &str| checks.boolean(name) == Some(true);
         ProjectFilter {
-            query: params.text("search").and_then(Query::parse),
+            query: checks.text("search").and_then(Query::parse),
             search_namespaces: flag("search_namespaces"),
             archived: checks.boolean("archived"),
             visibility: group::visibility(checks),
@@ -81,6 +90,7 @@ impl ProjectFilter {
             min_role: group::min_role(params, checks),
             id_after: checks.integer("id_after"),
             id_before: checks.integer("id_before"),
+            is_of_absent: is_of_absent(checks),
             is_simple: flag("simple"),
             include_subgroups: flag("include_subgroups"),
             with_shared: checks.boolean("with_shared") != Some(false),
@@ -90,7 +100,7 @@ impl ProjectFilter {
                 _ => Order::Id,
             },
             is_ascending: checks.one_of("sort", &["asc", "desc"]) == Some("asc"),
-            is_by_id: params.text("order_by") == Some("id"),
+            is_by_id: checks.text("order_by") == Some("id"),
         }
     }
 
@@ -104,7 +114,8 @@ impl ProjectFilter {
         let signed = i64::try_from(project.id()).unwrap_or(i64::MAX);
         let asks_for_role = self.membership || self.owned || self.min_role.is_some();
         let role = || reader.own_role(project);
-        self.archived.is_none_or(|archived| archived == project.archived())
+        !self.is_of_absent
+            && self.archived.is_none_or(|archived| archived == project.archived())
             && self.visibility.is_none_or(|visibility| visibility == project.visibility())
             && self.id_after.is_none_or(|id| signed > id)
             && self.id_before.is_none_or(|id| signed < id)
@@ -135,6 +146,20 @@ impl ProjectFilter {
             projects.reverse();
         }
     }
+}
+
+/// Whether one of the filters is given that no project passes.
+fn is_of_absent(checks: &Validation) -> bool {
+    // Each of them is validated.
+    let given = [
+        checks.boolean("starred") == Some(true),
+        checks.list("topic").is_some_and(|topics| !topics.is_empty()),
+        checks.integer("topic_id").is_some(),
+        checks.text("with_programming_language").is_some(),
+        checks.datetime("last_activity_after").is_some(),
+        checks.datetime("last_activity_before").is_some(),
+    ];
+    given.contains(&true)
 }
 
 /// A caller who reads projects.

@@ -35,7 +35,19 @@ pub enum Route {
     /// The groups right below.
     Subgroups(String),
     DescendantGroups(String),
+    ListMembers(MembersOf),
+    ShowMember(MembersOf, u64),
     Version,
+}
+
+/// Whose members are asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MembersOf {
+    /// A group's id or full path, or a project's.
+    pub id: String,
+    pub is_group: bool,
+    /// Whether members count who have their role from a group above, or from one that is invited.
+    pub with_inherited: bool,
 }
 
 /// Parses a request's method and path; 404 or 405.
@@ -61,6 +73,18 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         ["groups", id, "projects"] => Route::GroupProjects((*id).to_owned()),
         ["groups", id, "subgroups"] => Route::Subgroups((*id).to_owned()),
         ["groups", id, "descendant_groups"] => Route::DescendantGroups((*id).to_owned()),
+        [kind @ ("projects" | "groups"), id, "members", rest @ ..] => {
+            let (with_inherited, user) = match rest {
+                ["all", user @ ..] => (true, user),
+                user => (false, user),
+            };
+            let members = MembersOf { id: (*id).to_owned(), is_group: *kind == "groups", with_inherited };
+            match user {
+                [] => Route::ListMembers(members),
+                [user] => Route::ShowMember(members, user.parse().map_err(|_| Error::unrouted())?),
+                _ => return Err(Error::unrouted()),
+            }
+        }
         ["version" | "metadata"] => Route::Version,
         _ => return Err(Error::unrouted()),
     };
@@ -96,10 +120,23 @@ mod tests {
         assert_eq!(answer(Method::GET, "/api/v4/groups/a%2Fb"), r#"ShowGroup("a/b")"#);
         assert_eq!(answer(Method::GET, "/api/v4/groups/a/projects"), r#"GroupProjects("a")"#);
         assert_eq!(answer(Method::GET, "/api/v4/groups/a/subgroups"), r#"Subgroups("a")"#);
+        let members = |is_group, with_inherited| {
+            format!(r#"MembersOf {{ id: "a/b", is_group: {is_group}, with_inherited: {with_inherited} }}"#)
+        };
+        for (path, route) in [
+            ("projects/a%2Fb/members", format!("ListMembers({})", members(false, false))),
+            ("groups/a%2Fb/members/all", format!("ListMembers({})", members(true, true))),
+            ("projects/a%2Fb/members/7", format!("ShowMember({}, 7)", members(false, false))),
+            ("groups/a%2Fb/members/all/7", format!("ShowMember({}, 7)", members(true, true))),
+        ] {
+            assert_eq!(answer(Method::GET, &format!("/api/v4/{path}")), route);
+        }
         assert_eq!(answer(Method::GET, "/api/v4/metadata"), "Version");
         for path in [
             "/api/v4/users/alice",
             "/api/v4/projects/a/b",
+            "/api/v4/projects/1/members/mia",
+            "/api/v4/projects/1/members/all/7/x",
             "/api/v4/namespaces/",
             "/api/v4/namespaces/a/b",
             "/api/v4/namespaces/a%2Fb/exists",

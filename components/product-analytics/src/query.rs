@@ -79,15 +79,11 @@ impl Query {
             None if !params.has("query") => checks.reject("query is missing"),
             _ => checks.reject("query is invalid"),
         }
-        // A list or an object is no plain value.
-        if params.has("queryType") && params.last("queryType").is_none() {
-            checks.reject("queryType is invalid");
-        }
+        let query_type = checks.text("queryType").unwrap_or(DEFAULT_TYPE);
         let include_token = checks.boolean("include_token").unwrap_or(false);
         checks.finish()?;
-        let query_type = params.text("queryType").unwrap_or(DEFAULT_TYPE).to_owned();
         let text = query.ok_or_else(|| Error::validation("query is missing"))?;
-        Ok(Query { text, query_type, include_token })
+        Ok(Query { text, query_type: query_type.to_owned(), include_token })
     }
 
     /// The body of the engine's request.
@@ -208,6 +204,11 @@ mod tests {
             error("/", r#"{"queryType":[1],"include_token":"perhaps"}"#),
             json!({"error": "query is missing, queryType is invalid, include_token is invalid"})
         );
+        for (target, body) in
+            [("/?include_token[]=1", r#"{"query":{}}"#), ("/", r#"{"query":{},"include_token":[true]}"#)]
+        {
+            assert_eq!(error(target, body), json!({"error": "include_token is invalid"}), "{target} {body}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, Error> {
     let params = request.params();
     let checks = Validation::new(&params);
-    let filter = TokenFilter::check(&params, &checks);
+    let filter = TokenFilter::check(&checks);
     let page = Pagination::check(&checks);
     checks.finish()?;
     let user = caller.user_or_401()?;

@@ -308,8 +308,6 @@ pub(super) const LISTS: &[&str] = &[
     "disabled_oauth_sign_in_sources",
     "domain_allowlist",
     "domain_denylist",
-    "elasticsearch_namespace_ids",
-    "elasticsearch_project_ids",
     "git_rate_limit_users_alertlist",
     "git_rate_limit_users_allowlist",
     "import_sources",
@@ -323,3 +321,5 @@ pub(super) const LISTS: &[&str] = &[
     "users_get_by_id_limit_allowlist",
     "valid_runner_registrars",
 ];
+
+pub(super) const NUMBER_LISTS: &[&str] = &["elasticsearch_namespace_ids", "elasticsearch_project_ids"];

@@ -2,7 +2,6 @@
 
 use super::request::DirectoryRequest;
 use crate::group::{self, GroupFilter, GroupReader};
-use crate::query::Query;
 use crate::text::TextIndex;
 use directory::catalog::{self, Catalog, Namespace};
 use directory::namespace;
@@ -81,8 +80,8 @@ fn respond(
     let filter = GroupFilter::check(asked.params, &checks);
     let page = Pagination::check(&checks);
     // As in the reference service, users get pages by number.
-    let is_keyset = asked.caller.is_anonymous() && keyset::is_asked_for(asked.params);
-    let after = asked.params.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, "name"));
+    let is_keyset = keyset::is_asked_for(&checks) && asked.caller.is_anonymous();
+    let after = checks.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, "name"));
     if after == Some(None) {
         checks.reject("cursor is invalid");
     }
@@ -91,9 +90,9 @@ fn respond(
         return Err(keyset::unavailable());
     }
     let reader = reader(asked, catalog)?;
-    let candidates: Vec<Namespace> = match asked.params.text("search").and_then(Query::parse) {
+    let candidates: Vec<Namespace> = match &filter.query {
         Some(query) => {
-            let rows = TextIndex::of(asked.env, catalog).find(catalog, &query, false);
+            let rows = TextIndex::of(asked.env, catalog).find(catalog, query, false);
             rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
         }
         None => catalog.namespaces().collect(),

@@ -4,6 +4,7 @@ use super::groups;
 use super::request::DirectoryRequest;
 use crate::group;
 use crate::project::{self as view, ProjectFilter, ProjectReader};
+use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::catalog::{self, Catalog, Project};
 use directory::project::{self, ProjectLookup};
 use directory::redirect::Redirect;
@@ -55,21 +56,12 @@ pub fn of_user(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
 
 /// `GET /projects/:id`.
 pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
-    let not_found = || Error::not_found("Project");
-    let (record, moved) = match project::find(asked.env, id)? {
-        ProjectLookup::Found(record) => (record, false),
-        ProjectLookup::Moved(record) => (record, true),
-        ProjectLookup::Missing => return Err(not_found()),
-    };
+    let checks = Validation::new(asked.params);
+    let is_simple = checks.boolean("simple") == Some(true);
+    checks.finish()?;
     let catalog = catalog::read(asked.env)?;
     let reader = reader(asked, &catalog)?;
-    let project = catalog.project(record.id).filter(|project| reader.snapshot.may_read(*project));
-    let project = project.ok_or_else(not_found)?;
-    if moved {
-        let (path, query) = (&asked.request.path, &asked.request.query);
-        return Err(Redirect::to_project(record.id, &asked.url(), path, query).into_error(&asked.request.method));
-    }
-    let is_simple = asked.params.text("simple") == Some("true");
+    let (project, record) = find(asked, &catalog, &reader.snapshot, id)?;
     let mut json = view::to_json(project, &record, &reader, is_simple, &asked.url());
     if let Value::Object(fields) = &mut json
         && !(is_simple || reader.is_anonymous)
@@ -77,6 +69,28 @@ pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
         fields.insert("shared_with_groups".to_owned(), shares_to_json(asked, &catalog, project)?);
     }
     Ok(Response::ok(&json))
+}
+
+/// The project that `id` names, if the caller may read it; 404, and 301 from a former path.
+pub fn find<'c>(
+    asked: &DirectoryRequest,
+    catalog: &'c Catalog,
+    access: &AccessSnapshot,
+    id: &str,
+) -> Result<(Project<'c>, project::Project), Error> {
+    let not_found = || Error::not_found("Project");
+    let (record, moved) = match project::find(asked.env, id)? {
+        ProjectLookup::Found(record) => (record, false),
+        ProjectLookup::Moved(record) => (record, true),
+        ProjectLookup::Missing => return Err(not_found()),
+    };
+    let project = catalog.project(record.id).filter(|project| access.may_read(*project));
+    let project = project.ok_or_else(not_found)?;
+    if moved {
+        let (path, query) = (&asked.request.path, &asked.request.query);
+        return Err(Redirect::to_project(record.id, &asked.url(), path, query).into_error(&asked.request.method));
+    }
+    Ok((project, record))
 }
 
 fn shares_to_json(asked: &DirectoryRequest, catalog: &Catalog, project: Project) -> Result<Value, Error> {
@@ -91,14 +105,19 @@ fn shares_to_json(asked: &DirectoryRequest, catalog: &Catalog, project: Project)
 struct Filter {
     projects: ProjectFilter,
     page: Pagination,
+    is_keyset: bool,
 }
 
 impl Filter {
     fn check(asked: &DirectoryRequest) -> Result<Self, Error> {
         let checks = Validation::new(asked.params);
-        let filter = Filter { projects: ProjectFilter::check(asked.params, &checks), page: Pagination::check(&checks) };
+        let filter = Filter {
+            projects: ProjectFilter::check(asked.params, &checks),
+            page: Pagination::check(&checks),
+            is_keyset: keyset::is_asked_for(&checks),
+        };
         checks.finish()?;
-        if keyset::is_asked_for(asked.params) && !filter.projects.is_by_id {
+        if filter.is_keyset && !filter.projects.is_by_id {
             return Err(keyset::unavailable());
         }
         Ok(filter)
@@ -130,7 +149,7 @@ fn respond(
         let record = project::by_id(asked.env, project.id())?;
         Ok(record.map(|record| view::to_json(project, &record, &reader, filter.projects.is_simple, &url)))
     };
-    if keyset::is_asked_for(asked.params) {
+    if filter.is_keyset {
         // As in the reference service, a page that is empty has no link, and every other one has.
         let next = |last: Project, _| Some((filter.projects.next_page(), last.id().to_string()));
         return asked.respond_with_next(filter.page, &ProjectFilter::PARAMETERS, &projects, next, render);

@@ -9,6 +9,9 @@ use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
+/// The parameters that are lists.
+const LISTS: [&str; 4] = ["skip_groups", "skip_users", "topic", "user_ids"];
+
 pub struct DirectoryRequest<'a> {
     pub env: &'a Env,
     pub request: &'a Request,
@@ -71,7 +74,13 @@ impl DirectoryRequest<'_> {
         format!("{}{}", self.url(), self.request.path)
     }
 
-    fn given(&self, names: &[&'static str]) -> Vec<(&'static str, &str)> {
-        names.iter().filter_map(|name| Some((*name, self.params.text(name)?))).collect()
+    /// The parameters of these names, as they were given. Of one that is no list, the last value counts.
+    fn given(&self, names: &[&str]) -> Vec<(&str, &str)> {
+        let is_effective = |(name, value): &(&str, &str)| {
+            let list = name.strip_suffix("[]").unwrap_or(name);
+            let counts = LISTS.contains(&list) || self.params.last(name) == Some(*value);
+            names.contains(&list) && !value.is_empty() && counts
+        };
+        self.params.pairs().filter(is_effective).collect()
     }
 }

@@ -20,7 +20,9 @@ mod directory_lists;
 mod exists;
 mod keyset;
 mod list;
+mod members;
 mod oracle;
+mod parameters;
 mod show;
 
 /// A forge that is filled step by step; the catalog follows each.

@@ -49,13 +49,13 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     let is_admin = asked.caller.is_admin();
     // Times of users are not known; the highest id is the youngest.
     let column = if is_admin && matches!(order, "name" | "username") { order } else { "id" };
-    let is_keyset = keyset::is_asked_for(params);
-    let after = params.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, column));
+    let is_keyset = keyset::is_asked_for(&checks);
+    let after = checks.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, column));
     if after == Some(None) {
         checks.reject("cursor is invalid");
     }
+    let (username, search) = (checks.text("username"), checks.text("search"));
     checks.finish()?;
-    let username = params.text("username");
     if asked.caller.is_anonymous() && username.is_none() {
         return Err(forbidden("Not authorized to access /api/v4/users"));
     }
@@ -65,7 +65,7 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
         let is_hidden = if namespace.has_active_owner() { hides_active } else { hides_others };
         !is_hidden && username.is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
     };
-    let candidates: Vec<Namespace> = match params.text("search").and_then(Query::parse) {
+    let candidates: Vec<Namespace> = match search.and_then(Query::parse) {
         Some(query) => {
             let rows = TextIndex::of(asked.env, &catalog).find(&catalog, &query, false);
             rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()

@@ -102,7 +102,18 @@ fn tokens_are_filtered_ordered_and_in_pages() {
     assert_eq!(listed("sort=name_asc"), ["build a", "Build b", "laptop"]);
     assert_eq!(listed("sort=id_desc"), ["build a", "Build b", "laptop"]);
     assert_eq!(listed("sort=expires_at_asc")[0], "laptop");
-    assert_eq!(listed("sort=unknown").len(), 3);
+    for sort in ["unknown", "name", "name_up", "age_asc"] {
+        let refused = (400, json!({"error": "sort does not have a valid value"}));
+        assert_eq!(get(&env, "ali", &format!("personal_access_tokens?sort={sort}")), refused, "{sort}");
+    }
+    for name in ["user_id", "state", "revoked", "created_after", "expires_before", "search", "sort", "page", "per_page"]
+    {
+        let refused = (400, json!({"error": format!("{name} is invalid")}));
+        for form in ["[]=1", "[x]=1"] {
+            let path = format!("personal_access_tokens?{name}{form}");
+            assert_eq!(get(&env, "adm", &path), refused, "{path}");
+        }
+    }
     assert_eq!(
         get(&env, "ali", "personal_access_tokens?state=odd&revoked=x&created_after=soon&page=x"),
         (

@@ -1,0 +1,74 @@
+//! Members of groups and projects.
+
+use super::request::DirectoryRequest;
+use super::{groups, projects};
+use crate::member_list::{self, MemberFilter, Place};
+use crate::route::MembersOf;
+use crate::user::{self as view, UserView};
+use directory::catalog::{self, Catalog};
+use directory::member::Membership;
+use directory::user;
+use http::StatusCode;
+use kit::page::Pagination;
+use kit::params::Validation;
+use kit::{Error, Response, Timestamp};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// `GET /projects/:id/members`, `/groups/:id/members`, and `…/all`: by the ids of the users.
+pub fn list(asked: &DirectoryRequest, source: &MembersOf) -> Result<Response, Error> {
+    let checks = Validation::new(asked.params);
+    let (filter, page) = (MemberFilter::check(&checks), Pagination::check(&checks));
+    checks.finish()?;
+    let catalog = catalog::read(asked.env)?;
+    let members = find(asked, &catalog, source)?;
+    // The record of a user may have been deleted, whose memberships follow.
+    let is_listed = |user_id: &u64| catalog.namespace_of_user(*user_id).is_some_and(|user| filter.covers(user));
+    let members: Vec<(u64, Membership)> = members.into_iter().filter(|(user_id, _)| is_listed(user_id)).collect();
+    asked.respond(page, &MemberFilter::PARAMETERS, &members, |member| render(asked, &catalog, member))
+}
+
+/// `GET …/members/:user_id`, `…/members/all/:user_id`.
+pub fn show(asked: &DirectoryRequest, source: &MembersOf, user_id: u64) -> Result<Response, Error> {
+    let catalog = catalog::read(asked.env)?;
+    let member = find(asked, &catalog, source)?.remove(&user_id).map(|membership| (user_id, membership));
+    let member = member.map(|member| render(asked, &catalog, member)).transpose()?.flatten();
+    let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
+    Ok(Response::ok(&member.ok_or_else(not_found)?))
+}
+
+/// The members of a group or project that the caller may read, of groups that they may read; 404, and 301 from a former
+/// path of a project.
+fn find(asked: &DirectoryRequest, catalog: &Catalog, source: &MembersOf) -> Result<BTreeMap<u64, Membership>, Error> {
+    let (place, reader) = match source.is_group {
+        true => {
+            let (group, reader) = groups::find(asked, catalog, &source.id)?;
+            (Place::Group(group), reader)
+        }
+        false => {
+            let reader = groups::reader(asked, catalog)?;
+            let (project, _) = projects::find(asked, catalog, &reader.snapshot, &source.id)?;
+            (Place::Project(project), reader)
+        }
+    };
+    Ok(match source.with_inherited {
+        true => member_list::all(asked.env, catalog, place, &reader)?,
+        false => member_list::direct(asked.env, catalog, place)?,
+    })
+}
+
+fn render(
+    asked: &DirectoryRequest,
+    catalog: &Catalog,
+    (user_id, membership): (u64, Membership),
+) -> Result<Option<Value>, Error> {
+    let Some(user) = user::by_id(asked.env, user_id)? else { return Ok(None) };
+    let avatar_url = catalog.namespace_of_user(user_id).and_then(|namespace| namespace.details().avatar_url);
+    let mut json = view::to_json(&user, avatar_url, UserView::Basic, &asked.url());
+    if let Value::Object(fields) = &mut json {
+        fields.insert("access_level".to_owned(), membership.role.level().into());
+        fields.insert("expires_at".to_owned(), membership.expires_at.map(Timestamp::to_date).into());
+        fields.insert("membership_state".to_owned(), "active".into());
+    }
+    Ok(Some(json))
+}

@@ -1,0 +1,142 @@
+//! Who is a member of a group or project, and with which role.
+
+use crate::group::{self, GroupReader};
+use crate::query::{Query, lower};
+use directory::access::Role;
+use directory::catalog::{Catalog, Namespace, Project};
+use directory::member::{Membership, Share, Source};
+use kit::params::Validation;
+use kit::store::StoreError;
+use kit::{Env, Timestamp};
+use std::collections::{BTreeMap, HashSet};
+
+/// What has members.
+#[derive(Clone, Copy)]
+pub enum Place<'c> {
+    Group(Namespace<'c>),
+    Project(Project<'c>),
+}
+
+impl<'c> Place<'c> {
+    fn source(self) -> Source {
+        match self {
+            Place::Group(group) => Source::Group(group.id()),
+            Place::Project(project) => Source::Project(project.id()),
+        }
+    }
+
+    /// The groups whose members are members here; for a project of a user, that user's namespace.
+    fn above(self) -> impl Iterator<Item = Namespace<'c>> {
+        let (nearest, skipped) = match self {
+            Place::Group(group) => (group, 1),
+            Place::Project(project) => (project.namespace(), 0),
+        };
+        nearest.lineage().skip(skipped)
+    }
+
+    /// The groups that are invited here, and to the groups above that the caller may read.
+    fn shares(self, reader: &GroupReader) -> Vec<Share> {
+        let own = match self {
+            Place::Group(group) => group.shares(),
+            Place::Project(project) => project.shares(),
+        };
+        let inherited = self.above().filter(|group| reader.may_read(*group)).flat_map(Namespace::shares);
+        own.into_iter().chain(inherited).collect()
+    }
+}
+
+/// The direct members by user id; of a project of a user, also that user.
+pub fn direct(env: &Env, catalog: &Catalog, place: Place) -> Result<BTreeMap<u64, Membership>, StoreError> {
+    let mut members = Members::new(env, catalog, place);
+    members.add(&[place.source()], Role::Owner, None)?;
+    Ok(members.by_user)
+}
+
+/// All members by user id, each with the highest role, without those whose role is from a group that the caller may not
+/// read. Reads what this instance does not have of the member table.
+pub fn all(
+    env: &Env,
+    catalog: &Catalog,
+    place: Place,
+    reader: &GroupReader,
+) -> Result<BTreeMap<u64, Membership>, StoreError> {
+    let sources = |groups: &mut dyn Iterator<Item = Namespace>| -> Vec<Source> {
+        groups.filter(|group| reader.may_read(*group)).map(|group| Source::Group(group.id())).collect()
+    };
+    let mut members = Members::new(env, catalog, place);
+    let mut own = sources(&mut place.above());
+    own.push(place.source());
+    members.add(&own, Role::Owner, None)?;
+    for share in place.shares(reader) {
+        let is_current = share.expires_at.is_none_or(|end| env.now < end);
+        let invited = catalog.namespace(share.group_id).filter(|group| is_current && reader.may_read(*group));
+        if let Some(invited) = invited {
+            members.add(&sources(&mut invited.lineage()), share.role, share.expires_at)?;
+        }
+    }
+    Ok(members.by_user)
+}
+
+struct Members<'a> {
+    env: &'a Env,
+    catalog: &'a Catalog,
+    by_user: BTreeMap<u64, Membership>,
+}
+
+impl<'a> Members<'a> {
+    fn new(env: &'a Env, catalog: &'a Catalog, place: Place) -> Self {
+        let owner = match place {
+            Place::Group(_) => None,
+            Place::Project(project) => project.namespace().owner(),
+        };
+        let owner = owner.map(|user_id| (user_id, Membership { role: Role::Owner, expires_at: None }));
+        Members { env, catalog, by_user: owner.into_iter().collect() }
+    }
+
+    /// Adds the direct members of `sources` with at most this role, until this moment.
+    fn add(&mut self, sources: &[Source], most: Role, until: Option<Timestamp>) -> Result<(), StoreError> {
+        let (now, by_user) = (self.env.now, &mut self.by_user);
+        self.catalog.members(self.env, sources, |member| {
+            let role = member.role.min(most);
+            if role >= Role::Guest && member.is_current(now) {
+                let expires_at = [member.expires_at, until].into_iter().flatten().min();
+                let held = by_user.entry(member.user_id).or_insert(Membership { role, expires_at });
+                // Of two with the same role, the one counts that ends later.
+                let rank = |role: Role, end: Option<Timestamp>| (role, end.is_none(), end);
+                if rank(role, expires_at) > rank(held.role, held.expires_at) {
+                    *held = Membership { role, expires_at };
+                }
+            }
+        })
+    }
+}
+
+/// The filters of a list of members.
+pub struct MemberFilter {
+    /// A part of the name or username.
+    query: Option<Query>,
+    user_ids: Option<HashSet<u64>>,
+    skipped: HashSet<u64>,
+}
+
+impl MemberFilter {
+    /// The names of the parameters, for the links to other pages.
+    pub const PARAMETERS: [&str; 3] = ["query", "skip_users", "user_ids"];
+
+    pub fn check(checks: &Validation) -> Self {
+        MemberFilter {
+            query: checks.text("query").and_then(Query::parse),
+            user_ids: group::ids(checks, "user_ids").filter(|ids| !ids.is_empty()),
+            skipped: group::ids(checks, "skip_users").unwrap_or_default(),
+        }
+    }
+
+    /// Whether the list has the member with this personal namespace.
+    pub fn covers(&self, user: Namespace) -> bool {
+        let id = user.owner().unwrap_or(0);
+        let matches = |query: &Query| query.matches(&lower(user.name())) || query.matches(&lower(user.path()));
+        self.user_ids.as_ref().is_none_or(|ids| ids.contains(&id))
+            && !self.skipped.contains(&id)
+            && self.query.as_ref().is_none_or(matches)
+    }
+}
