@@ -54,7 +54,7 @@ async fn the_request_arrives_as_the_guest_made_it_and_the_response_as_the_server
         assert!(head.contains(line), "{line:?} is not in {head}");
     }
     let head = report(&host, "report", &format!("{}%23content-length:99", upstream.url("head")), "a body").await;
-    assert!(head.contains("content-length: 6\r\n") && !head.contains("99"), "{head}");
+    assert!(head.contains("content-length: 6\r\n") && !head.contains("length: 99"), "{head}");
     let hops = report(&host, "report", &upstream.url("hops"), "").await;
     assert_eq!(hops, "200\nx-end: 2\ncontent-length: 0\n0\n");
 }

@@ -228,13 +228,7 @@ impl Connection {
                 poll_fn(polled).await
             }
         };
-        // The other requests of this shard run before the response is written: the write wakes the client, which may
-        // run on the same processor. A request that had to wait has let them run.
-        if !waited {
-            tokio::task::yield_now().await;
-        }
-
-        // Other requests of the address were answered meanwhile, and a whole body is in memory from here on.
+        // Other requests of the address may have been answered meanwhile, and a whole body is in memory from here on.
         let is_whole = response.extensions().get::<InProgress>().is_none();
         let is_long = response.body().size_hint().exact().is_some_and(|length| length > SMALL_BODY);
         let response = match is_whole && is_long && is_safe && is_overdrawn() {
@@ -268,6 +262,12 @@ impl Connection {
             Some(buffer) => ClientBody::charged(body, buffer, in_flight, access),
             None => ClientBody::direct(body, in_flight, access),
         };
+        // The other requests of this shard run before the response is written: the write wakes the client, which may
+        // run on the same processor. A request that had to wait has let them run. The body is charged before, so that
+        // they know of it.
+        if !waited {
+            tokio::task::yield_now().await;
+        }
         Response::from_parts(head, body)
     }
 }
