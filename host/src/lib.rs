@@ -47,6 +47,7 @@
 //! | `shared_map` | values by key that exist while they are used |
 //! | `validation` | whether a manifest and its components could be served |
 //! | `memory_budget` | what caches, responses and guests may take together |
+//! | `read_bounds` | what is read of a connection in one turn, and for nothing |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;

@@ -226,8 +226,8 @@ impl StoreHealth {
     }
 
     /// Size of the value that is written to find out whether there is an outage, or whether it is over; `None` if there
-    /// is neither an outage nor a suspicion. Of the transaction that failed, as much as fits into a range, so that a disk with room for a small record only does
-    /// not count as usable.
+    /// is neither an outage nor a suspicion. Of the transaction that failed, as much as fits into a range, so that a disk
+    /// with room for a small record only does not count as usable.
     pub fn probe_bytes(&self) -> Option<usize> {
         let suspected = || self.is_suspected().then_some(0);
         self.outage_bytes().or_else(suspected).map(|bytes| bytes.clamp(MIN_PROBE_BYTES, MAX_PROBE_BYTES))
