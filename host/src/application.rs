@@ -29,7 +29,7 @@ pub use self::route_target::RouteTarget;
 use self::trial::{check_unread, judge};
 use crate::body::{InProgress, ResponseBody};
 use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
-use crate::concurrency_limit::ClientKey;
+use crate::concurrency_limit::client_keys;
 use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
 use crate::ingress::RequestOrigin;
@@ -293,7 +293,7 @@ impl Steps<'_> {
             None => None,
         };
         let credential = component.credentials.credential(&parts.headers, &parts.uri);
-        let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
+        let client = client_keys(network, credential);
         let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned());
         let read_set = miss.as_ref().map(|miss| miss.read_set().clone());
         let outbound = self.deployment.settings.outbound.as_ref();

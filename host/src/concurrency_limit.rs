@@ -1,13 +1,16 @@
 //! A bound on concurrent work: callers wait for a permit in a bounded queue, for a bounded time, and
 //! no client has more than its share of the permits and of the queue. While clients wait, a permit goes to the one that
 //! has the fewest, so that a client waits for no other's queue.
+//!
+//! A client takes one more permit only while it has no more than are free (the dynamic thresholds of Choudhury and
+//! Hahne): clients that take what they can leave as much as each of them has, so that another need not wait.
 
 mod client;
 mod permits;
 mod queue;
 mod reports;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,13 +31,18 @@ use crate::shared_map::SharedMap;
 pub enum ClientKey {
     /// An IPv4 address, or a /64 of IPv6.
     Network(IpAddr),
+    /// A /48 of IPv6: what a provider assigns to one site, which has 65,536 networks in it.
+    Site(Ipv6Addr),
     /// The hash of a credential, which the host has not verified.
     Credential(u64),
 }
 
 /// The keys of one request's client. Each has a share, so that neither an address with many
-/// credentials nor a credential with many addresses has more than one. The host itself has no key.
-pub type ClientKeys = [Option<ClientKey>; 2];
+/// credentials nor a credential or a site with many addresses has more than one. The host itself has no key.
+pub type ClientKeys = [Option<ClientKey>; 3];
+
+/// The host itself.
+pub const HOST: ClientKeys = [None; 3];
 
 /// Permits for concurrent work.
 #[derive(Debug)]
@@ -64,6 +72,15 @@ pub struct Report(Arc<Reports>);
 /// too long.
 #[derive(Debug)]
 pub struct Saturated;
+
+/// The client of a request from a network of addresses, with the hash of its credential.
+pub fn client_keys(network: Option<IpAddr>, credential: Option<u64>) -> ClientKeys {
+    let site = match network {
+        Some(IpAddr::V6(network)) => Some(Ipv6Addr::from_bits(network.to_bits() & (u128::MAX << 80))),
+        _ => None,
+    };
+    [network.map(ClientKey::Network), site.map(ClientKey::Site), credential.map(ClientKey::Credential)]
+}
 
 impl ConcurrencyLimit {
     /// `permits` at once; at most `max_waiting` callers wait for one, each for at most `max_wait`.

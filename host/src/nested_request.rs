@@ -164,6 +164,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::concurrency_limit::HOST;
 
     fn served(uri: &str) -> Parts {
         let request = Request::get(uri).header(CLIENT_ADDRESS, "192.0.2.7:5").header(X_REQUEST_ID, "id-1");
@@ -205,10 +206,9 @@ mod tests {
     #[test]
     fn a_depth_does_not_take_the_permits_of_another() {
         let limits = DepthLimits::new(|| ConcurrencyLimit::new(1, Duration::ZERO, 0));
-        let held: Vec<_> =
-            (0..=MAX_DEPTH).map(|depth| limits.at(Depth(depth)).try_acquire([None, None]).unwrap()).collect();
+        let held: Vec<_> = (0..=MAX_DEPTH).map(|depth| limits.at(Depth(depth)).try_acquire(HOST).unwrap()).collect();
         assert_eq!(limits.taken(), MAX_DEPTH + 1);
-        assert!(limits.at(Depth(2)).try_acquire([None, None]).is_none());
+        assert!(limits.at(Depth(2)).try_acquire(HOST).is_none());
         drop(held);
         assert_eq!(limits.taken(), 0);
     }

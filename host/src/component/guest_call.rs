@@ -368,6 +368,7 @@ impl Drop for InUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::concurrency_limit::HOST;
     use crate::manifest::RequestLimits;
 
     async fn timed<T>(context: &RequestContext, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
@@ -376,7 +377,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_host_ends_the_call_and_nothing_else() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), [None, None], None);
+        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None);
         let panics = async { panic!("on purpose") };
         let error = timed::<()>(&context, panics).await.unwrap_err();
         assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::Panicked);
@@ -384,7 +385,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_expired_call_is_not_polled_again() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), [None, None], None);
+        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None);
         assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
         context.expire();
         let error = timed(&context, async { Ok(1) }).await.unwrap_err();

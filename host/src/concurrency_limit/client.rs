@@ -18,15 +18,15 @@ pub struct Share {
 
 /// The shares of a client, one for each of its keys.
 #[derive(Clone, Debug)]
-pub struct Client(pub [Option<Arc<Share>>; 2]);
+pub struct Client(pub [Option<Arc<Share>>; 3]);
 
 impl Share {
     pub fn new(permits: usize) -> Self {
         Self { permits, taken: AtomicUsize::new(0), queued: AtomicUsize::new(0), reports: Arc::default() }
     }
 
-    fn try_take(&self) -> bool {
-        let take = |taken: usize| (taken < self.permits).then_some(taken + 1);
+    fn try_take(&self, free: usize) -> bool {
+        let take = |taken: usize| (taken < self.permits && taken <= free).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
     }
 
@@ -36,10 +36,10 @@ impl Share {
 }
 
 impl Client {
-    /// Takes a permit of each share. False if one has none left.
-    pub fn try_take(&self) -> bool {
+    /// Takes a permit of each share. False if one has none left, or more than the limit has `free`.
+    pub fn try_take(&self, free: usize) -> bool {
         for (taken, share) in self.shares().enumerate() {
-            if !share.try_take() {
+            if !share.try_take(free) {
                 self.shares().take(taken).for_each(|share| share.give_back());
                 return false;
             }
@@ -55,6 +55,11 @@ impl Client {
     /// A share that has no permit left.
     pub fn full_share(&self) -> Option<&Share> {
         self.shares().map(|share| &**share).find(|share| share.taken.load(Ordering::Acquire) >= share.permits)
+    }
+
+    /// Whether it may have one more of this many permits that are free.
+    pub fn may_take(&self, free: usize) -> bool {
+        self.full_share().is_none() && self.taken() <= free
     }
 
     /// How many permits the client has: of an address with many credentials those of all of them, and of a credential

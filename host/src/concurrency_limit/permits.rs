@@ -71,11 +71,14 @@ impl Permits {
 
     /// Takes a permit if one is free, and otherwise gives the client back.
     pub fn try_acquire(self: &Arc<Self>, client: Client) -> Result<Permit, Client> {
-        // A client that has its share takes no permit away from others, not even for a moment.
-        if client.full_share().is_some() || !self.try_take() {
+        // A client that may have no more takes no permit away from others, not even for a moment.
+        if !client.may_take(self.available()) {
             return Err(client);
         }
-        if client.try_take() {
+        let Some(free) = self.try_take() else {
+            return Err(client);
+        };
+        if client.try_take(free) {
             return Ok(self.permit(client));
         }
         self.give_back();
@@ -117,16 +120,18 @@ impl Permits {
         Ok(Beginning::Queued(Waiting { permits: self.clone(), client, id, answer, is_answered: false }))
     }
 
-    fn try_take(&self) -> bool {
-        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| state.checked_sub(PERMIT)).is_ok()
+    /// Takes a permit. Returns how many were free, with this one.
+    fn try_take(&self) -> Option<usize> {
+        let take = |state: usize| state.checked_sub(PERMIT);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|before| before / PERMIT)
     }
 
     /// The same with the client's shares. The queue is locked.
     fn try_take_locked(&self, client: &Client) -> bool {
-        if !self.try_take() {
+        let Some(free) = self.try_take() else {
             return false;
-        }
-        let is_taken = client.try_take();
+        };
+        let is_taken = client.try_take(free);
         if !is_taken {
             // No caller in the queue may have the permit, as before.
             self.state.fetch_add(PERMIT, Ordering::AcqRel);
@@ -145,18 +150,18 @@ impl Permits {
         }
     }
 
-    /// Gives a permit to the next caller, and free ones to those whose client has permits of its share left by now.
+    /// Gives a permit to the next caller, and free ones to those whose client may have one more by now.
     fn hand_over(self: &Arc<Self>) {
         let mut served = Vec::new();
         let mut queue = self.queue();
-        let mut has_permit = true;
-        while has_permit || self.try_take() {
-            let Some((client, answer)) = queue.take_next() else {
+        let mut free = Some(self.available() + 1);
+        while let Some(with_this_one) = free {
+            let Some((client, answer)) = queue.take_next(with_this_one) else {
                 self.state.fetch_add(PERMIT, Ordering::AcqRel);
                 break;
             };
             served.push((answer, self.permit(client)));
-            has_permit = false;
+            free = self.try_take();
         }
         self.unlock(queue);
         for (answer, permit) in served {

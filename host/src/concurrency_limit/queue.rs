@@ -87,13 +87,13 @@ impl<T> Queue<T> {
         self.take(line, caller)
     }
 
-    /// Takes out the next caller whose client has a permit of its share left, and takes that.
-    pub fn take_next(&mut self) -> Option<(Client, T)> {
+    /// Takes out the next caller whose client may have one more of the `free` permits, and takes that of its shares.
+    pub fn take_next(&mut self, free: usize) -> Option<(Client, T)> {
         loop {
-            let line = self.next_line()?;
+            let line = self.next_line(free)?;
             let client = self.lines.get(line)?.client.clone();
             // Another request of the client may have taken the last one just now.
-            if !client.try_take() {
+            if !client.try_take(free) {
                 continue;
             }
             let answer = self.take(line, 0)?;
@@ -106,10 +106,10 @@ impl<T> Queue<T> {
         }
     }
 
-    fn next_line(&self) -> Option<usize> {
+    fn next_line(&self, free: usize) -> Option<usize> {
         let mut next = None;
         for (index, Line { client, .. }) in self.lines.iter().enumerate() {
-            if client.full_share().is_some() {
+            if !client.may_take(free) {
                 continue;
             }
             let taken = client.taken();

@@ -7,11 +7,10 @@ use super::*;
 
 mod random;
 
-const HOST: ClientKeys = [None, None];
 const LONG: Duration = Duration::from_secs(3600);
 
 fn client(address: u8, credential: Option<u64>) -> ClientKeys {
-    [Some(ClientKey::Network([192, 0, 2, address].into())), credential.map(ClientKey::Credential)]
+    client_keys(Some([192, 0, 2, address].into()), credential)
 }
 
 #[tokio::test]
@@ -145,6 +144,56 @@ async fn a_client_without_a_permit_is_the_next_whatever_the_others_have_in_the_q
     for caller in &mut queue {
         assert!(poll!(caller).is_pending());
     }
+}
+
+#[tokio::test]
+async fn clients_that_take_what_they_can_leave_as_much_as_each_of_them_has() {
+    // With three, the first takes one more while each has as many as are free.
+    for (clients, first, others, free) in [(1, 32, 0, 32), (3, 17, 16, 15), (15, 5, 4, 3), (31, 3, 2, 1)] {
+        let limit = ConcurrencyLimit::new(64, LONG, usize::MAX).with_share(32);
+        let mut held: Vec<_> = (0..64).map(|_| limit.try_acquire(HOST).unwrap()).collect();
+        let mut waiting_for_more = Vec::new();
+        for _ in 0..64 {
+            for address in 0..clients {
+                waiting_for_more.push((address, waiting(&limit, client(address, None)).await));
+            }
+        }
+        held.clear();
+        let mut counts = vec![0; clients.into()];
+        for (address, caller) in &mut waiting_for_more {
+            // Otherwise tokio lets a task of many polls wait for the next turn.
+            if let Poll::Ready(permit) = poll!(tokio::task::unconstrained(caller)) {
+                held.push(permit.unwrap());
+                counts[usize::from(*address)] += 1;
+            }
+        }
+        assert!(counts[0] == first && counts[1..].iter().all(|count| *count == others), "{counts:?}");
+        assert_eq!(limit.available(), free);
+        // One that comes later has its permit at once.
+        drop(limit.try_acquire(client(99, None)).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_caller_gets_its_permit_once_enough_are_free() {
+    let limit = ConcurrencyLimit::new(6, LONG, 64).with_share(4);
+    let mut others: Vec<_> = (1..4).map(|address| limit.try_acquire(client(address, None)).unwrap()).collect();
+    let _first = limit.try_acquire(client(9, None)).unwrap();
+    let _second = limit.try_acquire(client(9, None)).unwrap();
+    let mut third = waiting(&limit, client(9, None)).await;
+    assert_eq!(limit.available(), 1);
+    others.pop();
+    assert!(poll!(&mut third).is_ready());
+}
+
+#[tokio::test]
+async fn the_networks_of_one_site_have_a_share_together() {
+    let limit = ConcurrencyLimit::new(8, LONG, 64).with_share(3);
+    let network = |network: u16| client_keys(Some([0x2001, 0xdb8, 1, network, 0, 0, 0, 0].into()), None);
+    let _held: Vec<_> = (0..3).map(|n| limit.try_acquire(network(n)).unwrap()).collect();
+    assert!(limit.try_acquire(network(3)).is_none());
+    let other_site = client_keys(Some([0x2001, 0xdb8, 2, 0, 0, 0, 0, 0].into()), None);
+    assert!(limit.try_acquire(other_site).is_some());
 }
 
 #[tokio::test]

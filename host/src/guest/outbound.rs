@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::concurrency_limit::ClientKeys;
+use crate::concurrency_limit::{ClientKeys, HOST};
 use crate::imports::outbound::{Outbound, Sender};
 use crate::instance_permit::InstancePermit;
 use crate::nested_request::ParentRequest;
@@ -24,7 +24,7 @@ pub struct OutboundHooks {
 
 impl OutboundHooks {
     pub fn new(outbound: Arc<Outbound>, shard: usize) -> Self {
-        Self { outbound: Some((outbound, shard)), trace: None, client: [None, None], parent: None, permit: None }
+        Self { outbound: Some((outbound, shard)), trace: None, client: HOST, parent: None, permit: None }
     }
 
     /// Begins another request: outbound requests from now on belong to its trace and to its client, and

@@ -7,7 +7,7 @@ use futures::poll;
 use super::*;
 use crate::concurrency_limit::ClientKey;
 
-const CLIENT: ClientKeys = [Some(ClientKey::Credential(1)), None];
+const CLIENT: ClientKeys = [Some(ClientKey::Credential(1)), None, None];
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for what happens after a report or two.
 const FOR_A_WHILE: Duration = Duration::from_millis(400);

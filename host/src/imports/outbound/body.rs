@@ -174,7 +174,7 @@ mod tests {
     use http_body_util::{BodyExt, StreamBody};
 
     use super::*;
-    use crate::concurrency_limit::ConcurrencyLimit;
+    use crate::concurrency_limit::{ConcurrencyLimit, HOST};
     use crate::imports::outbound::{Network, Options, OutboundLimits};
     use crate::memory_budget::MemoryBudget;
 
@@ -185,7 +185,7 @@ mod tests {
         let (egress, limit) = (Arc::new(egress), ConcurrencyLimit::new(2, Duration::ZERO, 0));
         let body = |deadline: Instant| {
             let frames = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(b"x"))));
-            let permits = (limit.try_acquire([None, None]).unwrap(), None);
+            let permits = (limit.try_acquire(HOST).unwrap(), None);
             let inner = StreamBody::new(frames).boxed_unsync();
             OutboundBody::new(inner, permits, egress.clone(), None, (Duration::from_secs(60), deadline))
         };

@@ -23,7 +23,7 @@ use super::allowed_hosts::Reach;
 use super::egress::Egress;
 use super::error::ConnectError;
 use super::target::Target;
-use crate::concurrency_limit::{ClientKeys, Permit};
+use crate::concurrency_limit::{ClientKeys, HOST, Permit};
 use crate::read_bounds::{self, OverheadMeter, begin_turn};
 
 /// Most bytes that one read takes from a connection. The buffer starts smaller and grows to this.
@@ -79,7 +79,7 @@ async fn connect(egress: &Arc<Egress>, client: ClientKeys, uri: Uri) -> Result<C
     if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
         return Err(ConnectError::Prohibited);
     }
-    let permit = egress.connections.acquire([None, None]).await.map_err(|_| ConnectError::Saturated)?;
+    let permit = egress.connections.acquire(HOST).await.map_err(|_| ConnectError::Saturated)?;
     let resolver = CheckedResolver { egress: egress.clone(), client, target: target.clone(), reach };
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);

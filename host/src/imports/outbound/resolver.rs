@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::ConnectError;
-use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit};
+use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, HOST};
 
 /// Concurrent look-ups of all components. Each occupies a thread until the resolver returns, also if the request was
 /// cancelled.
@@ -62,7 +62,7 @@ impl Lookups {
         let saturated = |_| ConnectError::Saturated;
         // The component's permit first, so that a component waits for the permits of all only with a share that is free.
         let of_component = of_component.acquire(client).await.map_err(saturated)?;
-        let of_all = self.permits.acquire([None, None]).await.map_err(saturated)?;
+        let of_all = self.permits.acquire(HOST).await.map_err(saturated)?;
         let (resolver, name) = (self.resolver.clone(), name.to_owned());
         let addresses = tokio::task::spawn_blocking(move || {
             let _permits = (of_component, of_all);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 use futures::poll;
 
 use super::*;
-use crate::concurrency_limit::{ClientKey, ConcurrencyLimit};
+use crate::concurrency_limit::{ConcurrencyLimit, client_keys};
 use crate::instance_permit::StalledInstances;
 use crate::memory_budget::MemoryBudget;
 
@@ -20,7 +20,7 @@ fn a_guest_can_only_shorten_timeouts() {
 
 #[tokio::test]
 async fn what_is_denied_waits_for_no_permit() {
-    let client = [Some(ClientKey::Credential(1)), None];
+    let client = client_keys(None, Some(1));
     let of_component = ConcurrencyLimit::new(1, Duration::from_secs(60), 1);
     let stalled = StalledInstances::new(StalledInstances::limit(2), Box::new(|| true));
     let permit = of_component.try_acquire(client).unwrap();
@@ -79,7 +79,7 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
         Outbound::new(component, Arc::new(allowed_hosts), OutboundLimits::default(), network.clone(), 1)
     });
     let send = async |outbound: &Outbound, client: u64, uri: String| {
-        let client = [Some(ClientKey::Credential(client)), None];
+        let client = client_keys(None, Some(client));
         let sender = Sender { shard: 0, client, trace: None, parent: None, permit: None };
         let body = http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::get(uri).body(body).unwrap();
