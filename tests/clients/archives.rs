@@ -79,6 +79,8 @@ fn variants(hidden: &[u8]) -> Vec<Variant> {
     let none = Vec::new;
     let large = b"\x80\0\0\0\0\x7f\xff\xff".to_vec();
     let path = record("path", "package/a.txt");
+    // Some versions of pnpm pack the file that `main` names in this way.
+    let dotted = |content: &[u8]| entry(EntryType::Regular, "package/./a.txt", content, &[]);
     let long = |length: usize| record("path", &format!("package/{}a", "\u{e9}/".repeat(length)));
     let variants = vec![
         ("plain", none(), vec![], true),
@@ -92,6 +94,8 @@ fn variants(hidden: &[u8]) -> Vec<Variant> {
         ("two times", none(), vec![(476, b"00000000001\0 0000000001\0".to_vec())], true),
         ("a name in records", extension(EntryType::XHeader, &path), vec![], true),
         ("GNU's long name", extension(EntryType::GNULongName, b"package/a.txt\0"), vec![], true),
+        ("the same file before it", dotted(hidden), vec![], true),
+        ("another file before it", dotted(b"other"), vec![], false),
         ("a comment", extension(EntryType::XGlobalHeader, &record("comment", "x")), vec![], true),
         ("a name of other characters", extension(EntryType::XHeader, &long(120)), vec![], true),
         ("a name in pieces", extension(EntryType::XHeader, &long(200)), vec![], false),

@@ -7,7 +7,8 @@ use super::header::{self, BLOCK};
 use super::link;
 use super::name::{EntryName, MANIFEST};
 use super::records::{Records, set_once};
-use super::tree::{NodeKind, Tree};
+use super::tree::{Added, NodeKind, Tree};
+use sha2::{Digest as _, Sha256};
 use std::io;
 use tar::{EntryType, Header};
 
@@ -28,6 +29,8 @@ pub struct Archive {
     padding: u64,
     /// The current entry's content, if it is read.
     reading: Option<(Content, Vec<u8>)>,
+    /// The current entry, if it is a file that may be there twice.
+    twin: Option<Twin>,
     /// What extended headers say about the next entry.
     extension: Extension,
     /// A block of zeros arrived, so only zeros may follow.
@@ -36,6 +39,12 @@ pub struct Archive {
     tree: Tree,
     manifest: Option<Vec<u8>>,
     totals: Totals,
+}
+
+/// A file whose name has a `./`, or one that is there already under such a name.
+struct Twin {
+    inside: String,
+    contents: Sha256,
 }
 
 /// The extended headers before an entry: those of GNU tar, or one of POSIX's. Programs apply them in
@@ -79,6 +88,7 @@ impl Archive {
             content_left: 0,
             padding: 0,
             reading: None,
+            twin: None,
             extension: Extension::None,
             ended: false,
             entries: 0,
@@ -98,6 +108,9 @@ impl Archive {
             if self.content_left > 0 {
                 if let Some((_, bytes)) = &mut self.reading {
                     bytes.extend_from_slice(piece);
+                }
+                if let Some(twin) = &mut self.twin {
+                    twin.contents.update(piece);
                 }
                 self.content_left -= length;
                 self.end_content()?;
@@ -231,15 +244,23 @@ impl Archive {
                 if size > 0 {
                     return refused("is a link with contents of its own");
                 }
+                if name.is_dotted {
+                    return refused("is a link that has the name `.`");
+                }
                 if let Some(why) = link::problem(&name, kind, link) {
                     return refused(why);
                 }
                 self.tree.add(&name, NodeKind::Link)?;
             }
             EntryType::Regular => {
-                self.tree.add(&name, NodeKind::File)?;
-                self.totals.files += 1;
-                self.totals.size = self.totals.size.saturating_add(size);
+                let added = self.tree.add(&name, NodeKind::File)?;
+                if name.is_dotted || added == Added::Again {
+                    self.twin = Some(Twin { inside: name.inside.to_owned(), contents: Sha256::new() });
+                }
+                if added == Added::New {
+                    self.totals.files += 1;
+                    self.totals.size = self.totals.size.saturating_add(size);
+                }
                 if name.inside == MANIFEST {
                     if size > MAX_MANIFEST {
                         return Err(TarballError::ManifestTooLarge(size));
@@ -261,6 +282,11 @@ impl Archive {
     fn end_content(&mut self) -> Result<(), TarballError> {
         if self.content_left > 0 {
             return Ok(());
+        }
+        if let Some(Twin { inside, contents }) = self.twin.take()
+            && !self.tree.has_contents(&inside, contents.finalize().into())
+        {
+            return Err(TarballError::Entry(excerpt(inside.as_bytes()), "is there twice, with different contents"));
         }
         match self.reading.take() {
             Some((Content::Manifest, bytes)) => self.manifest = Some(bytes),

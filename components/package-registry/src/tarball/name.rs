@@ -14,6 +14,9 @@ pub const MANIFEST: &str = "package.json";
 
 /// A name that every program reads in the same way: text without control characters and backslashes,
 /// relative, and without `.` and `..`.
+///
+/// Versions 7 and 8 of pnpm pack the file that `main` names as `./…` under `package/./…`, and under its usual name as
+/// well. Programs agree where that is, if a file of the package is meant that no program looks for by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryName<'a> {
     /// As it was written.
@@ -22,6 +25,8 @@ pub struct EntryName<'a> {
     pub top: &'a str,
     /// The rest, which is where installers unpack the entry; empty for the folder itself.
     pub inside: &'a str,
+    /// Whether `./` was in between.
+    pub is_dotted: bool,
 }
 
 impl<'a> EntryName<'a> {
@@ -32,8 +37,12 @@ impl<'a> EntryName<'a> {
         if whole.split('/').count() > MAX_DEPTH {
             return Err("is in more than 256 folders");
         }
-        for segment in whole.split('/') {
+        let (top, rest) = whole.split_once('/').unwrap_or((whole, ""));
+        let inside = rest.strip_prefix("./").unwrap_or(rest);
+        let is_dotted = inside.len() < rest.len();
+        for (depth, segment) in whole.split('/').enumerate() {
             match segment {
+                "." if depth == 1 && is_dotted => {}
                 ".." => return Err("leads out of the package"),
                 // Without its first folder, `a//b` is absolute.
                 "" => return Err("is absolute or has an empty name"),
@@ -46,8 +55,10 @@ impl<'a> EntryName<'a> {
                 _ => {}
             }
         }
-        let (top, inside) = whole.split_once('/').unwrap_or((whole, ""));
-        Ok(EntryName { text, top, inside })
+        if is_dotted && (text.ends_with('/') || key(inside) == MANIFEST) {
+            return Err("has the name `.`");
+        }
+        Ok(EntryName { text, top, inside, is_dotted })
     }
 
     /// The folder that holds the entry, below the top-level folder.
@@ -139,8 +150,10 @@ mod tests {
     #[test]
     fn names_are_split_at_the_first_folder() {
         let name = |text: &'static str| EntryName::read(text.as_bytes()).unwrap();
-        assert_eq!(name("package/a/b"), EntryName { text: "package/a/b", top: "package", inside: "a/b" });
-        assert_eq!(name("x/"), EntryName { text: "x/", top: "x", inside: "" });
+        let is = |text, top, inside, is_dotted| assert_eq!(name(text), EntryName { text, top, inside, is_dotted });
+        is("package/a/b", "package", "a/b", false);
+        is("package/./a/b", "package", "a/b", true);
+        is("x/", "x", "", false);
         assert_eq!((name("package/a/b").folder(), name("package/a").folder()), ("a", ""));
     }
 
@@ -149,7 +162,14 @@ mod tests {
         for (name, why) in [
             ("package/./package.json", "has the name `.`"),
             ("./package/package.json", "has the name `.`"),
+            ("package/./Package.JSON", "has the name `.`"),
             ("package/.", "has the name `.`"),
+            ("package/./", "has the name `.`"),
+            ("package/./a/", "has the name `.`"),
+            ("package/././a", "has the name `.`"),
+            ("package/a/./b", "has the name `.`"),
+            ("package/.//a", "is absolute or has an empty name"),
+            ("package/./../a", "leads out of the package"),
             ("package\\package.json", "has a backslash in its name"),
             ("package/a\\..\\b", "has a backslash in its name"),
             ("package/../x", "leads out of the package"),

@@ -215,7 +215,8 @@ fn entries_outside_the_package_are_refused() {
         ("package//etc/passwd", "is absolute or has an empty name"),
         ("\\\\host\\share", "has a backslash in its name"),
         ("C:/x", "names a drive"),
-        ("package/./x", "has the name `.`"),
+        ("package/././x", "has the name `.`"),
+        ("package/./package.json", "has the name `.`"),
         ("package/c:x", "names a drive"),
         ("", "is absolute or has an empty name"),
     ] {
@@ -231,6 +232,30 @@ fn entries_outside_the_package_are_refused() {
     assert_eq!(nul, Err(TarballError::Entry("package/a\0/../b".into(), "has a NUL in its name")));
     for valid in ["package/..x", "package/x..", "package/ab:c", "package/é"] {
         assert!(with(&[file(valid, b"x")]).is_ok(), "{valid}");
+    }
+}
+
+/// What versions 7 and 8 of pnpm pack if `main` begins with `./`.
+#[test]
+fn a_file_may_be_there_as_in_main_if_its_contents_are_the_same() {
+    let file_of = |name: &str, content: &[u8]| file(&format!("package/{name}"), content);
+    let accepted = with(&[file_of("./dist/a", b"ab"), file_of("dist/a", b"ab"), file_of("dist/b", b"c")]);
+    assert_eq!(accepted.unwrap().totals, Totals { files: 3, size: 35 });
+    let empty = with(&[file_of("./a", b""), file_of("./a", b""), file_of("a", b"")]);
+    assert_eq!(empty.unwrap().totals, Totals { files: 2, size: 32 });
+    assert!(with(&[file_of("./binding.gyp", b"{}")]).unwrap().has_gyp_file);
+    for (parts, path, why) in [
+        (vec![file_of("./a", b"x"), file_of("a", b"y")], "a", "is there twice, with different contents"),
+        (vec![file_of("./a", b"x"), file_of("a", b"")], "a", "is there twice, with different contents"),
+        (vec![file_of("./a", b""), file_of("./a", b"x")], "a", "is there twice, with different contents"),
+        // The contents of a file with a usual name are not looked at.
+        (vec![file_of("a", b"x"), file_of("./a", b"x")], "package/./a", "is there twice"),
+        (vec![file_of("a", b"x"), file_of("a", b"x")], "package/a", "is there twice"),
+        (vec![file_of("./a", b"x"), entry(EntryType::Directory, b"package/a/", b"")], "package/a/", "is there twice"),
+        (vec![entry(EntryType::Directory, b"package/./a/", b"")], "package/./a/", "has the name `.`"),
+        (vec![entry(EntryType::Symlink, b"package/./a", b"")], "package/./a", "is a link that has the name `.`"),
+    ] {
+        assert_eq!(with(&parts), Err(TarballError::Entry(path.into(), why)), "{path}: {why}");
     }
 }
 

@@ -16,6 +16,14 @@ pub enum NodeKind {
     Link,
 }
 
+/// What an entry is to those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    New,
+    /// A file that is there already, whose contents are known: it must have the same.
+    Again,
+}
+
 /// What is where.
 #[derive(Debug, Default)]
 pub struct Tree {
@@ -24,6 +32,8 @@ pub struct Tree {
     /// By [`digest`] of the key. A digest that a publisher cannot make equal for two keys bounds the memory for an
     /// entry, whatever its name.
     nodes: HashMap<[u8; 16], Node>,
+    /// Digests of the contents of the files that may be there again.
+    contents: HashMap<[u8; 16], [u8; 32]>,
 }
 
 #[derive(Debug)]
@@ -69,8 +79,8 @@ impl<'a> KeyedPath<'a> {
 }
 
 impl Tree {
-    /// Adds an entry and the folders in its name. A folder may be added again.
-    pub fn add(&mut self, name: &EntryName, kind: NodeKind) -> Result<(), TarballError> {
+    /// Adds an entry and the folders in its name. A folder may be added again, and a file whose contents are known.
+    pub fn add(&mut self, name: &EntryName, kind: NodeKind) -> Result<Added, TarballError> {
         let refused = |why| Err(TarballError::Entry(excerpt(name.text.as_bytes()), why));
         match &self.top {
             Some(top) if top != name.top => return refused("is in another top-level folder than the first entry"),
@@ -78,7 +88,7 @@ impl Tree {
             None => self.top = Some(name.top.to_owned()),
         }
         if name.inside.is_empty() {
-            return if kind == NodeKind::Folder { Ok(()) } else { refused("is not in a folder") };
+            return if kind == NodeKind::Folder { Ok(Added::New) } else { refused("is not in a folder") };
         }
         let path = KeyedPath::new(name.inside);
         let mut paths = path.prefixes().map(|(path, key)| (digest(path), digest(key)));
@@ -86,7 +96,8 @@ impl Tree {
             match self.nodes.get(&key) {
                 None => self.insert(key, Node { kind, spelling })?,
                 Some(node) if node.spelling != spelling => return refused(SAME_NAME),
-                Some(node) if node.kind == NodeKind::Folder && kind == NodeKind::Folder => return Ok(()),
+                Some(node) if node.kind == NodeKind::Folder && kind == NodeKind::Folder => return Ok(Added::New),
+                Some(_) if kind == NodeKind::File && self.contents.contains_key(&key) => return Ok(Added::Again),
                 Some(_) => return refused("is there twice"),
             }
         }
@@ -95,11 +106,16 @@ impl Tree {
                 None => self.insert(key, Node { kind: NodeKind::Folder, spelling })?,
                 Some(node) if node.kind != NodeKind::Folder => return refused("is below a file or a link"),
                 // The folders above it are there since this one is.
-                Some(node) if node.spelling == spelling => return Ok(()),
+                Some(node) if node.spelling == spelling => return Ok(Added::New),
                 Some(_) => return refused(SAME_NAME),
             }
         }
-        Ok(())
+        Ok(Added::New)
+    }
+
+    /// Makes the contents of a file known, or compares them. False if the file had others.
+    pub fn has_contents(&mut self, inside: &str, contents: [u8; 32]) -> bool {
+        *self.contents.entry(digest(&name::key(inside))).or_insert(contents) == contents
     }
 
     fn insert(&mut self, key: [u8; 16], node: Node) -> Result<(), TarballError> {
