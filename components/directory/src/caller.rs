@@ -21,7 +21,7 @@ pub use invalid_tokens::INVALID_TOKENS;
 use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
 use crate::model::incarnation::Incarnation;
-use crate::namespace::Namespace;
+use crate::namespace::{self, Namespace};
 use crate::project::{self, Project};
 use crate::token::{self, Fingerprint, IssuedToken, Subject, Token};
 use crate::user::{self, User, UserState};
@@ -115,6 +115,13 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
             Ok(Caller::User(session))
         }
         Subject::Deployment(source) => {
+            let present = match source {
+                Source::Project(id) => project::by_id(env, id)?.map(|project| project.incarnation),
+                Source::Group(id) => namespace::by_id(env, id)?.map(|group| group.incarnation),
+            };
+            if present.as_ref() != Some(incarnation) {
+                return Err(Error::unauthorized());
+            }
             Ok(Caller::DeployToken(DeployToken { source, incarnation: incarnation.clone(), scopes }))
         }
         Subject::Job { running: false, .. } => Err(Error::unauthorized()),

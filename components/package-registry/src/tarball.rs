@@ -23,35 +23,49 @@ use flate2::write::GzDecoder;
 use std::io::{self, Write as _};
 
 /// Inspects a file that arrives in pieces. After the first error the rest is not unpacked.
-pub struct TarballInspector(Result<GzDecoder<Archive>, TarballError>);
+pub struct TarballInspector {
+    decoder: Result<GzDecoder<Archive>, TarballError>,
+    /// The first gzip member has ended.
+    ended: bool,
+}
 
 impl TarballInspector {
     /// `limit`: bytes to which the file may unpack. Deflate expands a byte to at most 1032, so
     /// without a limit a publisher could keep a host busy for hours.
     pub fn new(limit: u64) -> Self {
-        TarballInspector(Ok(GzDecoder::new(Archive::new(limit))))
+        TarballInspector { decoder: Ok(GzDecoder::new(Archive::new(limit))), ended: false }
     }
 
     pub fn feed(&mut self, piece: &[u8]) {
-        if let Ok(decoder) = &mut self.0
-            && let Err(why) = decoder.write_all(piece)
-        {
-            self.0 = Err(tarball_error(why));
+        if let Err(error) = self.try_feed(piece) {
+            self.decoder = Err(error);
+        }
+    }
+
+    fn try_feed(&mut self, mut piece: &[u8]) -> Result<(), TarballError> {
+        let Ok(decoder) = &mut self.decoder else { return Ok(()) };
+        while !self.ended && !piece.is_empty() {
+            let taken = decoder.write(piece).map_err(tarball_error)?;
+            // The decoder takes no byte after the first member.
+            self.ended = taken == 0;
+            piece = piece.get(taken..).unwrap_or_default();
+        }
+        // Some programs unpack further members and some do not. All stop at zeros, with which bsdtar pads what it
+        // writes to a pipe.
+        match piece.iter().all(|byte| *byte == 0) {
+            true => Ok(()),
+            false => Err(TarballError::Gzip("something follows its first member".to_owned())),
         }
     }
 
     /// The end of the file.
     pub fn finish(self) -> Result<Contents, TarballError> {
-        self.0?.finish().map_err(tarball_error)?.finish()
+        self.decoder?.finish().map_err(tarball_error)?.finish()
     }
 }
 
-/// The error of the archive, or of the gzip decoder. That one takes no byte after the first member, since
-/// some programs unpack further members and some do not.
+/// The error of the archive, or of the gzip decoder.
 fn tarball_error(why: io::Error) -> TarballError {
-    if why.kind() == io::ErrorKind::WriteZero {
-        return TarballError::Gzip("something follows its first member".to_owned());
-    }
     why.downcast::<TarballError>().unwrap_or_else(|why| TarballError::Gzip(why.to_string()))
 }
 

@@ -10,7 +10,7 @@ use crate::testing::{fill, forge, issue, new_group, new_project, new_token, new_
 use crate::token::Subject;
 use crate::user::{UserKey, UserState};
 use crate::{InvalidRecord, SaveError};
-use http::Method;
+use http::{Method, StatusCode};
 use kit::Request;
 use kit::store::Store as _;
 use kit::testing::{Behaviour, MemoryStore, Simulation};
@@ -60,8 +60,14 @@ fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
     let covers = || {
         let mut request = Request::new(Method::GET, "/");
         request.headers.insert("deploy-token", "dep".parse().unwrap());
-        let Ok(Caller::DeployToken(token)) = authenticate(&env, &request, AcceptedTokens::Registry) else { panic!() };
-        token.covers(&project::by_id(&env, 100).unwrap().unwrap())
+        match authenticate(&env, &request, AcceptedTokens::Registry) {
+            Ok(Caller::DeployToken(token)) => token.covers(&project::by_id(&env, 100).unwrap().unwrap()),
+            Ok(_) => panic!("another caller"),
+            Err(error) => {
+                assert_eq!(error.status, StatusCode::UNAUTHORIZED);
+                false
+            }
+        }
     };
     let job = || {
         let mut request = Request::new(Method::GET, "/");
@@ -75,6 +81,7 @@ fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
     change(&env, |changes| changes.delete_project(100), || delete_project(&env, 100).unwrap());
     assert_eq!(project::existence(&env, 100), Ok(Existence::Deleted));
     assert_eq!(role(&env, 2, Source::Project(100)), Role::None);
+    assert!(!covers());
     project::save(&env, new_project(100, "site", 10)).unwrap();
     let second = project::by_id(&env, 100).unwrap().unwrap();
     assert_ne!(second.key(), first.key());

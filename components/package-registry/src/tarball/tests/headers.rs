@@ -13,12 +13,16 @@ fn a_second_gzip_member_is_refused() {
         [gzip(&tar), gzip(&manifest())],
         [gzip(without_end), gzip(&file("package/b", b"x"))],
         [gzip(&tar), gzip(b"")],
-        [gzip(&tar), vec![0; 512]],
+        [gzip(&tar), [vec![0; 512], gzip(&tar)].concat()],
+        [gzip(&tar), [vec![0; 512], vec![1]].concat()],
         [gzip(&tar), b"more".into()],
     ] {
         let refused = Err(TarballError::Gzip("something follows its first member".into()));
         assert_eq!(inspect(&members.concat()), refused);
     }
+    // bsdtar pads what it writes to a pipe.
+    let padded = inspect(&[gzip(&tar), vec![0; 9000]].concat());
+    assert_eq!(padded.unwrap().totals, inspect(&gzip(&tar)).unwrap().totals);
 }
 
 #[test]
