@@ -19,7 +19,7 @@ use crate::read_bounds::{self, OverheadMeter};
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 128 * 1024;
 
-/// A connected socket, below TLS.
+/// A connected socket, below TLS, whose reads are within turns.
 pub struct ClientSocket {
     /// `None` while the connection is on its way to another thread.
     stream: Option<TcpStream>,
@@ -187,7 +187,7 @@ impl Drop for ClientSocket {
 impl AsyncRead for ClientSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = self.stream()?.poll_read(cx, buf);
+        let read = read_bounds::poll_read_in_turn(&mut self.stream()?, cx, buf);
         if buf.filled().len() > before {
             self.state.has_read.store(true, Ordering::Relaxed);
         }
@@ -223,7 +223,7 @@ impl AsyncWrite for ClientSocket {
     }
 }
 
-/// A stream of which some bytes were read already, and whose reads are bounded.
+/// A stream of which some bytes were read already, and whose overhead is bounded.
 pub struct ReadAhead<S> {
     pub read: Bytes,
     pub stream: S,
@@ -235,7 +235,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.read.is_empty() {
             let this = &mut *self;
-            return read_bounds::poll_read(&mut this.stream, this.overhead.as_deref(), cx, buf);
+            return read_bounds::poll_read_metered(&mut this.stream, this.overhead.as_deref(), cx, buf);
         }
         let length = self.read.len().min(buf.remaining());
         buf.put_slice(self.read.get(..length).unwrap_or_default());
@@ -267,5 +267,44 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ReadAhead<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::read_bounds::begin_turn;
+
+    /// TLS, which is above the socket, reads as long as there is something to be read.
+    #[tokio::test]
+    async fn a_turn_bounds_what_is_read_of_a_socket() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        socket2::SockRef::from(&listener).set_recv_buffer_size(1 << 20).unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let writing = std::thread::spawn(move || client.write_all(&[0; 100 * 1024]).map(|()| client));
+        let mut buffer = vec![0; 128 * 1024];
+        while stream.peek(&mut buffer).await.unwrap() < 100 * 1024 {
+            tokio::task::yield_now().await;
+        }
+        let (mut socket, _) = ClientSocket::new(stream);
+        begin_turn();
+        let mut read = 0;
+        poll_fn(|cx| {
+            loop {
+                let mut part = ReadBuf::new(&mut buffer[..4096]);
+                match Pin::new(&mut socket).poll_read(cx, &mut part) {
+                    Poll::Ready(result) => result.unwrap(),
+                    Poll::Pending => return Poll::Ready(()),
+                }
+                read += part.filled().len();
+            }
+        })
+        .await;
+        assert_eq!(read, 64 * 1024);
+        drop(writing.join().unwrap().unwrap());
     }
 }

@@ -15,6 +15,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection as Pooled, HttpC
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use url::Host;
@@ -84,7 +85,7 @@ async fn connect(egress: &Arc<Egress>, client: ClientKeys, uri: Uri) -> Result<C
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let tcp = tcp.call(uri).await.map_err(ConnectError::Connect)?.into_inner();
+    let tcp = Socket(tcp.call(uri).await.map_err(ConnectError::Connect)?.into_inner());
     let (stream, h2): (Box<dyn Stream>, _) = match target.tls {
         false => (Box::new(tcp), false),
         true => {
@@ -141,6 +142,41 @@ impl Service<Name> for CheckedResolver {
     }
 }
 
+/// A connected socket, below TLS, whose reads are within turns.
+struct Socket(TcpStream);
+
+impl AsyncRead for Socket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        read_bounds::poll_read_in_turn(&mut self.0, cx, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+}
+
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -185,7 +221,7 @@ impl Pooled for Connection {
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        read_bounds::poll_read(&mut this.stream, this.overhead.as_deref(), cx, buffer)
+        read_bounds::poll_read_metered(&mut this.stream, this.overhead.as_deref(), cx, buffer)
     }
 }
 
