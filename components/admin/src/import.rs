@@ -2,7 +2,7 @@
 //! batch of lines.
 
 use crate::line_error::{InvalidLine, LineError};
-use crate::record::{PendingMemberships, Record};
+use crate::record::{PendingChanges, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
 use directory::reauthorization::AdminRequest;
@@ -101,7 +101,7 @@ impl Batch {
         let mut changes = Changes::default();
         self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.add_to(&mut changes));
         let intent_log = IntentLog::begin(env, changes)?;
-        let mut pending = PendingMemberships::default();
+        let mut pending = PendingChanges::default();
         for (number, line) in self.lines {
             let outcome = line.map_err(LineError::from).and_then(|record| {
                 let (kind, warning) = (record.kind(), record.warning());

@@ -12,18 +12,18 @@ mod setting;
 mod token;
 mod user;
 
-pub use member::PendingMemberships;
-
 use crate::line_error::{InvalidLine, LineError};
 use details::DetailsFields;
 use directory::catalog::changes::Changes;
+use directory::catalog::dangling::DeletedRecords;
 use directory::dependents;
 use directory::namespace::Details;
-use feature::Feature;
+use feature::{Feature, PendingGates};
 use group::Group;
 use kit::Env;
+use kit::ndjson::ImportReport;
 use kit::store::StoreError;
-use member::MemberRecord;
+use member::{MemberRecord, PendingMemberships};
 use project::Project;
 use reference::ById;
 use serde::Deserialize;
@@ -43,6 +43,23 @@ struct RecordHead<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     deleted: bool,
+}
+
+/// What lines leave to the end of their batch, because a record that they name may come after them.
+#[derive(Default)]
+pub struct PendingChanges {
+    memberships: PendingMemberships,
+    gates: PendingGates,
+}
+
+impl PendingChanges {
+    /// Writes the memberships and reports their lines. What is deleted by then gets no role and no feature, and the report
+    /// says so.
+    pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
+        let mut deleted = DeletedRecords::default();
+        self.memberships.write(env, &mut deleted, report)?;
+        self.gates.close_of_deleted(env, &mut deleted, report)
+    }
 }
 
 /// One line, read and not applied yet.
@@ -147,7 +164,7 @@ impl Record {
     }
 
     /// Writes the record of a line. False for a membership: it only goes into `pending`, which reports it.
-    pub fn apply(self, env: &Env, line: u64, pending: &mut PendingMemberships) -> Result<bool, LineError> {
+    pub fn apply(self, env: &Env, line: u64, pending: &mut PendingChanges) -> Result<bool, LineError> {
         let written = match self {
             Record::User(user, details) => user.save(env, *details),
             Record::DeleteUser(user) => Ok(dependents::delete_user(env, user.id.get())?),
@@ -156,9 +173,11 @@ impl Record {
             Record::DeleteGroup(group) => Ok(dependents::delete_group(env, group.id.get())?),
             Record::Project(project) => project.save(env),
             Record::DeleteProject(project) => Ok(dependents::delete_project(env, project.id.get())?),
-            Record::Member(member, deleted) => return member.apply(line, deleted, pending).map(|()| false),
+            Record::Member(member, deleted) => {
+                return member.apply(line, deleted, &mut pending.memberships).map(|()| false);
+            }
             Record::Setting(fields, deleted) => setting::apply(env, fields, deleted),
-            Record::Feature(feature, deleted) => feature.apply(env, deleted),
+            Record::Feature(feature, deleted) => feature.apply(env, line, deleted, &mut pending.gates),
         };
         written.map(|()| true)
     }

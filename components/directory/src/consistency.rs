@@ -10,6 +10,7 @@ pub mod repair;
 mod subject;
 mod tree;
 
+pub(crate) use holders::gate_problems;
 pub use subject::Subject;
 
 use crate::catalog::changes::Changes;

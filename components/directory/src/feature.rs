@@ -6,7 +6,7 @@ use crate::save_error::{InvalidRecord, SaveError};
 use crate::store::{self, FeatureRecords, Key};
 use kit::Env;
 use kit::store::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The bound of all features together, in bytes of JSON: they are one record.
@@ -60,14 +60,19 @@ pub fn save(env: &Env, name: &str, change: impl Fn(&mut FeatureGates)) -> Result
 /// Removes a deleted user, group or project from the gates of all features, so that they are not on for the
 /// next one with its id. 1 read.
 pub(crate) fn forget_actor(env: &Env, actor: Actor) -> Result<(), StoreError> {
-    let actor = actor.to_string();
-    if !all(env)?.values().any(|gates| gates.actors.contains(&actor)) {
+    forget_actors(env, &[actor].into())
+}
+
+/// The same of several.
+pub fn forget_actors(env: &Env, actors: &BTreeSet<Actor>) -> Result<(), StoreError> {
+    let actors: BTreeSet<String> = actors.iter().map(Actor::to_string).collect();
+    if !all(env)?.values().any(|gates| !gates.actors.is_disjoint(&actors)) {
         return Ok(());
     }
     store::update(env, &Key::Features, |current: Option<FeatureRecords>| {
         let features = current.unwrap_or_default().into_iter().map(|(name, record)| {
             let mut gates = FeatureGates::from(record);
-            gates.actors.remove(&actor);
+            gates.actors.retain(|actor| !actors.contains(actor));
             (name, gates.into())
         });
         features.collect()
@@ -87,7 +92,6 @@ pub fn delete(env: &Env, name: &str) -> Result<(), StoreError> {
 mod tests {
     use super::*;
     use kit::testing::{MemoryStore, env};
-    use std::collections::BTreeSet;
 
     fn enabled(gates: FeatureGates, actor: Option<Actor>) -> bool {
         let env = env(MemoryStore::default(), &[]);
@@ -161,6 +165,18 @@ mod tests {
         let on = |id| is_enabled(&env, "f", Some(Actor::Project(id))).unwrap();
         assert_eq!((on(7), on(70)), (false, true));
         assert_eq!(all(&env).unwrap()["g"], FeatureGates { boolean: true, ..FeatureGates::default() });
+    }
+
+    #[test]
+    fn the_text_of_an_actor_is_read_in_one_form() {
+        for actor in [Actor::User(1), Actor::Group(20), Actor::Project(u64::MAX)] {
+            assert_eq!(Actor::parse(&actor.to_string()), Some(actor));
+        }
+        for text in
+            ["", "User", "User:", "User:01", "User:+1", "user:1", "Role:1", "User:1:2", "User:99999999999999999999"]
+        {
+            assert_eq!(Actor::parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 27] = [
+const KEYS: [(&str, &str); 28] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -55,6 +55,7 @@ const KEYS: [(&str, &str); 27] = [
     ("project-with-a-used-id", "directory/v1/project/109"),
     ("project-in-place-of-a-deleted-one", "directory/v1/project/110"),
     ("project-with-a-repository-of-its-own", "directory/v1/project/111"),
+    ("project-of-a-creator-with-a-used-id", "directory/v1/project/112"),
     ("challenged-path", "directory/v1/path/0/guild"),
     ("path-of-a-used-id", "directory/v1/path/11/former"),
 ];
@@ -95,6 +96,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
     check::<store::ProjectRecord>(&["project", "project-levels", "project-with-a-used-id"]);
     check::<store::ProjectRecord>(&["project-in-place-of-a-deleted-one", "project-with-a-repository-of-its-own"]);
+    check::<store::ProjectRecord>(&["project-of-a-creator-with-a-used-id"]);
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path", "path-of-a-used-id"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<store::FeatureRecords>(&["features"]);
@@ -130,6 +132,7 @@ fn records_whose_id_another_one_had_are_read() {
     let repository = |id: u64| project::by_id(&env, id).unwrap().unwrap().repository_incarnation;
     assert!(repository(109).is_first() && repository(110).is_first(), "of builds whose repositories had none");
     assert!(second(&repository(111)));
+    assert!(second(&project::by_id(&env, 112).unwrap().unwrap().creator.unwrap().incarnation));
     assert!(user::by_id(&env, 2).unwrap().unwrap().incarnation.is_first());
 }
 
@@ -167,8 +170,8 @@ fn projects_and_groups_are_read() {
     let enabled = project::FeatureAccess::Enabled;
     assert_eq!((project.repository, project.merge_requests, &project.protected_branches), (enabled, enabled, &None));
     assert_eq!(
-        (project.archived, project.default_branch.as_deref(), project.creator_id),
-        (true, Some("main"), Some(2))
+        (project.archived, project.default_branch.as_deref(), &project.creator),
+        (true, Some("main"), &Some(user::UserKey::first(2)))
     );
     assert_eq!(project.shares.first().map(|share| (share.group_id, share.role)), Some((12, Role::Planner)));
     assert_eq!(project.job_tokens, project::JobTokenScope { restricted: true, projects: vec![101], groups: vec![10] });

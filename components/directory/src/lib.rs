@@ -14,7 +14,7 @@
 //! | `token-use/v1/refused/<slot>` | counts of invalid credentials by address, which every area writes ([`kit::rate_limit`]) |
 //! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
 //! | `project/<id>` | project; names its namespace by id |
-//! | `path/<namespace id, 0 at the top>/<segment in lower case>` | the present or former owner of the path |
+//! | `path/<namespace id, 0 at the top>/<segment in lower case>` | the present or former owner of the path; stays when the owner is deleted |
 //! | `access/<user id>` | all direct memberships of a user |
 //! | `settings` | settings with a value, by name |
 //! | `features` | gates of every feature, by name |

@@ -58,7 +58,7 @@ pub(crate) fn by_path(env: &Env, path: &str) -> Result<Option<Namespace>, StoreE
 }
 
 /// The namespace whose present or former path is `path`, and whether it is a former one.
-pub fn by_present_or_former_path(env: &Env, path: &str) -> Result<Option<(Namespace, bool)>, StoreError> {
+pub(crate) fn by_present_or_former_path(env: &Env, path: &str) -> Result<Option<(Namespace, bool)>, StoreError> {
     let mut resolution = Resolution::default();
     for segment in path.split('/') {
         if !resolution.enter(env, segment)? {

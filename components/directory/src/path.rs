@@ -5,6 +5,8 @@
 //! An entry is a present path only if the owner's record says so too; else it is a former one, which
 //! leads to the owner until another record claims it, but not to the next record with a deleted owner's id:
 //! the entry names the owner's incarnation. Resolving costs two reads a segment.
+//!
+//! An entry stays when its owner is deleted: the path is free for the next record, and [`is_or_was_path`] still knows it.
 
 pub use crate::model::address::{Identifier, PathOwner, is_segment};
 
@@ -27,6 +29,13 @@ pub(crate) fn owner(
 ) -> Result<Option<(PathOwner, Incarnation)>, StoreError> {
     let entry = store::read::<PathRecord>(env, &Key::path(parent_id, segment))?;
     Ok(entry.map(|entry| (entry.owner(), entry.incarnation)))
+}
+
+/// Whether `segment` is or was the path of a record below the namespace `parent_id`, also of one that is deleted. An entry
+/// that a repair has removed is `null` and counts, and so does one that cannot be read: a caller that protects former paths
+/// must not take either for a path that nobody had. 1 read.
+pub fn is_or_was_path(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool, StoreError> {
+    Ok(is_segment(segment) && env.store.get(&Key::path(parent_id, segment).text())?.is_some())
 }
 
 /// Makes `owner` the owner of `segment` below the namespace `parent_id`. Refused while it is the

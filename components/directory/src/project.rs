@@ -11,7 +11,7 @@ use crate::namespace;
 use crate::path::{self, Identifier, PathOwner};
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::seal;
-use crate::store::{self, Incarnated as _, Key, ProjectRecord};
+use crate::store::{self, Incarnated as _, Key, ProjectRecord, UserRecord};
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,8 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
     let accepted = job_token_incarnations(env, &new.job_tokens)?;
-    let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted));
+    let creator = new.creator_id.map_or(Ok(Incarnation::default()), |creator| creator_incarnation(env, creator))?;
+    let (key, record) = (Key::Project(id), ProjectRecord::from(new).accepting(accepted).created_by(creator));
     let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
     // The namespace may have been deleted since. If it is deleted from now on, that finds the project
     // ([`crate::catalog::intent_log::IntentLog::commit`]).
@@ -109,6 +110,14 @@ fn job_token_incarnations(env: &Env, accepted: &JobTokenScope) -> Result<BTreeMa
         }
     }
     Ok(later)
+}
+
+/// The incarnation of the user who has this id now; the first one if there is none, who may come later. 1 read.
+fn creator_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
+    Ok(match store::existence::<UserRecord>(env, &Key::User(id))? {
+        Existence::Present(incarnation) => incarnation,
+        Existence::Unknown | Existence::Deleted => Incarnation::default(),
+    })
 }
 
 /// Moves a project from one namespace to another. Refused if its path is taken there.

@@ -2,7 +2,7 @@
 
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{Comparison, Subject, missing, repair};
+use crate::consistency::{Comparison, Subject, gate_problems, missing, repair};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::fsck::CheckReport;
@@ -130,11 +130,12 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
-    /// Compares the catalog and the path of a record with it, or an entry of a path with its owner. Damage of what it is compared with is
-    /// reported where that is visited.
+    /// Compares the catalog and the path of a record with it, an entry of a path with its owner, or the features with
+    /// the records that they are on for. Damage of what it is compared with is reported where that is visited.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let problems = match Subject::of_key(key) {
             Some(subject) => self.1.problems(self.0, subject),
+            None if *key == Key::Features.text() => gate_problems(self.0),
             None => missing::path_problem(self.0, key).map(Vec::from_iter),
         };
         match problems {

@@ -25,6 +25,16 @@ pub fn by_key(env: &Env, key: &UserKey) -> Result<Option<User>, StoreError> {
     Ok(by_id(env, key.id)?.filter(|user| user.incarnation == key.incarnation))
 }
 
+/// Whether this user was deleted, whoever has their id now. A user of whom no record is known was not: it may be
+/// imported later. 1 read.
+pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
+    Ok(match existence(env, key.id)? {
+        Existence::Unknown => false,
+        Existence::Deleted => true,
+        Existence::Present(incarnation) => incarnation != key.incarnation,
+    })
+}
+
 /// What names the user who has an id now; the first one with it if there is none, who may come later. 1 read.
 pub fn key_of(env: &Env, id: u64) -> Result<UserKey, StoreError> {
     Ok(match existence(env, id)? {

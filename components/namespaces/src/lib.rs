@@ -36,7 +36,7 @@
 //! | `exists` | 4; with a rate limit one more and a swap |
 //! | `/user` | 3 |
 //! | a page of users | 3, and 1 for each |
-//! | a page of projects | 4, and for each its record and those of the namespaces above it |
+//! | a page of projects | 4, for each its record and those of the namespaces above it, and 1 for each of their creators |
 //! | a page of groups | 4 |
 //! | a page of members | 4, the parts of the member table with them, and 1 for each |
 

@@ -125,7 +125,7 @@ impl MemberFilter {
 
     pub fn check(checks: &Validation) -> Self {
         MemberFilter {
-            query: checks.text("query").and_then(Query::parse),
+            query: checks.text("query").and_then(Query::parse_any_length),
             user_ids: group::ids(checks, "user_ids").filter(|ids| !ids.is_empty()),
             skipped: group::ids(checks, "skip_users").unwrap_or_default(),
         }

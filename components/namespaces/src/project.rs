@@ -203,14 +203,21 @@ impl ProjectReader {
     }
 }
 
+/// Whether a project is shown with the fields that few clients want, or that depend on the caller.
+pub fn shows_details(reader: &ProjectReader, is_simple: bool) -> bool {
+    !(is_simple || reader.is_anonymous)
+}
+
 /// Words below which every address is a page for people. The repositories of a root namespace that is called like one
 /// are read by their projects' ids.
 const PAGES: [&str; 5] = ["admin", "analytics", "merge_requests", "namespaces", "packages"];
 
-/// A project. `record` is its own record, `base` the service's base URL.
+/// A project. `record` is its own record, `creator_id` that of its creator, unless they were deleted, `base` the
+/// service's base URL.
 pub fn to_json(
     project: Project,
     record: &directory::project::Project,
+    creator_id: Option<u64>,
     reader: &ProjectReader,
     is_simple: bool,
     base: &str,
@@ -235,11 +242,11 @@ pub fn to_json(
     add("web_url", web_url.into());
     add("visibility", project.visibility().as_str().into());
     add("namespace", namespace_to_json(namespace, base));
-    if is_simple || reader.is_anonymous {
+    if !shows_details(reader, is_simple) {
         return Value::Object(fields);
     }
     add("archived", project.archived().into());
-    add("creator_id", json!(record.creator_id));
+    add("creator_id", json!(creator_id));
     add("issues_enabled", (record.issues != FeatureAccess::Disabled).into());
     add("issues_access_level", record.issues.as_str().into());
     add("packages_enabled", (record.registry != FeatureAccess::Disabled).into());

@@ -19,12 +19,21 @@ pub enum Query {
 impl Query {
     /// Parses a query; `None` if it is blank.
     pub fn parse(text: &str) -> Option<Self> {
+        Self::of_words(text, MIN_WORD)
+    }
+
+    /// The same of words of any length, for short lists.
+    pub fn parse_any_length(text: &str) -> Option<Self> {
+        Self::of_words(text, 1)
+    }
+
+    fn of_words(text: &str, shortest: usize) -> Option<Self> {
         let text = lower(&text.split_whitespace().collect::<Vec<_>>().join(" "));
         if text.is_empty() {
             return None;
         }
         let mut words = words(&text);
-        words.retain(|word| word.chars().count() >= MIN_WORD);
+        words.retain(|word| word.chars().count() >= shortest);
         Some(if words.is_empty() { Query::Whole(text) } else { Query::Words(words) })
     }
 

@@ -148,7 +148,7 @@ impl InstallFields {
             };
             // Installers differ in what they make of other types: they get the normal form.
             let is_odd = !document.is_well_formed(field);
-            let is_rewritten = self.written(field) != document.written(field);
+            let is_rewritten = !self.is_written_as(document, field);
             let is_error = is_odd && is_rewritten || !is_equal && is_error;
             // The file does not have the commands of a folder.
             let value = if is_equal && *field == "bin" { document.normal(field) } else { value };

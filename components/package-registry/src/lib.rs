@@ -87,7 +87,7 @@
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
 //! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
 //! | list | get `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
-//! | audit that may be forwarded | for each scope the top-level group; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
+//! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |

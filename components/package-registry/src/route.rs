@@ -143,7 +143,8 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         };
     }
     let (level, rest) = level(&segments).ok_or_else(Error::unrouted)?;
-    let target = target(rest)?;
+    let again = below_prefix_again(&segments, rest).filter(|_| *method == Method::DELETE);
+    let target = target(again.unwrap_or(rest))?;
     let is_project = matches!(level, Level::Project(_));
     let endpoint = match (target, method) {
         (Target::Package { name, .. }, &Method::GET | &Method::HEAD) => Endpoint::Metadata { name },
@@ -203,6 +204,15 @@ fn list_level(segments: &[Segment]) -> Option<Level> {
     match segments {
         [Segment("projects"), project, Segment("packages")] => Some(Level::Project(id(project)?)),
         [Segment("groups"), group, Segment("packages")] => Some(Level::Group(id(group)?)),
+        _ => None,
+    }
+}
+
+/// npm 6 removes a file below the path of its URL, which it puts after the registry's address with a path of its own.
+fn below_prefix_again<'a, 'b>(segments: &[Segment<'a>], rest: &'b [Segment<'a>]) -> Option<&'b [Segment<'a>]> {
+    let prefix = segments.get(..segments.len() - rest.len())?;
+    match rest {
+        [Segment("api"), Segment("v4"), again @ ..] => again.strip_prefix(prefix),
         _ => None,
     }
 }

@@ -2,10 +2,40 @@
 
 use crate::features;
 use crate::line_error::{InvalidLine, LineError};
-use directory::feature::{self, FeatureGates};
+use directory::catalog::dangling::DeletedRecords;
+use directory::feature::{self, Actor, FeatureGates};
 use kit::Env;
+use kit::ndjson::ImportReport;
+use kit::store::StoreError;
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The actors that lines of a batch switch features on for, with the number of each line.
+#[derive(Default)]
+pub struct PendingGates(Vec<(u64, BTreeSet<Actor>)>);
+
+impl PendingGates {
+    /// Removes those that are deleted from all features, so that none is on for the next one with the id. 1 read for each
+    /// actor.
+    pub fn close_of_deleted(
+        self,
+        env: &Env,
+        deleted: &mut DeletedRecords,
+        report: &mut ImportReport,
+    ) -> Result<(), StoreError> {
+        let mut found = BTreeSet::new();
+        for (line, actors) in self.0 {
+            for actor in actors {
+                if deleted.actor(env, actor)? {
+                    report.warn(line, format!("{} is deleted, and the feature is not on for it", actor.name()));
+                    found.insert(actor);
+                }
+            }
+        }
+        if found.is_empty() { Ok(()) } else { feature::forget_actors(env, &found) }
+    }
+}
 
 #[derive(Deserialize)]
 pub struct Feature {
@@ -15,7 +45,7 @@ pub struct Feature {
 }
 
 impl Feature {
-    pub fn apply(self, env: &Env, deleted: bool) -> Result<(), LineError> {
+    pub fn apply(self, env: &Env, line: u64, deleted: bool, pending: &mut PendingGates) -> Result<(), LineError> {
         if !features::is_name(&self.name) {
             return Err(InvalidLine::Fields("name has characters that no feature's name has, or is too long").into());
         }
@@ -30,6 +60,7 @@ impl Feature {
             (None, None) => return Err(InvalidLine::Fields("gates or value is missing").into()),
         };
         feature::save(env, &self.name, |current| *current = gates.clone())?;
+        pending.0.push((line, gates.actors.iter().filter_map(|text| Actor::parse(text)).collect()));
         Ok(())
     }
 }

@@ -35,15 +35,14 @@ impl PendingMemberships {
     /// Writes the collected changes, one record for each user, and reports their lines. Nobody has a role that is of a
     /// deleted user or in a deleted group or project: the next one with the id must not have it. 1 read for each user, group
     /// and project.
-    pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
-        let mut deleted = DeletedRecords::default();
+    pub fn write(self, env: &Env, deleted: &mut DeletedRecords, report: &mut ImportReport) -> Result<(), StoreError> {
         for (user_id, MembershipsOfUser { mut changes, lines }) in self.0 {
             let mut without_holder = BTreeMap::new();
             for (source, membership) in &mut changes {
                 if membership.is_none() {
                     continue;
                 }
-                if let Some(what) = deleted_record(env, &mut deleted, user_id, *source)? {
+                if let Some(what) = deleted_record(env, deleted, user_id, *source)? {
                     without_holder.insert(*source, what);
                     *membership = None;
                 }

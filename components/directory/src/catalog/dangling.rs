@@ -10,6 +10,7 @@ use super::changes::Changes;
 use super::manifest::Rows;
 use super::row;
 use super::table::{MemberRow, NamespaceRow, ProjectRow};
+use crate::feature::Actor;
 use crate::model::membership::Source;
 use crate::namespace;
 use crate::project;
@@ -104,6 +105,14 @@ impl DeletedRecords {
             Source::Project(id) => project::existence(env, id),
         };
         known(&mut self.sources, source, existence)
+    }
+
+    pub fn actor(&mut self, env: &Env, actor: Actor) -> Result<bool, StoreError> {
+        match actor {
+            Actor::User(id) => self.user(env, id),
+            Actor::Group(id) => self.source(env, Source::Group(id)),
+            Actor::Project(id) => self.source(env, Source::Project(id)),
+        }
     }
 
     pub fn user(&mut self, env: &Env, id: u64) -> Result<bool, StoreError> {

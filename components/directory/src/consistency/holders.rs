@@ -1,12 +1,14 @@
-//! Roles and invitations that belong to deleted records: builds stored them that did not look whether there is a holder,
-//! and the next record with the id would have them.
+//! Roles, invitations and gates of features that belong to deleted records: builds stored them that did not look whether
+//! there is a holder, and the next record with the id would have them.
 
 use super::subject::Subject;
-use crate::catalog::dangling::Dangling;
+use crate::catalog::dangling::{Dangling, DeletedRecords};
 use crate::catalog::intent_log::{self, DanglingRows, IntentLog};
 use crate::catalog::table::Row as _;
 use crate::dependents;
+use crate::feature::{self, Actor};
 use crate::model::membership::Source;
+use crate::store::Key;
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::store::StoreError;
@@ -75,6 +77,45 @@ pub(super) fn end(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> 
     intent_log.update_catalog(env, DanglingRows::Listed)?;
     for (subject, what) in texts(&dangling) {
         report.found(&subject.key(), format!("it had {what}, and is without it now"));
+    }
+    Ok(())
+}
+
+/// The deleted users, groups and projects that features are on for, with the name of each feature. 1 read for each user,
+/// group and project that a gate names.
+fn gates(env: &Env) -> Result<Vec<(String, Actor)>, StoreError> {
+    let (mut found, mut deleted) = (Vec::new(), DeletedRecords::default());
+    for (name, gates) in &*feature::all(env)? {
+        for actor in gates.actors.iter().filter_map(|text| Actor::parse(text)) {
+            let subject = match actor {
+                Actor::User(id) => Subject::User(id),
+                Actor::Group(id) => Subject::Namespace(id),
+                Actor::Project(id) => Subject::Project(id),
+            };
+            // An import may have the record anew after the feature.
+            if deleted.actor(env, actor)? && !subject.is_pending(env)? {
+                found.push((name.clone(), actor));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What is wrong with the features.
+pub(crate) fn gate_problems(env: &Env) -> Result<Vec<String>, StoreError> {
+    let text = |(name, actor): (String, Actor)| {
+        format!("feature `{name}` is on for {}, which is deleted; `hexad fsck --repair` removes it", actor.name())
+    };
+    Ok(gates(env)?.into_iter().map(text).collect())
+}
+
+/// Removes deleted users, groups and projects from the features.
+pub(super) fn end_gates(env: &Env, report: &mut CheckReport) -> Result<(), StoreError> {
+    let gates = gates(env)?;
+    feature::forget_actors(env, &gates.iter().map(|(_, actor)| *actor).collect())?;
+    for (name, actor) in gates {
+        let text = format!("feature `{name}` was on for {}, which is deleted, and is not any more", actor.name());
+        report.found(&Key::Features.text(), text);
     }
     Ok(())
 }

@@ -50,6 +50,8 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             subject.add_to(env, &mut changes, &tables)?;
             report.found(&subject.key(), "the record is missing, and is removed from the catalog".to_owned());
         }
+        let ended = holders::end_gates(env, &mut report);
+        super::note(&mut report, ended)?;
     }
     let mut subjects = Vec::new();
     for key in &keys {

@@ -20,11 +20,35 @@ pub struct FeatureGates {
 }
 
 /// A user, group or project that a feature can be on for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
     User(u64),
     Group(u64),
     Project(u64),
+}
+
+impl Actor {
+    /// Reads the text of [`fmt::Display`], in that form only: gates compare texts.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once(':')?;
+        let id = id.parse().ok()?;
+        let actor = match kind {
+            "User" => Actor::User(id),
+            "Group" => Actor::Group(id),
+            "Project" => Actor::Project(id),
+            _ => return None,
+        };
+        (actor.to_string() == text).then_some(actor)
+    }
+
+    /// As a sentence names it.
+    pub fn name(self) -> String {
+        match self {
+            Actor::User(id) => format!("user {id}"),
+            Actor::Group(id) => format!("group {id}"),
+            Actor::Project(id) => format!("project {id}"),
+        }
+    }
 }
 
 impl fmt::Display for Actor {

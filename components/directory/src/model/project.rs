@@ -4,6 +4,7 @@ use super::incarnation::Incarnation;
 use super::membership::{Share, Source};
 use super::namespace::{Namespace, Visibility};
 use super::role::Role;
+use super::user::UserKey;
 use crate::glob;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +30,7 @@ pub struct Project {
     pub merge_requests: FeatureAccess,
     pub archived: bool,
     pub default_branch: Option<String>,
-    pub creator_id: Option<u64>,
+    pub creator: Option<UserKey>,
     /// Groups whose members have a role in this project.
     pub shares: Vec<Share>,
     pub job_tokens: JobTokenScope,

@@ -338,3 +338,29 @@ fn deleted_records_and_those_that_a_writer_is_about_to_write_are_not_missing() {
     assert_eq!(store.get("directory/v1/path/10/site").unwrap().unwrap(), br#"{"project":100}"#);
     drop(intent_log);
 }
+
+/// Names below a path outlive its owner ([`path::is_or_was_path`]).
+#[test]
+fn the_paths_of_what_is_deleted_are_kept_through_collections_and_repairs() {
+    let (store, env) = forge();
+    let mut changes = Changes::default();
+    changes.delete_group(10);
+    changes.delete_user(3);
+    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    dependents::delete_group(&env, 10).unwrap();
+    dependents::delete_user(&env, 3).unwrap();
+    intent_log.commit(&env).unwrap();
+    lose(&store, "namespace/12");
+    store.set("directory/v1/path/0/acme3", b"garbage").unwrap();
+    let known = |path| path::is_or_was_path(&env, None, path);
+    let paths = ["acme", "ACME9", "acme3", "bob", "guild"];
+    let check = || paths.iter().for_each(|path| assert_eq!(known(path), Ok(true), "{path}"));
+    check();
+    repair(&env);
+    assert_eq!((sweep(&later(&env, GRACE + 1000)).is_ok(), problems(&env)), (true, vec![]));
+    check();
+    for path in ["core", "site", "nobody"] {
+        assert_eq!(known(path), Ok(false), "{path} was never at the top level");
+    }
+    assert!(rename(&env, 20, "acme").is_ok() && rename(&env, 20, "bob").is_ok(), "the paths are free");
+}

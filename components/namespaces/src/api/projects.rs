@@ -8,13 +8,15 @@ use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::catalog::{self, Catalog, Project};
 use directory::project::{self, ProjectLookup};
 use directory::redirect::Redirect;
-use directory::user;
+use directory::user::{self, UserKey};
 use kit::keyset;
 use kit::page::Pagination;
 use kit::params::Validation;
-use kit::{Error, Response};
+use kit::store::StoreError;
+use kit::{Env, Error, Response};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `GET /projects`.
 pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
@@ -62,9 +64,11 @@ pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     let catalog = catalog::read(asked.env)?;
     let reader = reader(asked, &catalog)?;
     let (project, record) = find(asked, &catalog, &reader.snapshot, id)?;
-    let mut json = view::to_json(project, &record, &reader, is_simple, &asked.url());
+    let shows_details = view::shows_details(&reader, is_simple);
+    let creator_id = if shows_details { Creators::default().id_of(asked.env, &record)? } else { None };
+    let mut json = view::to_json(project, &record, creator_id, &reader, is_simple, &asked.url());
     if let Value::Object(fields) = &mut json
-        && !(is_simple || reader.is_anonymous)
+        && shows_details
     {
         fields.insert("shared_with_groups".to_owned(), shares_to_json(asked, &catalog, project)?);
     }
@@ -134,6 +138,28 @@ fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<ProjectReader, 
     })
 }
 
+/// The creators of the projects that a request shows, with the id that is shown of each.
+#[derive(Default)]
+struct Creators(RefCell<BTreeMap<UserKey, Option<u64>>>);
+
+impl Creators {
+    /// The id of a project's creator, unless they were deleted. One whose record cannot be read is not shown: whether
+    /// the id is theirs is not known, and the project is. 1 read for each user.
+    fn id_of(&self, env: &Env, record: &project::Project) -> Result<Option<u64>, StoreError> {
+        let Some(creator) = &record.creator else { return Ok(None) };
+        if let Some(shown) = self.0.borrow().get(creator) {
+            return Ok(*shown);
+        }
+        let is_deleted = match user::is_deleted(env, creator) {
+            Err(StoreError::Corrupt { .. }) => true,
+            outcome => outcome?,
+        };
+        let shown = (!is_deleted).then_some(creator.id);
+        self.0.borrow_mut().insert(creator.clone(), shown);
+        Ok(shown)
+    }
+}
+
 fn respond(
     asked: &DirectoryRequest,
     catalog: &Catalog,
@@ -145,9 +171,12 @@ fn respond(
     let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
     filter.projects.sort(&mut projects);
     let url = asked.url();
+    let (is_simple, creators) = (filter.projects.is_simple, Creators::default());
+    let shows_details = view::shows_details(&reader, is_simple);
     let render = |project: Project| {
-        let record = project::by_id(asked.env, project.id())?;
-        Ok(record.map(|record| view::to_json(project, &record, &reader, filter.projects.is_simple, &url)))
+        let Some(record) = project::by_id(asked.env, project.id())? else { return Ok(None) };
+        let creator_id = if shows_details { creators.id_of(asked.env, &record)? } else { None };
+        Ok(Some(view::to_json(project, &record, creator_id, &reader, is_simple, &url)))
     };
     if filter.is_keyset {
         // As in the reference service, a page that is empty has no link, and every other one has.

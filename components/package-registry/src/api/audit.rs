@@ -70,8 +70,8 @@ fn decoded(body: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether all names of packages in these strings may be told to another registry. Reads: for each scope the top-level
-/// namespace of that path, up to 2; and what [`access::has_any`] does.
+/// Whether all names of packages in these strings may be told to another registry. Reads: for each scope the entry of
+/// that path, 1; and what [`access::has_any`] does.
 fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bool, Error> {
     let env = &request.env;
     let names: BTreeSet<&str> = strings.iter().flat_map(|text| package_names(text)).collect();

@@ -3,13 +3,14 @@
 //!
 //! A name that this registry does not have at the request's level is in the other one as a whole:
 //! metadata, versions, tags, files and attestations. Two kinds of names never leave, because a stranger
-//! could publish a package under the name of an internal one there: those whose scope is the present or
-//! former path of a top-level group or of a user's namespace, and those that a pattern of the operator denies. Nor does a name whose
-//! versions were all unpublished here.
+//! could publish a package under the name of an internal one there: those whose scope is, or ever was, the path of a
+//! top-level group or of a user's namespace, deleted ones included, because lock files outlive them; and those that a
+//! pattern of the operator denies. Nor does a name whose versions were all unpublished here.
 
 use super::request::RegistryRequest;
 use crate::name;
-use directory::{glob, namespace};
+use directory::glob;
+use directory::path::is_or_was_path;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 use kit::store::StoreError;
@@ -75,7 +76,7 @@ impl Resource<'_> {
 }
 
 /// Redirects a read of a package that this registry does not have: the error is 302. `Ok` if the name is
-/// not forwarded. Reads: for a name with a scope the top-level namespace of that path, up to 2.
+/// not forwarded. Reads: for a name with a scope the entry of that path, 1.
 pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Result<(), Error> {
     let env = &request.env;
     let Some(registry) = registry(env) else { return Ok(()) };
@@ -120,7 +121,7 @@ pub fn is_any_denied<'a>(env: &Env, mut names: impl Iterator<Item = &'a str>) ->
         })
 }
 
-/// Whether the name's scope is the present or former path of a top-level namespace.
+/// Whether the name's scope is or was the path of a top-level namespace.
 fn has_local_scope(env: &Env, name: &str) -> Result<bool, StoreError> {
     scope(name).map_or(Ok(false), |scope| is_local_scope(env, scope))
 }
@@ -130,7 +131,7 @@ pub fn scope(name: &str) -> Option<&str> {
     Some(name.strip_prefix('@')?.split_once('/')?.0)
 }
 
-/// Whether a scope is the present or former path of a top-level namespace: of a group or of a user.
+/// Whether a scope is or was the path of a top-level namespace, of a group or of a user, also of a deleted one. 1 read.
 pub fn is_local_scope(env: &Env, scope: &str) -> Result<bool, StoreError> {
-    Ok(namespace::by_present_or_former_path(env, scope)?.is_some())
+    is_or_was_path(env, None, scope)
 }

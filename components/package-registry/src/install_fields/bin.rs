@@ -37,6 +37,14 @@ fn is_possible(name: &str) -> bool {
     !name.is_empty() && name != "__proto__"
 }
 
+/// Whether both are lists of the same paths.
+pub fn are_same_list(one: &Value, other: &Value) -> bool {
+    let paths = |list: &Value| -> Option<Vec<String>> {
+        list.as_array()?.iter().map(|item| Some(path(item.as_str()?))).collect()
+    };
+    paths(one).is_some_and(|ours| paths(other).is_some_and(|theirs| ours == theirs))
+}
+
 /// A path without `.` and `..`, which start at the package's folder.
 pub fn path(text: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();

@@ -125,6 +125,16 @@ fn forms_that_clients_write_are_equal() {
     }
 }
 
+#[test]
+fn a_list_of_commands_has_its_normal_form() {
+    // yarn 1 writes the paths of a list without `./`.
+    let found = differences(&json!({"bin": ["./a.js", "x/b"]}), &json!({"bin": ["a.js", "./x/b"]}), false);
+    let normal = json!({"a.js": "a.js", "b": "x/b"});
+    assert!(matches!(&*found, [one] if !one.is_error && one.value == Some(normal.clone())), "{found:?}");
+    assert_eq!(refused(&json!({"bin": ["a.js"]}), &json!({"bin": ["b.js"]})), Some("bin"));
+    assert_eq!(refused(&json!({"bin": ["a.js"]}), &json!({"bin": ["a.js", 7]})), Some("bin"));
+}
+
 /// What is refused in no client's document is served in one form.
 #[test]
 fn a_command_that_leads_out_of_the_package_has_its_normal_form() {

@@ -1,5 +1,6 @@
 //! The types that installers expect of each field.
 
+use super::bin;
 use super::{BUNDLED, BUNDLED_ALIAS, DEPENDENCIES, DIRECTORIES, INSTALL_SCRIPTS, InstallFields, SCRIPTS};
 use serde_json::Value;
 
@@ -13,6 +14,14 @@ impl InstallFields {
     /// Whether the file names no version of a dependency, with `null`: yarn 1 writes any version then.
     pub(super) fn is_without_version(&self, field: &str, name: &str, spec: &str) -> bool {
         spec.is_empty() && self.fields.get(field).and_then(|map| map.get(name)).is_some_and(Value::is_null)
+    }
+
+    /// Whether a field is written in the same way in both. yarn 1 writes the paths in a list of commands without `./`.
+    pub(super) fn is_written_as(&self, document: &InstallFields, field: &'static str) -> bool {
+        let (ours, theirs) = (self.written(field), document.written(field));
+        let are_same_commands =
+            || matches!((ours, theirs), ([Some(ours), _], [Some(theirs), _]) if bin::are_same_list(ours, theirs));
+        ours == theirs || field == "bin" && are_same_commands()
     }
 
     /// Whether a field has the types that installers expect, or is absent.

@@ -109,6 +109,10 @@ fn unpublishing_names_the_revision() {
         let path = format!("/@acme/lib/-/{path}/-rev/3-x");
         let expected = Endpoint::RemoveFile { name: name.clone(), file: file.into() };
         assert_eq!(at(&Method::DELETE, &path), expected);
+        // As npm 6 asks for it.
+        assert_eq!(at(&Method::DELETE, &format!("{P}{path}")), expected);
+        assert_eq!(refused(&Method::DELETE, &format!("{P}{P}{P}{path}")), 404);
+        assert_eq!(refused(&Method::DELETE, &format!("{P}/api/v4/projects/8/packages/npm{path}")), 404);
     }
     assert_eq!(refused(&Method::GET, &format!("{P}/lib/-rev/3-x")), 405);
     assert_eq!(refused(&Method::DELETE, "/api/v4/packages/npm/lib/-rev/3-x"), 404);

@@ -252,9 +252,15 @@ fn add(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     })
 }
 
+/// Removes a deleted project from a list. A list that is damaged stays: it names no blobs, so that nothing is collected
+/// wrongly because of it.
 fn remove(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
-    root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
+    let removed = root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         Ok(if record.remove(project) { Decision::Write(record, ()) } else { Decision::Done(()) })
-    })
+    });
+    match removed {
+        Err(StoreError::Corrupt { .. }) => Ok(()),
+        removed => removed,
+    }
 }

@@ -81,18 +81,19 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
 }
 
 /// Whether the project of a package was deleted. A project that the directory never knew was not: its
-/// records may be imported later. 1 read.
+/// records may be imported later. One whose record cannot be read is not known to be. 1 read.
 pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
     let Some(PackageKey { project, .. }) = parse_key(key)? else { return Ok(false) };
-    Ok(match project::existence(env, project.id)? {
-        Existence::Unknown => false,
-        Existence::Deleted => true,
-        Existence::Present(incarnation) => incarnation != project.incarnation,
+    Ok(match unless_damaged(project::existence(env, project.id))? {
+        None | Some(Existence::Unknown) => false,
+        Some(Existence::Deleted) => true,
+        Some(Existence::Present(incarnation)) => incarnation != project.incarnation,
     })
 }
 
 /// Removes a package of a deleted project, from the listings first, so that a removal that was interrupted
-/// can be repeated. No later project uses its keys.
+/// can be repeated. No later project uses its keys. What is damaged of it is passed over, so that the run goes on: all
+/// that this can leave is a project in a listing without a package, which is no error to readers.
 pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
     tracer.count_change();
@@ -111,7 +112,7 @@ pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(),
 /// Removes a project from the list of each version of its package, in parts if they are more than a step changes. The
 /// position between two is a segment and a number of its versions.
 fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: &mut Tracer) -> Result<(), StoreError> {
-    let Some(package) = package(env, project, name)? else { return Ok(()) };
+    let Some(package) = unless_damaged(package(env, project, name))?.flatten() else { return Ok(()) };
     let position = tracer.resume();
     let position = position.as_deref().and_then(|text| text.split_once('/'));
     let place = position.and_then(|(segment, removed)| {
@@ -119,10 +120,10 @@ fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: 
         Some((at, removed.parse().ok()?))
     });
     // If a publication that was under way has merged the segment since, the removal begins again.
-    let (first, mut removed): (usize, usize) = place.unwrap_or_default();
-    for segment in package.segments.iter().skip(first) {
-        let index = read_index(env, &segment.id)?;
-        for (number, entry) in index.entries().enumerate().skip(removed) {
+    let (first, removed): (usize, usize) = place.unwrap_or_default();
+    for (at, segment) in package.segments.iter().enumerate().skip(first) {
+        let Some(index) = unless_damaged(read_index(env, &segment.id))? else { continue };
+        for (number, entry) in index.entries().enumerate().skip(if at == first { removed } else { 0 }) {
             if tracer.is_full() {
                 tracer.suspend(format!("{}/{number}", segment.id));
                 return Ok(());
@@ -130,9 +131,16 @@ fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: 
             tracer.count_change();
             listing::remove_project_with_version(env, name, entry.version, project)?;
         }
-        removed = 0;
     }
     Ok(())
+}
+
+/// `None` for what is damaged.
+fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match outcome {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        outcome => outcome.map(Some),
+    }
 }
 
 /// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the

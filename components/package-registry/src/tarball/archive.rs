@@ -31,6 +31,8 @@ pub struct Archive {
     reading: Option<(Content, Vec<u8>)>,
     /// The current entry, if it is a file that may be there twice.
     twin: Option<Twin>,
+    /// The first block of the current entry's content, if its own header ends like that of a folder.
+    first_block: Option<Vec<u8>>,
     /// What extended headers say about the next entry.
     extension: Extension,
     /// A block of zeros arrived, so only zeros may follow.
@@ -89,6 +91,7 @@ impl Archive {
             padding: 0,
             reading: None,
             twin: None,
+            first_block: None,
             extension: Extension::None,
             ended: false,
             entries: 0,
@@ -108,6 +111,9 @@ impl Archive {
             if self.content_left > 0 {
                 if let Some((_, bytes)) = &mut self.reading {
                     bytes.extend_from_slice(piece);
+                }
+                if let Some(block) = &mut self.first_block {
+                    block.extend(piece.iter().take(BLOCK - block.len()));
                 }
                 if let Some(twin) = &mut self.twin {
                     twin.contents.update(piece);
@@ -175,6 +181,7 @@ impl Archive {
         }
         let (kind, path) = (header.entry_type(), header.path_bytes().into_owned());
         let link = header.link_name_bytes().map(|link| link.into_owned());
+        let is_old = header.as_old().linkflag == [0];
         self.header.clear();
         match kind {
             EntryType::GNULongName => self.extension(Content::LongName, size),
@@ -184,10 +191,16 @@ impl Archive {
             kind => {
                 // The oldest format marks folders by a slash only. Some programs look for it in this header's name, and
                 // some in the one that an extended header gives.
-                let is_marked = path.ends_with(b"/");
+                let own_name = path.clone();
                 let (path, link) = self.take_names(kind, path, link, size)?;
-                if kind == EntryType::Regular && (is_marked || path.ends_with(b"/")) {
-                    return Err(TarballError::Entry(excerpt(&path), "is a file with the name of a folder"));
+                let is_marked = kind == EntryType::Regular && own_name.ends_with(b"/");
+                if is_marked || kind == EntryType::Regular && path.ends_with(b"/") {
+                    // Packers cut a long name where the field ends, which may be behind a slash. A program that takes
+                    // it for a folder without contents then fails at the contents, unless it finds a header in them.
+                    if is_old || size == 0 || !path.starts_with(&own_name) || path.ends_with(b"/") {
+                        return Err(TarballError::Entry(excerpt(&path), LIKE_FOLDER));
+                    }
+                    self.first_block = Some(Vec::with_capacity(BLOCK));
                 }
                 self.entry(kind, &path, &link, size)
             }
@@ -283,6 +296,12 @@ impl Archive {
         if self.content_left > 0 {
             return Ok(());
         }
+        if let Some(mut block) = self.first_block.take() {
+            block.resize(BLOCK, 0);
+            if block.as_slice().try_into().is_ok_and(header::may_be_header) {
+                return Err(TarballError::Archive("a file with the name of a folder in its header has a header in it"));
+            }
+        }
         if let Some(Twin { inside, contents }) = self.twin.take()
             && !self.tree.has_contents(&inside, contents.finalize().into())
         {
@@ -338,6 +357,8 @@ impl Archive {
         }
     }
 }
+
+const LIKE_FOLDER: &str = "is a file with the name of a folder";
 
 const MIXED: &str = "an extended header follows another one";
 

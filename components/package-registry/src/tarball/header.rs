@@ -54,6 +54,19 @@ pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
     None
 }
 
+/// Whether a program could take a block for a header, however it reads the sum, or for the end of the archive.
+pub fn may_be_header(block: &[u8; BLOCK]) -> bool {
+    let (mut stored, mut signed_sum) = (0_i64, 0_i64);
+    for (at, byte) in block.iter().enumerate() {
+        let is_of_sum = (148..156).contains(&at);
+        if is_of_sum && matches!(byte, b'0'..=b'7') {
+            stored = stored * 8 + i64::from(byte - b'0');
+        }
+        signed_sum += if is_of_sum { 32 } else { i64::from(byte.cast_signed()) };
+    }
+    block.iter().all(|byte| *byte == 0) || stored == i64::from(checksum(block)) || stored == signed_sum
+}
+
 /// Octal digits with only spaces before them, and only spaces and NULs after them: programs take other white
 /// space, signs, base 256 and what follows other characters for different numbers.
 fn is_octal(field: &[u8]) -> bool {

@@ -1,8 +1,9 @@
-//! Roles and invitations that are imported after what they belong to was deleted, or at the same time.
+//! Roles, invitations and gates of features that are imported after what they belong to was deleted, or at the same time.
 
 use super::import_tree::with_token;
 use super::*;
 use directory::access::Role;
+use directory::feature::Actor;
 use directory::member::{Source, of_user};
 use kit::testing::{Behaviour, Simulation};
 
@@ -99,6 +100,49 @@ fn an_invitation_that_comes_after_the_deletion_is_not_the_next_groups() {
     assert_eq!(shares(&catalog.namespace(11).unwrap().shares()), [900]);
     import(&env, &[&group]);
     assert_eq!(shares(&namespace::by_id(&env, 11).unwrap().unwrap().shares), [12, 900]);
+}
+
+fn gates(actors: &[&str]) -> String {
+    json!({"kind": "feature", "name": "late", "gates": [{"key": "actors", "value": actors}]}).to_string()
+}
+
+fn is_late_on(env: &Env, actor: Actor) -> bool {
+    feature::is_enabled(env, "late", Some(actor)).unwrap()
+}
+
+#[test]
+fn a_gate_that_comes_after_the_deletion_is_not_the_next_holders() {
+    let env = forge();
+    let deleted = ["user 2", "group 12", "project 100"];
+    for (kind, id) in deleted.iter().map(|name| name.split_once(' ').unwrap()) {
+        import(&env, &[&format!(r#"{{"kind":"{kind}","id":{id},"deleted":true}}"#)]);
+    }
+    let named = gates(&["User:2", "Group:12", "Project:100", "Group:10", "Project:900", "User:02", "Role:2"]);
+    let report = import(&env, &["", &named]);
+    let warnings = deleted
+        .map(|name| json!({"line": 2, "warning": format!("{name} is deleted, and the feature is not on for it")}));
+    assert_eq!((&report["warnings"], &report["imported"]), (&json!(warnings), &json!({"feature": 1})));
+    let user = r#"{"kind":"user","id":2,"username":"next"}"#;
+    import(&env, &[user, group_12(), project_100(), r#"{"kind":"project","id":900,"path":"p","namespace_id":10}"#]);
+    let (next, others) =
+        ([Actor::User(2), Actor::Group(12), Actor::Project(100)], [Actor::Group(10), Actor::Project(900)]);
+    assert_eq!(next.map(|actor| is_late_on(&env, actor)), [false; 3]);
+    assert_eq!(others.map(|actor| is_late_on(&env, actor)), [true; 2]);
+    assert_eq!(import(&env, &[&named]).get("warnings"), None);
+    assert_eq!(next.map(|actor| is_late_on(&env, actor)), [true; 3]);
+}
+
+#[test]
+fn a_gate_is_that_of_the_one_who_comes_with_the_same_import() {
+    let env = forge();
+    let deletion = r#"{"kind":"project","id":100,"deleted":true}"#;
+    let report = import(&env, &[deletion, &gates(&["Project:100"]), project_100()]);
+    assert_eq!(report.get("warnings"), None);
+    assert!(is_late_on(&env, Actor::Project(100)));
+    // A deletion after the gate ends it.
+    import(&env, &[&gates(&["Project:100"]), deletion]);
+    import(&env, &[project_100()]);
+    assert!(!is_late_on(&env, Actor::Project(100)));
 }
 
 /// One import deletes what another one gives a role in, and then there is a next one with the id.

@@ -117,6 +117,50 @@ fn roles_and_invitations_that_were_stored_for_deleted_records_end() {
 }
 
 #[test]
+fn a_feature_that_was_stored_for_deleted_records_is_not_on_for_them() {
+    let (store, env) = forge();
+    let actors = ["User:4", "Group:12", "Project:102", "User:3", "Group:10", "Project:99", "Role:4"].map(str::to_owned);
+    feature::save(&env, "f", |gates| gates.actors = actors.clone().into()).unwrap();
+    feature::save(&env, "g", |gates| (gates.boolean, gates.actors) = (true, ["User:4".to_owned()].into())).unwrap();
+    for name in ["namespace/12", "namespace/4000000004", "project/102", "user/4"] {
+        store.set(&key(name), b"null").unwrap();
+    }
+    commit(&env, |changes| {
+        [12, 4_000_000_004].into_iter().for_each(|id| changes.group(id));
+        changes.project(102);
+    });
+    let expected = |text: &dyn Fn(&str, &str) -> String| {
+        [("f", "group 12"), ("f", "project 102"), ("f", "user 4"), ("g", "user 4")]
+            .map(|(feature, actor)| (key("features"), text(feature, actor)))
+    };
+    let found = |feature: &str, actor: &str| {
+        format!("feature `{feature}` is on for {actor}, which is deleted; `hexad fsck --repair` removes it")
+    };
+    let mended = |feature: &str, actor: &str| {
+        format!("feature `{feature}` was on for {actor}, which is deleted, and is not any more")
+    };
+    assert_eq!(texts(&env), expected(&found));
+    assert_eq!(repaired(&env), expected(&mended));
+    assert_eq!((problems(&env), repair(&env)), (vec![], 0));
+    let left = |name: &str| feature::all(&env).unwrap()[name].actors.iter().cloned().collect::<Vec<_>>();
+    assert_eq!(left("f"), ["Group:10", "Project:99", "Role:4", "User:3"]);
+    assert_eq!((left("g"), feature::is_enabled(&env, "g", None)), (vec![], Ok(true)));
+}
+
+#[test]
+fn a_feature_of_a_record_that_a_writer_is_about_to_write_is_no_problem() {
+    let (store, env) = forge();
+    feature::save(&env, "f", |gates| gates.actors = ["Project:102".to_owned()].into()).unwrap();
+    store.set(&key("project/102"), b"null").unwrap();
+    commit(&env, |changes| changes.project(102));
+    assert_eq!(problems(&env), [key("features")]);
+    let mut changes = Changes::default();
+    changes.project(102);
+    let _importing = IntentLog::begin(&env, changes).unwrap();
+    assert_eq!(problems(&env), [""; 0]);
+}
+
+#[test]
 fn an_orphan_that_was_imported_elsewhere_or_cannot_be_deleted_stays() {
     let (store, env) = forge();
     delete_alone(&store, &env, 10);

@@ -7,6 +7,7 @@ use crate::model::membership::{Share, Source};
 use crate::model::namespace::{Namespace, Visibility};
 use crate::model::project::{Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProtectedBranch};
 use crate::model::role::Role;
+use crate::model::user::UserKey;
 use crate::store::Incarnated;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ pub(crate) struct ProjectRecord {
     default_branch: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     creator_id: Option<u64>,
+    /// Absent: the first user with the creator's id, also in records of builds before this field.
+    #[serde(default, skip_serializing_if = "is_default")]
+    creator_incarnation: Incarnation,
     #[serde(default, skip_serializing_if = "is_default")]
     pub shares: Vec<ShareRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -114,6 +118,11 @@ impl ProjectRecord {
         self
     }
 
+    /// The same record, created by this incarnation of its creator.
+    pub fn created_by(self, creator_incarnation: Incarnation) -> Self {
+        ProjectRecord { creator_incarnation, ..self }
+    }
+
     /// The same record as this incarnation, in place of the record `before`.
     pub fn of(self, incarnation: Incarnation, before: Option<&Self>) -> Self {
         let issues_incarnation = before.map_or(&incarnation, |before| &before.issues_incarnation).clone();
@@ -145,7 +154,7 @@ impl ProjectRecord {
             path: self.path,
             archived: self.archived,
             default_branch: self.default_branch,
-            creator_id: self.creator_id,
+            creator: self.creator_id.map(|id| UserKey { id, incarnation: self.creator_incarnation }),
             shares: self.shares.into_iter().map(Share::from).collect(),
             job_token_incarnations: self.job_tokens.incarnations(),
             job_tokens: JobTokenScope {
@@ -176,6 +185,7 @@ impl From<NewProject> for ProjectRecord {
             archived: new.archived,
             default_branch: new.default_branch,
             creator_id: new.creator_id,
+            creator_incarnation: Incarnation::default(),
             shares: new.shares.into_iter().map(ShareRecord::from).collect(),
             job_tokens: JobTokenScopeRecord {
                 unrestricted: !new.job_tokens.restricted,

@@ -1,6 +1,7 @@
 //! Users, projects and groups: what each caller sees of them.
 
 use super::*;
+use kit::testing::CountingStore;
 
 /// The forge of [`Forge::filled`] with projects: 100 acme/p100 (public), 101 acme/core/p101 (private),
 /// 102 guild/p102 (internal), 103 bob/p103 (private). Groups core and guild are private; eve is external.
@@ -102,6 +103,66 @@ fn a_project_is_for_those_who_may_read_it() {
     let simple = forge.fields("", "projects/100");
     assert_eq!(simple, forge.fields("t2", "projects/100?simple=true"));
     assert!(!simple.contains("permissions") && simple.contains("path_with_namespace"));
+}
+
+#[test]
+fn a_project_s_creator_is_not_the_next_user_with_the_id() {
+    let forge = forge();
+    let save = |creator_id| forge.save_project(NewProject { creator_id: Some(creator_id), ..new_project(100, 10) });
+    let shown = || {
+        let list = forge.get("t2", "projects?search=p100").body;
+        let shown = forge.get("t2", "projects/100").body;
+        assert_eq!(list[0]["creator_id"], shown["creator_id"]);
+        shown["creator_id"].clone()
+    };
+    let delete = |id| {
+        let mut changes = Changes::default();
+        changes.delete_user(id);
+        let intents = IntentLog::begin(&forge.0, changes).unwrap();
+        dependents::delete_user(&forge.0, id).unwrap();
+        intents.commit(&forge.0).unwrap();
+    };
+    save(4);
+    assert_eq!(shown(), 4);
+    delete(4);
+    assert_eq!(shown(), Value::Null);
+    forge.user(4, "next");
+    assert_eq!(shown(), Value::Null, "of the next user with the id");
+    save(4);
+    assert_eq!(shown(), 4, "an import means the user who has the id");
+    forge.user(4, "renamed");
+    assert_eq!(shown(), 4);
+    delete(4);
+    forge.user(4, "third");
+    assert_eq!(shown(), Value::Null);
+    // A user who comes after the project is the first one with the id.
+    save(60);
+    assert_eq!(shown(), 60);
+    forge.user(60, "later");
+    assert_eq!(shown(), 60);
+    forge.0.store.set("directory/v1/user/60", b"{").unwrap();
+    assert_eq!(shown(), Value::Null, "whether the id is theirs is not known");
+}
+
+#[test]
+fn a_list_of_projects_reads_each_of_their_creators_once() {
+    let store = MemoryStore::default();
+    let forge = Forge(env(store.clone(), &[]));
+    [(1, "root"), (2, "alice"), (3, "bob")].into_iter().for_each(|(id, name)| forge.user(id, name));
+    forge.group(10, "acme", None);
+    let reads = |creators: [Option<u64>; 5], query: &str| {
+        for (id, creator_id) in (100..).zip(creators) {
+            forge.save_project(NewProject { creator_id, ..new_project(id, 10) });
+        }
+        let counting = CountingStore::over(store.clone());
+        let list = get(&env(counting.clone(), &[]), "t1", &format!("projects{query}"));
+        assert_eq!(list.ids(), [104, 103, 102, 101, 100]);
+        counting.operations()
+    };
+    let without = reads([None; 5], "");
+    assert_eq!(reads([Some(2); 5], ""), without + 1);
+    assert_eq!(reads([Some(2), Some(3), None, Some(2), Some(3)], ""), without + 2);
+    assert_eq!(reads([Some(2); 5], "?simple=true"), without, "the creator is not shown");
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn lists_of_members_have_filters_and_pages() {
     let forge = forge();
     let found = |query: &str| forge.get("t1", &format!("projects/101/members/all?{query}")).ids();
     assert_eq!(found("query=lic"), [2]);
+    assert_eq!(found("query=LI"), [2]);
     assert_eq!(found("query=BOB"), [3]);
     assert_eq!(found("user_ids[]=2&user_ids[]=4,9"), [2, 4]);
     assert_eq!(found("user_ids=x"), [0; 0]);

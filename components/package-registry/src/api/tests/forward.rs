@@ -1,5 +1,7 @@
 //! Redirects to another registry.
 
+mod local_scopes;
+
 use super::*;
 
 const ELSEWHERE: &str = "https://registry.example";
@@ -289,36 +291,6 @@ fn an_audit_of_one_name_in_a_group_of_several_projects() {
     for (name, status) in [("one", 200), ("two", 200), ("three", 200), ("elsewhere", 307), ("four", 307)] {
         let path = "/groups/acme/-/packages/npm/-/npm/v1/security/advisories/bulk";
         let answer = forge.send(request(Method::POST, path).body(json!({name: []}).to_string()));
-        assert_eq!(answer.status, status, "{name}");
-    }
-}
-
-/// A user's namespace is a top-level one too: packages of its scope are looked up there.
-#[test]
-fn a_scope_of_a_user_never_leaves() {
-    let forge = forge();
-    let maker = NewUser {
-        id: 50,
-        username: "maker".into(),
-        name: "maker".into(),
-        commit_email: None,
-        state: UserState::Active,
-        is_admin: false,
-        external: false,
-        bot: false,
-        namespace_id: Some(400),
-        details: Details::default(),
-    };
-    forge.import(|changes| changes.user(50, Some(400)), || user::save(&forge.env(), maker).unwrap());
-    forge.token("maker", Subject::User(50), &["api"]);
-    forge.project(77, "things", 400, Visibility::Public, FeatureAccess::Enabled);
-    assert_eq!(forge.send(publication("@maker/lib", "1.0.0").to(77).by("maker")).status, 200);
-    for (name, status) in [("@maker/lib", 200), ("@MAKER/other", 404), ("@makers/lib", 302)] {
-        assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, status, "{name}");
-    }
-    for (name, status) in [("@maker/lib", 200), ("@maker/other", 200), ("@makers/other", 307)] {
-        let path = "/packages/npm/-/npm/v1/security/advisories/bulk";
-        let answer = forge.send(request(Method::POST, path).body(json!({name: ["1.0.0"]}).to_string()));
         assert_eq!(answer.status, status, "{name}");
     }
 }

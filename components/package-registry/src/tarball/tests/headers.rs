@@ -324,6 +324,36 @@ fn headers_that_programs_read_differently_are_refused() {
     }
 }
 
+/// Packers write a long name into an extended header, and as much of it as has room into the entry's own.
+#[test]
+fn a_long_name_may_be_cut_behind_a_slash() {
+    let folder = format!("package/{}/", "d".repeat(91));
+    let name = format!("{folder}a.txt");
+    let cut = |content: &[u8], kind: &[u8]| {
+        let own = patched(&file(&folder, content), &[(156, kind)]);
+        let gnu = entry(EntryType::GNULongName, b"././@LongLink", format!("{name}\0").as_bytes());
+        [records(&[("path", &name)]), gnu].map(|extension| with(&[extension, own.clone()]).map(|all| all.totals.files))
+    };
+    assert_eq!(folder.len(), 100);
+    for content in [&b"x"[..], &[b'x'; 2000]] {
+        assert_eq!(cut(content, b"0"), [Ok(2), Ok(2)]);
+    }
+    let folder_like = || Err(TarballError::Entry(excerpt(name.as_bytes()), "is a file with the name of a folder"));
+    assert_eq!(cut(b"", b"0"), [(); 2].map(|()| folder_like()));
+    assert_eq!(cut(b"x", b"\0"), [(); 2].map(|()| folder_like()), "all programs take this one for a folder");
+    // A program that takes the file for a folder without contents reads these as headers, or as the archive's end.
+    let hidden = file("package/package.json", b"{}");
+    let mut signed = hidden.clone();
+    signed[0] = 0xe9;
+    let signed_sum: i32 =
+        (0..512).map(|at| if (148..156).contains(&at) { 32 } else { i32::from(signed[at] as i8) }).sum();
+    signed[148..156].copy_from_slice(format!("{signed_sum:06o}\0 ").as_bytes());
+    for content in [&hidden[..], &hidden[..400], &signed, &[0; 3]] {
+        let why = "a file with the name of a folder in its header has a header in it";
+        assert_eq!(cut(content, b"0"), [(); 2].map(|()| Err(TarballError::Archive(why))));
+    }
+}
+
 fn refused_entry(name: &str) -> Result<u64, TarballError> {
     Err(TarballError::Entry(name.into(), "is in another top-level folder than the first entry"))
 }

@@ -70,6 +70,12 @@ fn version_key(number: usize) -> String {
     format!("package-registry/v1/version/@acme/site/1.0.{number}")
 }
 
+/// The key of the index of a package's first segment.
+fn index_key(forge: &Forge, package: &str) -> String {
+    let package: Value = serde_json::from_slice(&forge.store.get(package).unwrap().unwrap()).unwrap();
+    format!("package-registry/v1/segment/{}/index", package["segments"][0]["id"].as_str().unwrap())
+}
+
 /// A deleted project with `@acme/site` in so many versions, and with `lib`.
 fn deleted_project_with_versions(count: usize) -> Forge {
     let mut forge = forge();
@@ -77,8 +83,7 @@ fn deleted_project_with_versions(count: usize) -> Forge {
     forge.publish(PUBLIC, "@acme/site", "1.0.0");
     forge.publish(PUBLIC, "lib", "1.0.0");
     forge.publish(INTERNAL, "@acme/site", "2.0.0");
-    let package: Value = serde_json::from_slice(&forge.store.get(SITE).unwrap().unwrap()).unwrap();
-    let index = format!("package-registry/v1/segment/{}/index", package["segments"][0]["id"].as_str().unwrap());
+    let index = index_key(&forge, SITE);
     let line = String::from_utf8(forge.store.get(&index).unwrap().unwrap()).unwrap();
     let rest = line.strip_prefix("1.0.0").unwrap();
     let mut lines: Vec<String> = (0..count).map(|number| format!("1.0.{number}{rest}")).collect();
@@ -172,6 +177,82 @@ fn a_removal_in_steps_begins_again_if_its_segment_is_gone() {
     }
     let package = String::from_utf8(forge.store.get(SITE).unwrap().unwrap()).unwrap();
     forge.store.set(SITE, package.replace(segment, &renamed).as_bytes()).unwrap();
+    forge.store.set(&version_key(1), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
+    run(&mut forge, "gc", json!({"cursor": cursor}));
+    assert_removed(&forge, COUNT);
+}
+
+fn copy(forge: &Forge) -> Forge {
+    Forge {
+        store: forge.store.snapshot(),
+        variables: forge.variables.clone(),
+        entropy: forge.entropy.clone(),
+        now: forge.now,
+    }
+}
+
+#[test]
+fn what_is_damaged_of_a_deleted_project_does_not_end_the_run() {
+    let whole = deleted_project_with_versions(3);
+    let (index, lists) = (index_key(&whole, SITE), "package-registry/v1");
+    let blobs = |forge: &Forge| -> Vec<String> {
+        let is_blob = |key: &String| ["/v1/segment/", "/v1/upload/"].iter().any(|kind| key.contains(kind));
+        forge.store.keys().into_iter().filter(is_blob).collect()
+    };
+    let mut undamaged = copy(&whole);
+    gc(&mut undamaged);
+    for key in [&index, SITE, &format!("{lists}/name/@acme/site"), &version_key(1), &format!("{lists}/projects")] {
+        assert!(whole.store.exists(key).unwrap(), "{key}");
+        let mut damaged = copy(&whole);
+        damaged.store.set(key, b"{").unwrap();
+        gc(&mut damaged);
+        // `lib` follows, and what both packages had is collected.
+        let left = |key: &String| key.contains("/v1/package/7/") || key.contains("/v1/project/7");
+        assert_eq!(
+            damaged.store.keys().into_iter().filter(left).filter(|key| !key.starts_with("directory/")).count(),
+            0
+        );
+        assert_eq!(blobs(&damaged), blobs(&undamaged), "{key}");
+        let other = damaged.get("/projects/17/packages/npm/other/-/other-1.0.0.tgz");
+        assert_eq!(other.status, 200, "{key}");
+    }
+    // What a package that is not deleted names is not known if its index is damaged.
+    let damaged = copy(&whole);
+    let index = index_key(&damaged, "package-registry/v1/package/8/@acme/site");
+    damaged.store.set(&index, b"{").unwrap();
+    let answer = damaged.send(task("gc", &json!({})));
+    assert_eq!(answer.status, 409);
+    assert!(answer.text().contains(&index), "{}", answer.text());
+}
+
+#[test]
+fn packages_of_a_project_whose_record_is_damaged_are_kept() {
+    let mut forge = deleted_project_with_versions(3);
+    let record = forge.store.get("directory/v1/project/8").unwrap().unwrap();
+    forge.store.set("directory/v1/project/8", b"{").unwrap();
+    gc(&mut forge);
+    assert_removed(&forge, 3);
+    forge.store.set("directory/v1/project/8", &record).unwrap();
+    let file = "/projects/8/packages/npm/@acme/site/-/@acme/site-2.0.0.tgz";
+    assert_eq!(forge.send(request(Method::GET, file).by("maintainer")).status, 200);
+}
+
+#[test]
+fn a_removal_in_steps_goes_on_behind_a_segment_that_is_damaged() {
+    const COUNT: usize = 1_300;
+    let mut forge = deleted_project_with_versions(COUNT);
+    let index = index_key(&forge, SITE);
+    let segment = index.rsplit('/').nth(1).unwrap();
+    let second = format!("{}000000000abc", segment.get(..20).unwrap());
+    let lines = forge.store.get(&index).unwrap().unwrap();
+    let mut package: Value = serde_json::from_slice(&forge.store.get(SITE).unwrap().unwrap()).unwrap();
+    package["segments"].as_array_mut().unwrap().push(json!({"id": second, "listed": 0, "size": 0}));
+    forge.store.set(SITE, package.to_string().as_bytes()).unwrap();
+    forge.store.set(&format!("package-registry/v1/segment/{second}/index"), &lines).unwrap();
+    // A step removes some of the first segment, which is damaged before the next step.
+    let cursor = forge.send(task("gc", &json!({}))).json()["cursor"].clone();
+    assert!(cursor.as_str().unwrap().contains(segment), "{cursor}");
+    forge.store.set(&index, b"{").unwrap();
     forge.store.set(&version_key(1), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
     run(&mut forge, "gc", json!({"cursor": cursor}));
     assert_removed(&forge, COUNT);
