@@ -56,6 +56,9 @@ struct Slot {
 struct Window {
     began: Timestamp,
     count: u64,
+    /// Names the call that counted last. Earlier builds wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<u32>,
 }
 
 /// Counts a request of `caller`, or refuses it with 429. A window begins with its first request.
@@ -144,20 +147,36 @@ fn length(limit: &RateLimit) -> i64 {
 /// Takes up to `wanted` of the caller's permits.
 fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -> Result<Lease, Error> {
     let key = format!("{}{}", limit.keys, slot(caller));
-    // A swap that took place but was reported lost is counted twice. That is within the precision of
-    // a rate limit, and cheaper than recording every request.
+    // A swap that took place but was reported lost is counted twice if another call counted in between. That is within
+    // the precision of a rate limit, and cheaper than recording every request.
+    let mut taken: Option<(u32, Lease)> = None;
     root::update(env, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
         slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length(limit));
         if slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller) {
             return Err(Error::too_many_requests());
         }
-        let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0 });
+        let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0, last: None });
+        if let Some((_, lease)) = taken.filter(|(id, _)| window.last == Some(*id)) {
+            return Ok(Decision::Done(Lease { is_last: window.count >= allowed, ..lease }));
+        }
         let permits = wanted.min(allowed.saturating_sub(window.count));
+        let lease = Lease { began: window.began, permits, is_last: window.count + permits >= allowed };
+        if permits == 0 {
+            return Ok(Decision::Done(lease));
+        }
+        let id = taken.map_or_else(|| random(env), |(id, _)| id);
+        taken = Some((id, lease));
         window.count += permits;
-        let lease = Lease { began: window.began, permits, is_last: window.count >= allowed };
-        Ok(if permits == 0 { Decision::Done(lease) } else { Decision::Write(slot, lease) })
+        window.last = Some(id);
+        Ok(Decision::Write(slot, lease))
     })
+}
+
+fn random(env: &Env) -> u32 {
+    let mut bytes = [0; 4];
+    env.entropy.fill(&mut bytes);
+    u32::from_le_bytes(bytes)
 }
 
 /// FNV-1a. It need not resist attacks: a caller who shares a slot only shares its swaps.
@@ -171,7 +190,7 @@ fn slot(caller: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, FailingStore, MemoryStore, NOW};
+    use crate::testing::{self, FailingStore, LostReplyStore, MemoryStore, NOW, SwapReply};
 
     const LIMIT: RateLimit = RateLimit { variable: "limit", seconds: 15, keys: "a/rate/" };
 
@@ -238,6 +257,31 @@ mod tests {
         assert!(!ask(&offline), "a refusal is remembered");
         let later = Env { now: Timestamp::from_millis(NOW.millis() + 15_000), ..one.clone() };
         assert!(!is_refused(&later, &LIMIT, "u") && ask(&later));
+    }
+
+    /// Spin with Redis reports every swap as lost.
+    #[test]
+    fn a_swap_that_is_reported_as_lost_is_counted_once() {
+        let store = MemoryStore::default();
+        let env = testing::env(LostReplyStore::with(store.clone(), |_| SwapReply::Denied), &[("limit", "3")]);
+        let asked = [(); 5].map(|()| check(&env, &LIMIT, "u").is_ok());
+        assert_eq!(asked, [true, true, true, false, false]);
+        let asked = [(); 12].map(|()| check_leased(&env, &LIMIT, 10, 4, "v").is_ok());
+        assert_eq!(asked.iter().filter(|passed| **passed).count(), 3, "the variable is set");
+        let env = testing::env(LostReplyStore::with(store, |_| SwapReply::Denied), &[]);
+        let asked = [(); 12].map(|()| check_leased(&env, &LIMIT, 10, 4, "w").is_ok());
+        assert_eq!(asked.iter().filter(|passed| **passed).count(), 10);
+    }
+
+    #[test]
+    fn what_an_earlier_build_counted_counts() {
+        let store = MemoryStore::default();
+        assert!(ask(&store, "2", "u", 0));
+        let key = store.keys().into_iter().find(|key| !key.ends_with("/init")).unwrap();
+        let earlier =
+            format!(r#"{{"callers":{{"u":{{"began":{},"count":2}}}}}}"#, serde_json::to_string(&NOW).unwrap());
+        crate::store::Store::set(&store, &key, earlier.as_bytes()).unwrap();
+        assert!(!ask(&store, "2", "u", 0) && ask(&store, "3", "u", 0));
     }
 
     #[test]
