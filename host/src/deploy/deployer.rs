@@ -151,8 +151,7 @@ impl Deployer {
         files.keep(&digest, &request.wasm, request.signature.as_ref())?;
         if let Some(fleet) = &self.fleet {
             files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
-            let deployment = slot.deployment();
-            let (previous, settings) = (deployment.restored_after(&digest), deployment.settings.clone());
+            let settings = slot.deployment().settings.clone();
             drop(state);
             // The other hosts check it meanwhile, and this one may have to, if its settings change.
             drop(compiling);
@@ -160,7 +159,7 @@ impl Deployer {
             let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
             let sent = Some((&*request.wasm, request.signature.as_ref()));
             let change = FleetChange { by: &request.by, action, canary, trust, without, expected, sent };
-            self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
+            let previous = self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
             let report = self.report(slot, &generation, started);
             return Ok(DeployReport { previous, canary: canary.is_some(), ..report });
         }

@@ -167,6 +167,13 @@ impl ServingRecord {
     }
 }
 
+impl ServingEntry {
+    /// What a rollback makes serve.
+    pub fn restored(&self) -> Option<Digest> {
+        if self.canary.is_some() { Some(self.digest) } else { self.previous }
+    }
+}
+
 impl CanaryEntry {
     pub fn new(digest: Digest, policy: &CanaryPolicy) -> Self {
         let CanaryPolicy { percent, window, max_errors, max_latency } = *policy;

@@ -24,14 +24,15 @@ const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Deployer {
-    /// Has all hosts serve a generation that this host has checked.
+    /// Has all hosts serve a generation that this host has checked. Returns what a rollback restores: other hosts may
+    /// have deployed meanwhile.
     pub(super) fn deploy_to_fleet(
         &self,
         fleet: &Fleet,
         slot: &Slot,
         (settings, generation): (Arc<Settings>, Arc<Generation>),
         change: &FleetChange<'_>,
-    ) -> Result<(), DeployError> {
+    ) -> Result<Option<Digest>, DeployError> {
         let _changing = fleet.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (component, digest, current) = (slot.id(), generation.digest, slot.current().digest);
         fleet.keep_prepared(component, settings, generation);
@@ -58,6 +59,7 @@ impl Deployer {
             record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
             Ok(Vec::new())
         });
+        let mut restored = None;
         let moved = proposed.and_then(|_| wait_until_prepared(fleet, &id, change.without)).and_then(|()| {
             fleet.update(|record| {
                 if record.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
@@ -72,6 +74,7 @@ impl Deployer {
                 let left_out = (!change.without.is_empty()).then(|| format!("without {}", change.without.join(", ")));
                 let line = AuditEntry { trust: change.trust, reason: left_out.as_deref(), ..line }.to_json();
                 let entry = change.entry(record.components.get(component), present, digest);
+                restored = entry.restored();
                 record.components.insert(component.to_owned(), entry);
                 Ok(vec![line])
             })
@@ -80,7 +83,7 @@ impl Deployer {
             Ok(revision) => {
                 finish(fleet, revision, change.without)?;
                 prune(fleet);
-                Ok(())
+                Ok(restored)
             }
             Err(error) => {
                 fleet.withdraw(&id);
@@ -187,8 +190,8 @@ impl Deployer {
         // Otherwise it would undo what another host has deployed meanwhile.
         let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
         let change = FleetChange { by, action, canary: None, trust, without: &[], expected, sent: None };
-        self.deploy_to_fleet(fleet, slot, prepared, &change)?;
-        Ok(self.fleet_report(slot, started))
+        let previous = self.deploy_to_fleet(fleet, slot, prepared, &change)?;
+        Ok(DeployReport { previous, ..self.fleet_report(slot, started) })
     }
 
     fn fleet_report(&self, slot: &Slot, started: Instant) -> DeployReport {

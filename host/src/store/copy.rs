@@ -44,6 +44,12 @@ pub fn copy(source: &Engine, target: &Engine, progress: impl FnMut(CopyStep, u64
     runtime()?.block_on(copy_and_compare(source, target, progress))
 }
 
+/// Refuses a source that a host uses. It blocks. It is asked before the target is made, so that a copy that is refused
+/// leaves none.
+pub fn check_source(source: &Engine) -> Result<(), CopyError> {
+    runtime()?.block_on(check_unused(source, "source"))
+}
+
 /// Lets the target of a copy be opened, once it has everything. It blocks.
 pub fn finish(target: &Engine) -> Result<(), CopyError> {
     Ok(runtime()?.block_on(target.mark_unfinished(false))?)
@@ -58,11 +64,9 @@ async fn copy_and_compare(
     target: &Engine,
     mut progress: impl FnMut(CopyStep, u64, u64),
 ) -> Result<u64, CopyError> {
-    for (engine, name) in [(source, "source"), (target, "target")] {
-        if engine.has_other_hosts().await? {
-            return Err(CopyError::InUse(name));
-        }
-    }
+    // A host may have begun to use the source since it was checked.
+    check_unused(source, "source").await?;
+    check_unused(target, "target").await?;
     if count(target).await? > 0 {
         return Err(CopyError::NotEmpty);
     }
@@ -91,6 +95,13 @@ async fn copy_and_compare(
     match before == after {
         true => Ok(after),
         false => Err(CopyError::Counts(before, after)),
+    }
+}
+
+async fn check_unused(engine: &Engine, name: &'static str) -> Result<(), CopyError> {
+    match engine.has_other_hosts().await? {
+        true => Err(CopyError::InUse(name)),
+        false => Ok(()),
     }
 }
 

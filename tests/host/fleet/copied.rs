@@ -60,6 +60,22 @@ fn what_was_swapped_in_serves_after_the_store_is_copied_to_postgresql_and_back()
 }
 
 #[test]
+fn a_copy_of_a_store_that_a_host_uses_leaves_no_target() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (_host, target) = (fleet.host(&[]), fleet.database.new_database("target"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    for to in [&*target, data.to_str().expect("UTF-8")] {
+        let refused = server::run(&["store", "copy", "--from", &fleet.url, "--to", to], &[]);
+        let errors = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && errors.contains("a host uses the source"), "{errors}");
+    }
+    let schemas = fleet.database.sql_in("target", "select count(*) from pg_namespace where nspname = 'hexad';");
+    assert_eq!(schemas.trim(), "0");
+    assert!(!data.exists());
+}
+
+#[test]
 fn a_copy_that_was_killed_is_served_by_no_host() {
     let Some(fleet) = Fleet::start() else { return };
     let data = tempfile::tempdir().expect("a temporary folder");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
-use super::open_error::describe;
+use super::open_error::{OpenError, describe, is_of_tables};
 use crate::store::{StoreError, StoreProblem};
 
 /// The error of a write. If the connection broke, the write may have taken place.
@@ -45,18 +45,19 @@ fn of_refusal(severity: Option<Severity>, code: &SqlState, reason: Arc<str>) -> 
     }
 }
 
-/// Whether the tables are not as the statements need them, or the user may not use them. The statements are always the
-/// same, so that no request can cause it.
-fn is_of_tables(code: &SqlState) -> bool {
-    /// A schema that is not there, and a table of one row that has several.
-    const OTHERS: [SqlState; 2] = [SqlState::INVALID_SCHEMA_NAME, SqlState::CARDINALITY_VIOLATION];
-    // "Syntax error or access rule violation": a missing table, column or key, another type, a missing right.
-    code.code().starts_with("42") || OTHERS.contains(code)
-}
-
 /// The error of a row that has not the columns that its statement asks for.
 pub fn of_row(error: &Error) -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(describe(error)) }
+}
+
+/// The error of an operation that could not be sent to a server in time.
+pub fn away() -> StoreError {
+    StoreError::Unavailable { problem: StoreProblem::Unavailable, reason: Arc::from("PostgreSQL does not respond") }
+}
+
+/// The error of an operation while the store refuses this host.
+pub fn of_refused_host(error: &OpenError) -> StoreError {
+    StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(error.to_string()) }
 }
 
 /// The error of a table that has one row as long as nobody else changes it.

@@ -9,8 +9,7 @@ use futures::future::BoxFuture;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Row};
 
-use super::classify;
-use super::keeper::away;
+use super::classify::{self, away};
 use super::late_reply::outcome_of;
 use super::link::Link;
 use super::patience::PATIENCE;

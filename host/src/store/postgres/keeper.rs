@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout, timeout_at};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 use tokio_util::sync::DropGuard;
 
 use super::barrier_queue::{BarrierQueue, Round};
-use super::classify;
+use super::classify::{self, away};
 use super::late_reply::outcome_of;
 use super::link::{Connector, Link};
-use super::memory::{Memory, Observation};
+use super::link_state::{LinkState, PresentLink};
+use super::memory::{Memory, Observation, Snapshot};
 use super::monitor::Report;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
@@ -49,7 +49,9 @@ pub struct Keeper {
     pub memory: Memory,
     pub health: Arc<StoreHealth>,
     pub clock: Arc<ServerClock>,
-    link: watch::Sender<Option<Arc<Link>>>,
+    link: PresentLink,
+    /// The id of the store, see [`schema::store_id`](super::schema::store_id).
+    store_id: Vec<u8>,
     /// The era of the last link.
     era: Mutex<Arc<str>>,
     queue: BarrierQueue,
@@ -77,14 +79,15 @@ pub struct Figures {
 impl Keeper {
     /// Connects for the first time.
     pub async fn open(connector: Connector, health: Arc<StoreHealth>, defect: Defect) -> Result<Arc<Self>, OpenError> {
-        let link = connector.open(1).await?;
+        let link = connector.open(1, None).await?;
         let keeper = Self {
             connector,
             memory: Memory::new(defect),
             defect,
             health,
             clock: Arc::default(),
-            link: watch::Sender::new(None),
+            link: PresentLink::default(),
+            store_id: link.store_id.clone(),
             era: Mutex::new(link.era.clone()),
             queue: BarrierQueue::default(),
             expects_nothing_new: AtomicBool::default(),
@@ -102,19 +105,26 @@ impl Keeper {
         tokio::join!(self.keep_link(), self.answer_barriers(), self.watch_health(), self.keep_house());
     }
 
-    /// The present link, for which the caller waits until `end`.
+    /// The present link, for which the caller waits until `end` while a server may appear.
     pub async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
-        let mut links = self.link.subscribe();
-        let usable = links.wait_for(|link| link.as_ref().is_some_and(|link| !link.is_lost()));
-        match timeout_at(end.into(), usable).await {
-            Ok(Ok(link)) => link.clone().ok_or_else(away),
-            _ => Err(away()),
-        }
+        self.link.wait(end).await
     }
 
     /// The present link, if there is one now.
     pub fn present_link(&self) -> Option<Arc<Link>> {
-        self.link.borrow().clone().filter(|link| !link.is_lost())
+        self.link.get()
+    }
+
+    /// Records what a statement has brought along that was sent at `began` over `link` with the base `base`. False if
+    /// its result is of no use, because another link has taken over, or has to: a replaced table has other changes than
+    /// those that the link has followed.
+    pub fn observe(&self, link: &Link, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
+        if observed.table.is_some_and(|table| table != link.table) {
+            tracing::warn!(server = link.server, "the tables of the store were replaced");
+            link.close();
+            return false;
+        }
+        self.memory.observe(link.number, base, observed, began)
     }
 
     /// See [`Connector::connect_beside`].
@@ -157,27 +167,32 @@ impl Keeper {
         self.memory.begin(link.number, snapshot, began);
         // A request that finds this era finds nothing in memory of the one before.
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = link.era.clone();
-        self.link.send_replace(Some(Arc::new(link)));
+        self.link.set(LinkState::Connected(Arc::new(link)));
     }
 
     async fn keep_link(&self) {
         let mut number = 1;
+        let mut incarnation: Option<Arc<str>> = None;
         loop {
-            let link = self.link.borrow().clone();
-            if let Some(link) = link {
+            if let Some(link) = self.link.last() {
+                incarnation = Some(link.incarnation.clone());
                 link.lost().await;
                 self.memory.end();
-                self.link.send_replace(None);
+                self.link.set(LinkState::Away);
                 tracing::warn!(server = link.server, "the connections to PostgreSQL are lost; connecting again");
             }
             number += 1;
             let mut pause = FIRST_PAUSE;
             let link = loop {
-                match self.connector.open(number).await {
+                match self.connector.open(number, Some(&self.store_id)).await {
                     Ok(link) => break link,
                     Err(error) => {
                         tracing::debug!(%error, "no PostgreSQL yet");
                         *self.refusal() = Some(error.to_string());
+                        self.link.set(match error.is_of_store() {
+                            true => LinkState::Refused(classify::of_refused_host(&error)),
+                            false => LinkState::Away,
+                        });
                     }
                 }
                 tokio::time::sleep(pause).await;
@@ -186,6 +201,9 @@ impl Keeper {
             tracing::info!(server = link.server, "connected to PostgreSQL again");
             *self.refusal() = None;
             self.figures.reconnects.fetch_add(1, Ordering::Relaxed);
+            if incarnation.as_ref() != Some(&link.incarnation) {
+                self.report.record_restore();
+            }
             self.publish(link);
         }
     }
@@ -265,7 +283,7 @@ impl Keeper {
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.figures.round_trip.store(micros, Ordering::Relaxed);
         self.figures.barriers.fetch_add(1, Ordering::Relaxed);
-        Ok(self.memory.observe(link.number, &base, observed, began))
+        Ok(self.observe(link, &base, observed, began))
     }
 
     async fn watch_health(&self) {
@@ -360,9 +378,4 @@ async fn ask(
             Err(away())
         }
     }
-}
-
-/// The error of an operation that could not be sent to a server in time.
-pub fn away() -> StoreError {
-    StoreError::Unavailable { problem: StoreProblem::Unavailable, reason: Arc::from("PostgreSQL does not respond") }
 }

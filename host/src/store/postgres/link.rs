@@ -31,15 +31,37 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long the server may take to say what one of its processes does.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
+/// A process of the server that waits, for a lock for example, ends soon after the host has given its connection up:
+/// otherwise each attempt to connect would leave processes behind. It does not cut the wait for a standby short. A
+/// server whose operating system does not tell of closed connections refuses the setting.
+const END_ABANDONED: &str = "
+    do $$ begin
+        if current_setting('client_connection_check_interval') = '0' then
+            perform set_config('client_connection_check_interval', '1s', false);
+        end if;
+    exception when others then null;
+    end $$";
+
 /// Connects to the servers of a URL.
 pub struct Connector {
     url: StoreUrl,
     tls: Tls,
     readers: usize,
     writers: usize,
-    /// Whether tables are made if there are none.
+    /// Whether the first link makes tables if there are none. A later one never does: they were there.
     creates: bool,
     defect: Defect,
+}
+
+/// A server that a link may lead to.
+struct Target<'a> {
+    server: &'a Server,
+    /// The number of the link.
+    number: u64,
+    /// The id of the store, if the host knows it.
+    known: Option<&'a [u8]>,
+    /// Whether tables are made if there are none.
+    creates: bool,
 }
 
 /// A connection for reads. Its statements are answered in their order.
@@ -61,8 +83,14 @@ pub struct Link {
     /// Counts the links of this host.
     pub number: u64,
     pub server: String,
-    /// Changes whenever the server may have lost transactions that were committed asynchronously.
+    /// Changes whenever the server may have lost transactions that were committed asynchronously, and after a restore.
     pub era: Arc<str>,
+    /// The id of the store.
+    pub store_id: Vec<u8>,
+    /// Another one after a restore, see [`schema::incarnation`].
+    pub incarnation: Arc<str>,
+    /// The number of the table of the first snapshot.
+    pub table: u32,
     /// The first snapshot, and when its statement was sent.
     pub first: (Snapshot, Instant),
     /// The first look at the server's time.
@@ -100,26 +128,49 @@ impl Connector {
         self.readers
     }
 
-    /// Connects to the first server that can be used.
-    pub async fn open(&self, number: u64) -> Result<Link, OpenError> {
+    /// Connects to the first server that can be used, and that has the store of this id, if one is `known`.
+    pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<Link, OpenError> {
         let mut refusals = Vec::new();
         for server in &self.url.servers {
-            let opened = timeout(OPEN_DEADLINE, self.open_server(server, number)).await;
-            match opened.unwrap_or_else(|_| Err(OpenError::Unreachable("it does not respond".to_owned()))) {
+            let target = Target { server, number, known, creates: false };
+            match self.open_server(target).await {
                 Ok(link) => return Ok(link),
-                Err(error) => refusals.push(format!("{}: {error}", server.name)),
+                Err(OpenError::NoStore) if known.is_some() => refusals.push((server, OpenError::TablesGone)),
+                Err(error) => refusals.push((server, error)),
             }
         }
-        Err(OpenError::NoServer(refusals.join("; ")))
+        // The store may be on a server that cannot be asked now.
+        let has_none = |error: &OpenError| matches!(error, OpenError::NoStore) || error.is_of_follower();
+        let is_nowhere = refusals.iter().all(|(_, error)| has_none(error));
+        let mut empty = refusals.iter_mut().filter(|(_, error)| self.creates && matches!(error, OpenError::NoStore));
+        if let Some((server, error)) = empty.next() {
+            *error = match is_nowhere {
+                true => match self.open_server(Target { server, number, known, creates: true }).await {
+                    Ok(link) => return Ok(link),
+                    Err(error) => error,
+                },
+                false => OpenError::NoStoreHere,
+            };
+        }
+        Err(OpenError::of_servers(refusals.iter().map(|(server, error)| (&*server.name, error))))
     }
 
-    async fn open_server(&self, server: &Server, number: u64) -> Result<Link, OpenError> {
+    async fn open_server(&self, target: Target<'_>) -> Result<Link, OpenError> {
+        let opened = timeout(OPEN_DEADLINE, self.try_server(target)).await;
+        opened.unwrap_or(Err(OpenError::Slow(OPEN_DEADLINE.as_secs())))
+    }
+
+    async fn try_server(&self, target: Target<'_>) -> Result<Link, OpenError> {
+        let Target { server, number, known, creates } = target;
         let lost = CancellationToken::new();
         // A link that is not completed must not leave connections behind.
         let guard = lost.clone().drop_guard();
         let mut client = self.connect(server, &lost).await?;
         schema::check_server(&client).await?;
-        schema::prepare(&mut client, self.creates).await?;
+        schema::prepare(&mut client, creates).await?;
+        let store_id = schema::store_id(&client, known).await?;
+        schema::forget_other_servers(&client).await?;
+        let incarnation = schema::incarnation(&client).await?;
         let era = schema::era(&client).await?;
         let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
@@ -136,11 +187,16 @@ impl Connector {
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
         let observed = Observation::of(&row)?.ok_or(OpenError::NoRow("horizon"))?;
+        let table = observed.table.ok_or(OpenError::NoRow("horizon"))?;
         guard.disarm();
         Ok(Link {
             number,
             server: server.name.clone(),
-            era: Arc::from(era),
+            // A dump brings the era's id along.
+            era: Arc::from(format!("{era}/{incarnation}")),
+            incarnation: Arc::from(incarnation),
+            store_id,
+            table,
             first: (observed.into_snapshot(), began),
             time,
             connections: 2 + readers.len() + writers.len(),
@@ -198,6 +254,7 @@ impl Connector {
             }
             lost.cancel();
         });
+        client.batch_execute(END_ABANDONED).await?;
         // A user's or a database's own setting could be weaker. A stronger one stays.
         client
             .batch_execute(match self.defect.is(Mutant::AsynchronousRoots) {

@@ -53,6 +53,8 @@ pub struct Observation<'a> {
     snapshot: Snapshot,
     /// Rows of changes up to this transaction may have been removed.
     pruned: u64,
+    /// The number of a table; `None` if the statement has looked at none.
+    pub table: Option<u32>,
     changes: Vec<&'a str>,
 }
 
@@ -60,15 +62,15 @@ impl<'a> Observation<'a> {
     /// Reads the first three columns. `None` if they are not what this build expects.
     pub fn of(row: &'a Row) -> Result<Option<Self>, Error> {
         let snapshot = Snapshot::parse(row.try_get(0)?);
-        let pruned: Option<&str> = row.try_get(1)?;
-        let pruned = pruned.and_then(|id| id.parse().ok());
+        let horizon: Option<&str> = row.try_get(1)?;
         let changes = row.try_get(2)?;
-        Ok(snapshot.zip(pruned).map(|(snapshot, pruned)| Self { snapshot, pruned, changes }))
+        let parsed = snapshot.zip(horizon.and_then(parse_horizon));
+        Ok(parsed.map(|(snapshot, (pruned, table))| Self { snapshot, pruned, table, changes }))
     }
 
     /// What a statement in the snapshot that its base is of would have brought along.
     pub fn nothing_new(snapshot: Snapshot) -> Self {
-        Self { snapshot, pruned: 0, changes: Vec::new() }
+        Self { snapshot, pruned: 0, table: None, changes: Vec::new() }
     }
 
     pub fn snapshot(&self) -> &Snapshot {
@@ -77,6 +79,14 @@ impl<'a> Observation<'a> {
 
     pub fn into_snapshot(self) -> Snapshot {
         self.snapshot
+    }
+}
+
+/// Reads `pruned/table`, or `0` of a statement that has not looked at the table.
+fn parse_horizon(text: &str) -> Option<(u64, Option<u32>)> {
+    match text.split_once('/') {
+        Some((pruned, table)) => Some((pruned.parse().ok()?, Some(table.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
     }
 }
 
@@ -191,7 +201,7 @@ mod tests {
     }
 
     fn observation<'a>(text: &str, pruned: u64, changes: &[&'a str]) -> Observation<'a> {
-        Observation { snapshot: snapshot(text), pruned, changes: changes.to_vec() }
+        Observation { snapshot: snapshot(text), pruned, table: None, changes: changes.to_vec() }
     }
 
     fn key(name: &str) -> Key {

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
-//! | [`writer`], [`link`], [`keeper`] | connections for writes; all of those to one server; which link is used, barriers, health |
+//! | [`writer`], [`link`] | connections for writes; all of those to one server |
+//! | [`link_state`], [`keeper`] | the present link, or why there is none; which link is used, barriers, health |
 //! | [`barrier_queue`] | requests that wait for a barrier |
 //! | [`memory`] | which cached values are still believed |
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
@@ -26,6 +27,7 @@ mod fleet;
 mod keeper;
 mod late_reply;
 mod link;
+mod link_state;
 mod memory;
 mod monitor;
 mod mutant;

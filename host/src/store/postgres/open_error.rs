@@ -30,8 +30,13 @@ pub enum OpenError {
     Lock(#[from] LockError),
     #[error("cannot start a thread for the store: {0}")]
     Thread(io::Error),
-    #[error("no PostgreSQL of the store can be used: {0}")]
-    NoServer(String),
+    #[error("no PostgreSQL of the store can be used: {reasons}")]
+    NoServer {
+        /// Each server with its reason.
+        reasons: String,
+        /// Whether the store itself is in the way, and no server has to be waited for.
+        is_of_store: bool,
+    },
     #[error("it is a standby; name the primary, or all servers: postgres://USER@db1,db2/DATABASE")]
     Standby,
     #[error("it takes no writes (default_transaction_read_only is on); turn that off, or name another server")]
@@ -57,6 +62,23 @@ pub enum OpenError {
     #[error("there is no store in it; name the database of a host")]
     NoStore,
     #[error(
+        "there is no store in it, and none is made while another server that may have one cannot be used; start that \
+         one, or leave it out of the URL of the store"
+    )]
+    NoStoreHere,
+    #[error("the tables of the store are gone; restore the database, and the host goes on by itself")]
+    TablesGone,
+    #[error(
+        "this is another store than before; restore the one before, and the host goes on by itself, or restart the \
+         host if this one is meant"
+    )]
+    OtherStore,
+    #[error(
+        "its connections were not ready after {0} seconds; if it responds, see in pg_stat_activity which session keeps \
+         a table of the schema hexad locked"
+    )]
+    Slow(u64),
+    #[error(
         "the password is missing or wrong for this user; correct the line in the file that PGPASSFILE names, or PGPASSWORD"
     )]
     Password,
@@ -76,6 +98,51 @@ pub enum OpenError {
     SeveralServers,
     #[error("{}", describe(.0))]
     Server(tokio_postgres::Error),
+}
+
+impl OpenError {
+    /// Why none of several servers can be used, by their names.
+    pub fn of_servers<'a>(refusals: impl Iterator<Item = (&'a str, &'a Self)> + Clone) -> Self {
+        let is_of_store = refusals.clone().any(|(_, error)| error.is_of_store())
+            && refusals.clone().all(|(_, error)| error.is_of_store() || error.is_of_follower());
+        let reasons: Vec<String> = refusals.map(|(server, error)| format!("{server}: {error}")).collect();
+        Self::NoServer { reasons: reasons.join("; "), is_of_store }
+    }
+
+    /// Whether the server responds and would take writes, and the store in it is not as the host needs it, or refuses
+    /// it. That lasts until somebody does something about it.
+    pub fn is_of_store(&self) -> bool {
+        match self {
+            Self::NoServer { is_of_store, .. } => *is_of_store,
+            Self::Server(error) => error.code().is_some_and(is_of_tables),
+            Self::NoRights { .. }
+            | Self::NewerFormat { .. }
+            | Self::Unfinished
+            | Self::NoFormat
+            | Self::NoRow(_)
+            | Self::NoStore
+            | Self::NoStoreHere
+            | Self::TablesGone
+            | Self::OtherStore
+            | Self::Password
+            | Self::Unknown(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the server responds and cannot have a store of its own that takes writes.
+    pub fn is_of_follower(&self) -> bool {
+        matches!(self, Self::Standby | Self::ReadOnly)
+    }
+}
+
+/// Whether the tables are not as the statements need them, or the user may not use them. The statements are always the
+/// same, so that no request can cause it.
+pub fn is_of_tables(code: &SqlState) -> bool {
+    /// A schema that is not there, and a table of one row that has several.
+    const OTHERS: [SqlState; 2] = [SqlState::INVALID_SCHEMA_NAME, SqlState::CARDINALITY_VIOLATION];
+    // "Syntax error or access rule violation": a missing table, column or key, another type, a missing right.
+    code.code().starts_with("42") || OTHERS.contains(code)
 }
 
 impl From<tokio_postgres::Error> for OpenError {
@@ -107,5 +174,24 @@ pub fn describe(error: &tokio_postgres::Error) -> String {
     match error.source() {
         Some(source) => source.to_string(),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_is_in_the_way_only_if_no_server_has_to_be_waited_for() {
+        let (empty, other) = (OpenError::TablesGone, OpenError::OtherStore);
+        let (standby, away) = (OpenError::Standby, OpenError::Unreachable("refused".to_owned()));
+        let is_of_store = |errors: &[&OpenError]| {
+            let error = OpenError::of_servers(errors.iter().map(|error| ("db", *error)));
+            assert!(error.to_string().ends_with(&errors[errors.len() - 1].to_string()), "{error}");
+            error.is_of_store()
+        };
+        assert!(is_of_store(&[&empty]) && is_of_store(&[&empty, &other]) && is_of_store(&[&standby, &empty]));
+        assert!(!is_of_store(&[&away]) && !is_of_store(&[&away, &empty]) && !is_of_store(&[&other, &away]));
+        assert!(!is_of_store(&[&standby]), "one that may be promoted");
     }
 }

@@ -69,6 +69,21 @@ const FORGET_OTHER_SERVERS: &str = "
     )
     select set_config('synchronous_commit', 'off', true)";
 
+/// The id of the store, made at random by the first host that opens it; an earlier build has made none. It is beside
+/// the values, under the host's own label, because that takes no right but that of writing them, because earlier builds
+/// leave it alone, and because a store of which it is missing has not got its values back yet. The primary key is
+/// named: while a dump is restored, it is made after all rows are there, and nothing may be added to them before. A
+/// host can start while a standby stands still, so that this waits for the server's own disk only.
+const MAKE_STORE_ID: &str = "
+    with made as (
+        insert into hexad.kv (store, key, value)
+        values ('.hexad', 'store-id', convert_to(gen_random_uuid()::text, 'UTF8'))
+        on conflict (store, key) do nothing
+    )
+    select set_config('synchronous_commit', 'local', true)";
+
+const STORE_ID: &str = "select value from hexad.kv where store = '.hexad' and key = 'store-id'";
+
 /// Whether the server can be written to, and can hold the tables.
 pub async fn check_server(client: &Client) -> Result<(), OpenError> {
     let row = client
@@ -140,7 +155,7 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
             transaction.batch_execute(TABLES).await?;
             transaction.execute("insert into hexad.format values ($1)", &[&FORMAT]).await?;
             transaction.commit().await?;
-            tracing::info!("the tables of the store were made");
+            tracing::warn!("there was no store in the database: an empty one was made");
         }
         client.execute("select pg_advisory_unlock($1)", &[&SETUP_LOCK]).await?;
     }
@@ -166,8 +181,12 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
     for table in ["horizon", "serving"] {
         client.query_opt(&format!("select from hexad.{table} limit 1"), &[]).await?.ok_or(OpenError::NoRow(table))?;
     }
-    client.query_one(FORGET_OTHER_SERVERS, &[]).await?;
     Ok(())
+}
+
+/// Removes what a restored dump has brought along of the server that it was made on.
+pub async fn forget_other_servers(client: &Client) -> Result<(), Error> {
+    client.query_one(FORGET_OTHER_SERVERS, &[]).await.map(drop)
 }
 
 async fn has_tables(client: &Client) -> Result<bool, Error> {
@@ -181,9 +200,32 @@ pub async fn mark_unfinished(client: &Client, is_unfinished: bool) -> Result<(),
     Ok(())
 }
 
-/// The id of the server's era, see [`TABLES`].
+/// The id of the store. A host that opens it for the first time makes it if there is none; one that knows it already
+/// is refused by any other store.
+pub async fn store_id(client: &Client, known: Option<&[u8]>) -> Result<Vec<u8>, OpenError> {
+    let mut row = client.query_opt(STORE_ID, &[]).await?;
+    if row.is_none() && known.is_none() {
+        client.query_one(MAKE_STORE_ID, &[]).await?;
+        // It may be another host's.
+        row = client.query_opt(STORE_ID, &[]).await?;
+    }
+    let found: Vec<u8> = row.ok_or(OpenError::OtherStore)?.try_get(0)?;
+    match known.is_none_or(|known| known == found) {
+        true => Ok(found),
+        false => Err(OpenError::OtherStore),
+    }
+}
+
+/// Where and by which transaction the row of the format was written. It is the same on a standby, and another one in
+/// tables that a dump was restored into.
+pub async fn incarnation(client: &Client) -> Result<String, Error> {
+    let read = "select tableoid::text || '/' || xmin::text from hexad.format";
+    client.query_one(read, &[]).await?.try_get(0)
+}
+
+/// The id of the server's era, see [`TABLES`]. The primary key is named as in [`MAKE_STORE_ID`].
 pub async fn era(client: &Client) -> Result<String, Error> {
-    let make = "insert into hexad.era (id) values (gen_random_uuid()::text) on conflict do nothing";
+    let make = "insert into hexad.era (id) values (gen_random_uuid()::text) on conflict (single) do nothing";
     client.execute(make, &[]).await?;
     client.query_one("select id from hexad.era", &[]).await?.try_get(0)
 }

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
-use super::classify;
-use super::keeper::{Keeper, away};
+use super::classify::{self, away};
+use super::keeper::Keeper;
 use super::link::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
@@ -134,7 +134,7 @@ impl Shared {
             let read = || Ok((Observation::of(&row)?, decode(&row)?));
             let (observed, value) = read().map_err(|error: Error| classify::of_row(&error))?;
             let observed = observed.ok_or_else(|| classify::no_row("horizon"))?;
-            if self.keeper.memory.observe(link.number, &base, observed, began) {
+            if self.keeper.observe(&link, &base, observed, began) {
                 return Ok(value);
             }
         }

@@ -17,13 +17,15 @@ pub const PLANS: &str = "
     set enable_mergejoin = off";
 
 /// What every read brings along besides its result: the snapshot that it was made in, the transaction up
-/// to which rows of `hexad.change` were pruned, and the keys that were changed since the snapshot `$1`:
+/// to which rows of `hexad.change` were pruned with the number of the table that says so, which is another one after
+/// the tables were replaced, and the keys that were changed since the snapshot `$1`:
 /// by transactions that began after it, or ran in it. A transaction that runs for long does not widen
 /// what is looked through. The whole statement sees one snapshot. If that is `$1` itself, no transaction has ended
 /// since, and nothing is looked at.
 const BARRIER_COLUMNS: &str = "
     pg_current_snapshot()::text,
-    case when pg_current_snapshot()::text = $1::text then '0' else (select pruned::text from hexad.horizon) end,
+    case when pg_current_snapshot()::text = $1::text then '0'
+         else (select pruned::text || '/' || tableoid::text from hexad.horizon) end,
     case when pg_current_snapshot()::text = $1::text then array[]::text[] else array(
         select c.store || e'\\x01' || k from (
             select store, keys from hexad.change where xid >= pg_snapshot_xmax($1::text::pg_snapshot)
@@ -188,7 +190,8 @@ pub const REMOVE_PROBE: &str = "
     with removed as (delete from hexad.kv where store = '.hexad' and key = 'write-probe')
     select set_config('synchronous_commit', 'off', true)";
 
-pub const CONTENTS: &str = "select store, count(*) from hexad.kv group by store order by store";
+/// Without what the host keeps for itself, such as the id of the store, which no copy has.
+pub const CONTENTS: &str = "select store, count(*) from hexad.kv where store <> '.hexad' group by store order by store";
 
 /// The server's time, in microseconds since 1970.
 pub const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";

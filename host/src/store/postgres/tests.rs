@@ -13,10 +13,12 @@ mod proxy;
 
 mod busy;
 mod copied;
+mod faults_after_reconnect;
 mod full;
 mod half_done;
 mod plans;
 mod reconnect;
+mod replaced;
 mod restored;
 mod rights;
 mod silent;

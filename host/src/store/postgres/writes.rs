@@ -18,8 +18,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-use super::classify;
-use super::keeper::away;
+use super::classify::{self, away};
 use super::late_reply::outcome_of;
 use super::link::Link;
 use super::mutant::Mutant;

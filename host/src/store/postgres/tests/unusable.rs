@@ -4,18 +4,18 @@ use super::*;
 use crate::store::StoreProblem;
 
 /// A host whose user is no superuser.
-fn host(server: &Server, database: &str) -> Host {
+pub fn host(server: &Server, database: &str) -> Host {
     server.sql("do $$ begin if to_regrole('tenant') is null then create role tenant login; end if; end $$;");
     server.sql(&format!("create database {database} owner tenant;"));
     Host::open(&server.url("tenant", database))
 }
 
 impl Host {
-    fn problem(&self) -> Option<StoreProblem> {
+    pub fn problem(&self) -> Option<StoreProblem> {
         self.store.health().failure().map(|failure| failure.problem)
     }
 
-    async fn until_problem(&self, problem: Option<StoreProblem>) {
+    pub async fn until_problem(&self, problem: Option<StoreProblem>) {
         while self.problem() != problem {
             tokio::task::yield_now().await;
         }
@@ -62,7 +62,7 @@ async fn a_host_whose_table_is_away_or_closed_is_not_ready_until_it_can_use_it()
             set(&*backend, "b").await.unwrap();
         }
     }
-    let left = "select count(*) from hexad.kv where store = '.hexad';";
+    let left = "select count(*) from hexad.kv where key = 'write-probe';";
     assert_eq!(server.sql_in("away", left).trim(), "0", "the probe leaves nothing");
 }
 

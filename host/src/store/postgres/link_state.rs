@@ -1,0 +1,64 @@
+//! The present link of a host, or why it has none.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tokio::time::timeout_at;
+
+use super::classify::away;
+use super::link::Link;
+use crate::store::StoreError;
+
+/// Whether the host has connections to its store.
+pub enum LinkState {
+    /// The link may be lost meanwhile.
+    Connected(Arc<Link>),
+    /// A server that can be used may appear at any time.
+    Away,
+    /// Somebody has to do something about the store first, so that requests do not wait.
+    Refused(StoreError),
+}
+
+/// The state, for all who wait for a link.
+pub struct PresentLink(watch::Sender<LinkState>);
+
+impl Default for PresentLink {
+    fn default() -> Self {
+        Self(watch::Sender::new(LinkState::Away))
+    }
+}
+
+impl PresentLink {
+    pub fn set(&self, state: LinkState) {
+        self.0.send_replace(state);
+    }
+
+    /// The link, for which the caller waits until `end` while a server may appear.
+    pub async fn wait(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
+        let mut states = self.0.subscribe();
+        let decided = states.wait_for(|state| match state {
+            LinkState::Connected(link) => !link.is_lost(),
+            LinkState::Away => false,
+            LinkState::Refused(_) => true,
+        });
+        match timeout_at(end.into(), decided).await.ok().and_then(Result::ok).as_deref() {
+            Some(LinkState::Connected(link)) => Ok(link.clone()),
+            Some(LinkState::Refused(error)) => Err(error.clone()),
+            Some(LinkState::Away) | None => Err(away()),
+        }
+    }
+
+    /// The link, if there is one now.
+    pub fn get(&self) -> Option<Arc<Link>> {
+        self.last().filter(|link| !link.is_lost())
+    }
+
+    /// The link, also if it is lost already.
+    pub fn last(&self) -> Option<Arc<Link>> {
+        match &*self.0.borrow() {
+            LinkState::Connected(link) => Some(link.clone()),
+            LinkState::Away | LinkState::Refused(_) => None,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a host reports of a swap.
+
+use super::*;
+
+/// Lets a host that gives this component to the others wait for the session that holds the lock.
+fn wait_for_lock(digest: &str) -> String {
+    format!(
+        "create function wait_for_lock() returns trigger language plpgsql as
+             'begin perform pg_advisory_xact_lock(7); return new; end';
+         create trigger wait_for_lock before insert on hexad.component for each row when (new.digest = '{digest}')
+             execute function wait_for_lock();"
+    )
+}
+
+#[test]
+fn the_way_back_is_to_what_another_host_has_swapped_in_meanwhile() {
+    let Some(fleet) = Fleet::start() else { return };
+    let hosts = [fleet.host(&[]), fleet.host(&[])];
+    let [held, other] = [1, 2].map(|number| digests(&[number]));
+    fleet.database.sql_in("fleet", &wait_for_lock(&held));
+    std::thread::scope(|scope| {
+        let holder = "select pg_advisory_lock(7); select pg_sleep(600);";
+        let holder = scope.spawn(|| fleet.database.try_sql_in("fleet", holder));
+        let is_there = |event: &str| {
+            let query = format!("select count(*) from pg_stat_activity where wait_event = '{event}';");
+            fleet.database.sql(&query).trim() == "1"
+        };
+        while !is_there("PgSleep") {}
+        let swap = scope.spawn(|| hosts[0].operator().swap("hello", &version(1)).json());
+        while !is_there("advisory") {
+            assert!(!swap.is_finished(), "it has waited for no lock");
+        }
+        let first = hosts[1].operator().swap("hello", &version(2)).json();
+        assert_eq!((&first["digest"], &first["previous"]), (&other.as_str().into(), &digests(&[0]).into()));
+        fleet.database.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep';");
+        assert!(holder.join().expect("psql ran").is_none(), "its session was ended");
+        let second = swap.join().expect("a swap");
+        assert_eq!((&second["digest"], &second["previous"]), (&held.into(), &other.into()));
+    });
+    let rolled_back = hosts[0].operator().post("/components/hello/rollback").json();
+    assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[2]).into(), &digests(&[1]).into()));
+    assert_eq!(hosts.each_ref().map(Member::serves), [2; 2]);
+    // Of a canary, it is to what serves beside it.
+    let canary = hosts[1].operator().swap("hello?percent=100&window=1h", &version(3)).json();
+    assert_eq!(canary["previous"], digests(&[2]));
+}
