@@ -5,7 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use forge::{Fsck, Gc, Import, ImportGit, Repack, Store, Token, UpWithDemo};
-use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, one_line};
+use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, has_lost_reader, one_line};
+
+/// The exit status that shells give to a program that SIGPIPE has ended.
+const LOST_READER: u8 = 128 + 13;
 
 /// Runs a code forge's API areas as WebAssembly components.
 #[derive(Parser)]
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if has_lost_reader(&error) => ExitCode::from(LOST_READER),
         Err(error) => {
             // Without a reader, the exit status still tells.
             let _ = writeln!(std::io::stderr(), "hexad: {}", one_line(&error));

@@ -14,7 +14,7 @@ use hexad::{Host, Options, Runtime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::server::{NotServed, Server};
+use crate::server::{NotServed, Server, TimeoutArgs};
 use crate::{progress, token};
 
 /// The areas that are asked. An area without the task answers 404.
@@ -31,6 +31,9 @@ pub struct StoreArgs {
     /// An administrator's token; safer in the environment, where other users do not see it.
     #[arg(long, env = "HEXAD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     token: Option<String>,
+
+    #[command(flatten)]
+    timeout: TimeoutArgs,
 
     /// The data folder of a server that does not run, in place of a running one.
     #[arg(long, value_name = "FOLDER")]
@@ -53,7 +56,7 @@ impl StoreArgs {
             let token = self.token.as_deref().filter(|token| !token.is_empty());
             let token = token
                 .context("no token; give an administrator's with --token or HEXAD_TOKEN, or a folder with --data")?;
-            return Ok(OpenStore { server: Server::new(&self.url, token), _host: None });
+            return Ok(OpenStore { server: Server::new(&self.url, token).with_timeout(self.timeout), _host: None });
         };
         // A host would begin with an empty store where there is none.
         if !data.join(sqlite::FILE_NAME).is_file() {
@@ -65,7 +68,7 @@ impl StoreArgs {
         let options = Options { is_temporary: true, ..Options::new(data.clone()) };
         let mut host = Host::start(&runtime, manifest, &options)?;
         let address = host.listen(([127, 0, 0, 1], 0).into()).context("cannot listen on the loopback interface")?;
-        let server = Server::new(&format!("http://{address}"), &bootstrap_token);
+        let server = Server::new(&format!("http://{address}"), &bootstrap_token).with_timeout(self.timeout);
         Ok(OpenStore { server, _host: Some(host) })
     }
 }

@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::Args;
-use hexad::cli::{one_line, printable};
+use hexad::cli::{has_lost_reader, one_line, printable};
 use serde::Deserialize;
 
 use crate::import_git::git::Git;
 use crate::import_git::{encode, remote_refs, send};
 use crate::maintenance::StoreArgs;
-use crate::server::Server;
+use crate::server::{NoAnswer, Server};
 
 /// How many projects a page lists.
 const PAGE: usize = 100;
@@ -40,20 +40,21 @@ impl Repack {
         let store = self.store.open()?;
         let mut failed = 0;
         // What is wrong with one repository stops no other.
-        let mut repack = |project: &str, name: &str| {
-            if let Err(error) = repack(&store.server, project, name) {
-                eprintln!("{}: {}", printable(name), one_line(&error));
+        let mut repack = |project: &str, name: &str| match repack(&store.server, project, name) {
+            Err(error) if !(has_lost_reader(&error) || error.is::<NoAnswer>()) => {
                 failed += 1;
+                writeln!(io::stderr(), "{}: {}", printable(name), one_line(&error)).map_err(Error::from)
             }
+            repacked => repacked,
         };
         for project in &self.project {
-            repack(&encode(project), project);
+            repack(&encode(project), project)?;
         }
         let mut before = None;
         while self.project.is_empty() {
             let projects = list(&store.server, before)?;
             for project in &projects {
-                repack(&project.id.to_string(), &project.path_with_namespace);
+                repack(&project.id.to_string(), &project.path_with_namespace)?;
             }
             before = projects.last().map(|project| project.id);
             if projects.len() < PAGE {
@@ -86,9 +87,36 @@ fn repack(server: &Server, project: &str, name: &str) -> Result<()> {
     writeln!(io::stdout(), "{}:", printable(name))?;
     let folder = tempfile::tempdir()?;
     let address = server.address(&format!("projects/{project}/repository.git"));
-    let git = Git::mirror(&address, &server.authorization()?, folder.path())?;
+    let git = Git::mirror(&address, &server.authorization()?, server.git_timeout(), folder.path())?;
     let local = git.refs()?;
     let tips: Vec<&str> = local.values().map(String::as_str).collect();
     writeln!(io::stdout(), "{}", send::send(server, &git, project, &tips, &[])?)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        repack: Repack,
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_not_asked_about_each_project() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let options =
+            ["hexad", "--url", &url, "--token", "t", "--timeout", "100ms", "--project", "1", "--project", "2"];
+        let error = Program::parse_from(options).repack.run().unwrap_err();
+        assert!(error.is::<NoAnswer>(), "{error}");
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_ok() && listener.accept().is_err(), "one connection");
+    }
 }

@@ -1,21 +1,32 @@
 //! The client of a running server.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
+use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
 use clap::Args;
-use hexad::cli::{agent, printable};
+use hexad::cli::{agent, parse_time, printable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::{Response, StatusCode};
-use ureq::{Body, SendBody};
+use ureq::{Agent, Body, SendBody, Timeout};
 
 /// The largest JSON answer that is read, in bytes.
 const MAX_JSON: u64 = 1 << 20;
 
 /// The largest text that is read, in bytes: a line for each branch and tag of a repository.
 const MAX_TEXT: u64 = 64 << 20;
+
+/// How much is read of the text of an error, in bytes.
+const MAX_ERROR: u64 = 64 << 10;
+
+/// How long a server may take for an answer, or for the next part of a request. A host ends a request by itself after a
+/// minute, with a status that says more; an area that imports may work for minutes before it reads on.
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// How long git waits for the server's next byte. The manifest gives a clone an hour until its first one.
+const GIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A server, and an administrator's token for it.
 #[derive(Args)]
@@ -27,6 +38,18 @@ pub struct Server {
     /// An administrator's token; safer in the environment, where other users do not see it.
     #[arg(long, env = "HEXAD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     token: Option<String>,
+
+    #[command(flatten)]
+    timeout: TimeoutArgs,
+}
+
+/// How long a server is waited for.
+#[derive(Args, Clone, Copy, Default)]
+pub struct TimeoutArgs {
+    /// How long the server may take to answer each request, and for each part of a long one, such as 30s
+    /// [default: 5m].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    timeout: Option<Duration>,
 }
 
 /// The server has no such path.
@@ -37,21 +60,53 @@ pub struct NotServed {
     path: String,
 }
 
+/// The server was waited for as long as it was to be, and hangs.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{url} did not {task} {path} within {} s; its log may say why, and --timeout gives it longer; what was sent may have \
+     been applied",
+    timeout.as_secs_f64()
+)]
+pub struct NoAnswer {
+    url: String,
+    path: String,
+    task: &'static str,
+    timeout: Duration,
+}
+
 impl Server {
     pub fn new(url: &str, token: &str) -> Self {
-        Server { url: url.to_owned(), token: Some(token.to_owned()) }
+        Server { url: url.to_owned(), token: Some(token.to_owned()), timeout: TimeoutArgs::default() }
+    }
+
+    pub fn with_timeout(self, timeout: TimeoutArgs) -> Self {
+        Server { timeout, ..self }
+    }
+
+    /// How long git, which asks the server by itself, may wait for the next byte.
+    pub fn git_timeout(&self) -> Duration {
+        self.timeout.timeout.unwrap_or(GIT_TIMEOUT)
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout.timeout.unwrap_or(TIMEOUT)
+    }
+
+    fn agent(&self) -> Agent {
+        agent(self.timeout())
     }
 
     /// The text at `path`, below `/api/v4/`.
     pub fn get(&self, path: &str) -> Result<String> {
-        let sent = agent().get(self.address(path)).header("authorization", self.authorization()?).call();
+        let sent = self.agent().get(self.address(path)).header("authorization", self.authorization()?).call();
         self.read(path, sent, MAX_TEXT)
     }
 
     /// Sends `body` to `path`, below `/api/v4/`, and reads the JSON answer. The error is a
     /// [`NotServed`] if the server has no such path.
     pub fn post<A: DeserializeOwned>(&self, path: &str, media_type: &str, body: SendBody) -> Result<A> {
-        let sent = agent()
+        let sent = self
+            .agent()
             .post(self.address(path))
             .header("authorization", self.authorization()?)
             .header("content-type", media_type)
@@ -74,7 +129,7 @@ impl Server {
     /// Puts `value` as JSON to `path`, below `/api/v4/`.
     pub fn put_json(&self, path: &str, value: &impl Serialize) -> Result<()> {
         let body = serde_json::to_vec(value)?;
-        let request = agent().put(self.address(path)).header("authorization", self.authorization()?);
+        let request = self.agent().put(self.address(path)).header("authorization", self.authorization()?);
         let sent = request.header("content-type", "application/json").send(body.as_slice());
         self.read(path, sent, MAX_JSON).map(drop)
     }
@@ -95,14 +150,21 @@ impl Server {
 
     /// The text of an answer, or the error that its status is.
     fn read(&self, path: &str, sent: Result<Response<Body>, ureq::Error>, limit: u64) -> Result<String> {
-        let mut response = sent.map_err(|error| self.transport_error(&error))?;
+        let mut response = sent.map_err(|error| self.transport_error(path, &error))?;
         let status = response.status();
-        let text = response.body_mut().with_config().limit(limit).read_to_string();
-        let text = text.map_err(|error| self.transport_error(&error))?;
-        if status.is_success() { Ok(text) } else { Err(self.status_error(status, path, &text)) }
+        if status.is_success() {
+            let text = response.body_mut().with_config().limit(limit).read_to_string();
+            return text.map_err(|error| self.transport_error(path, &error));
+        }
+        let mut text = Vec::new();
+        match response.body_mut().as_reader().take(MAX_ERROR).read_to_end(&mut text) {
+            Ok(_) => Err(self.status_error(status, path, &String::from_utf8_lossy(&text))),
+            // Without its text, a 404 does not say whether the path is served.
+            Err(_) => Err(anyhow!("{} answers {path} with {status}, and its text has no end", self.url)),
+        }
     }
 
-    fn transport_error(&self, error: &ureq::Error) -> Error {
+    fn transport_error(&self, path: &str, error: &ureq::Error) -> Error {
         use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 
         let url = &self.url;
@@ -116,6 +178,16 @@ impl Server {
                 "the connection to {url} broke off: {cause}; what was sent before may have been applied, and the \
                  command can be repeated"
             ),
+            ureq::Error::Timeout(reason) if !matches!(reason, Timeout::Connect | Timeout::Resolve) => {
+                let task = match reason {
+                    Timeout::SendRequest | Timeout::PerWrite => "take the next part of the request to",
+                    _ => "answer",
+                };
+                NoAnswer { url: url.clone(), path: path.to_owned(), task, timeout: self.timeout() }.into()
+            }
+            ureq::Error::BodyExceedsLimit(limit) => {
+                anyhow!("{url} answers {path} with more than {limit} bytes; is this a hexad server?")
+            }
             _ => anyhow!(
                 "cannot reach {url}: {cause}; start a server with `hexad up`, or give its address with --url or HEXAD_URL"
             ),
@@ -152,6 +224,11 @@ fn message(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     fn server() -> Server {
@@ -192,17 +269,78 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there_is_named() {
         // The port was free a moment ago.
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let server = Server::new(&format!("http://{address}"), "t");
         let error = server.post::<Value>("x", "application/json", SendBody::none()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot reach http://{address}: ")), "{error}");
         assert!(error.contains("hexad up"), "{error}");
     }
 
+    /// The error of a request to a server that does `serve` with its only connection.
+    fn error_of(
+        timeout: Duration,
+        body: SendBody<'_>,
+        serve: impl FnOnce(&mut TcpStream) -> io::Result<()> + Send,
+    ) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = Server::new(&url, "t").with_timeout(TimeoutArgs { timeout: Some(timeout) });
+        let (is_over, over) = mpsc::channel::<()>();
+        let error = thread::scope(move |scope| {
+            scope.spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                let _ = serve(&mut stream);
+                let _ = over.recv();
+            });
+            let _is_over = is_over;
+            server.post::<Value>("x", "application/json", body).unwrap_err()
+        });
+        error.to_string().replace(&url, "http://h")
+    }
+
+    /// Sends `part` until the client has gone.
+    fn drip(stream: &mut TcpStream, head: &str, part: &[u8]) -> io::Result<()> {
+        let _ = stream.read(&mut [0; 4096])?;
+        stream.write_all(head.as_bytes())?;
+        loop {
+            stream.write_all(part)?;
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_server_is_not_waited_for_without_an_end() {
+        const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        const ENDLESS: &str = "HTTP/1.1 502 Bad\r\ncontent-length: 10000000000\r\n\r\n";
+        let late =
+            "within 0.3 s; its log may say why, and --timeout gives it longer; what was sent may have been applied";
+        let (short, long) = (Duration::from_millis(300), Duration::from_secs(600));
+
+        let no_answer = format!("http://h did not answer x {late}");
+        assert_eq!(error_of(short, SendBody::none(), |_| Ok(())), no_answer);
+        let head = "HTTP/1.1 200 OK\r\nx: ";
+        assert_eq!(error_of(short, SendBody::none(), |stream| drip(stream, head, b"x")), no_answer);
+        assert_eq!(error_of(short, SendBody::none(), |stream| drip(stream, CHUNKED, b"1\r\n \r\n")), no_answer);
+        // More than the buffers between the two take.
+        let mut body = io::repeat(0).take(64 << 20);
+        let unread = error_of(short, SendBody::from_reader(&mut body), |_| Ok(()));
+        assert_eq!(unread, format!("http://h did not take the next part of the request to x {late}"));
+
+        let chunk = [&b"10000\r\n"[..], &[b' '; 0x10000], b"\r\n"].concat();
+        let large = error_of(long, SendBody::none(), |stream| drip(stream, CHUNKED, &chunk));
+        assert_eq!(large, "http://h answers x with more than 1048576 bytes; is this a hexad server?");
+        let status = "http://h answers x with 502 Bad Gateway";
+        let endless = error_of(long, SendBody::none(), |stream| drip(stream, ENDLESS, &chunk));
+        assert_eq!(endless, format!("{status}: "));
+        let slow = error_of(short, SendBody::none(), |stream| drip(stream, ENDLESS, b" "));
+        assert_eq!(slow, format!("{status}, and its text has no end"));
+    }
+
     #[test]
     fn who_gives_no_token_learns_how() {
         for token in [None, Some(String::new())] {
-            let error = Server { url: "http://h".into(), token }.authorization().unwrap_err().to_string();
+            let server = Server { url: "http://h".into(), token, timeout: TimeoutArgs::default() };
+            let error = server.authorization().unwrap_err().to_string();
             assert_eq!(error, "no token; give an administrator's with --token or HEXAD_TOKEN");
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use hexad::deploy::{Place, restore_deployed};
-use hexad::store::copy::{CopyError, CopyStep, copy, finish};
+use hexad::store::copy::{CopyError, CopyStep, check_source, copy, finish};
 use hexad::store::postgres::{self, Passwords, StoreUrl};
 use hexad::store::{Engine, sqlite};
 use indicatif::ProgressBar;
@@ -51,11 +51,12 @@ impl Store {
         anyhow::ensure!(is_url(&from) || Path::new(&from).is_dir(), "there is no folder {from}; name a data folder");
         anyhow::ensure!(!is_same(&from, &to)?, "the source and the target are the same store; name another target");
         let source = open(&from, folders.0.path(), false).context("the source")?;
-        let target = open(&to, folders.1.path(), true).context("the target")?;
+        check_source(&source)?;
         if !is_url(&from) {
             // A restored backup has what was swapped in with the data, until a host starts.
             source.restore_attachments(|files| restore_deployed(Path::new(&from), files))??;
         }
+        let target = open(&to, folders.1.path(), true).context("the target")?;
         let (served, serving) = (place(&source, &from), place(&target, &to));
         anyhow::ensure!(serving.is_empty()?, CopyError::NotEmpty);
         let mut shown: Option<(CopyStep, ProgressBar)> = None;

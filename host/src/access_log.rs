@@ -69,16 +69,17 @@ pub struct Access {
 struct Entry {
     time: Timestamp,
     client: Option<IpAddr>,
-    method: String,
-    target: String,
+    method: Vec<u8>,
+    target: Vec<u8>,
     version: Version,
     status: u16,
     /// Bytes of the body that were handed to the client's connection.
     bytes: u64,
     milliseconds: f64,
-    referer: Option<String>,
-    user_agent: Option<String>,
-    request_id: Option<String>,
+    /// The values of headers can have any bytes.
+    referer: Option<Vec<u8>>,
+    user_agent: Option<Vec<u8>>,
+    request_id: Option<Vec<u8>>,
 }
 
 impl AccessLog {
@@ -128,16 +129,16 @@ impl AccessLog {
         let entry = Entry {
             time: Timestamp::now(),
             client,
-            method: cut(request.method().to_string()),
-            target: cut(redaction::target(request.uri())),
+            method: cut(request.method().as_str().into()),
+            target: cut(redaction::target(request.uri()).into()),
             version: request.version(),
             status: CLIENT_GONE,
             bytes: 0,
             milliseconds: 0.0,
             // Before it is cut, which could take away what a secret is known by.
-            referer: text(request.headers(), REFERER.as_str()).map(|referer| cut(redaction::referer(&referer))),
-            user_agent: value(request.headers(), USER_AGENT.as_str()),
-            request_id: value(request.headers(), X_REQUEST_ID.as_str()),
+            referer: value(request.headers(), REFERER.as_str()).map(|value| cut(referer(value))),
+            user_agent: value(request.headers(), USER_AGENT.as_str()).map(cut),
+            request_id: value(request.headers(), X_REQUEST_ID.as_str()).map(cut),
         };
         Access { log: self.clone(), entry: Some(entry), started: Instant::now() }
     }
@@ -155,7 +156,7 @@ impl Access {
     pub fn record_head(&mut self, status: u16, headers: &HeaderMap) {
         if let Some(entry) = &mut self.entry {
             entry.status = status;
-            entry.request_id = value(headers, X_REQUEST_ID.as_str());
+            entry.request_id = value(headers, X_REQUEST_ID.as_str()).map(cut);
         }
     }
 
@@ -256,35 +257,49 @@ fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(file))
 }
 
-fn value(headers: &HeaderMap, name: &str) -> Option<String> {
-    text(headers, name).map(|value| cut(value.into_owned()))
+fn value(headers: &HeaderMap, name: &str) -> Option<Vec<u8>> {
+    headers.get(name).map(|value| value.as_bytes().to_vec())
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<Cow<'a, str>> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+/// The `Referer` without secrets, all of which are told by ASCII characters.
+fn referer(value: Vec<u8>) -> Vec<u8> {
+    match String::from_utf8(value) {
+        Ok(text) => redaction::referer(&text).into(),
+        Err(error) => {
+            let characters: String = error.as_bytes().iter().copied().map(char::from).collect();
+            redaction::referer(&characters).chars().filter_map(|character| u8::try_from(character).ok()).collect()
+        }
+    }
 }
 
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(MAX_VALUE));
-    text
+/// What is logged of a value. Text is cut between two characters.
+fn cut(mut value: Vec<u8>) -> Vec<u8> {
+    if value.len() > MAX_VALUE {
+        let end = str::from_utf8(&value).map_or(MAX_VALUE, |text| text.floor_char_boundary(MAX_VALUE));
+        value.truncate(end);
+    }
+    value
 }
 
 impl Entry {
     fn line(&self, format: AccessLogFormat) -> String {
         match format {
             AccessLogFormat::Json => {
+                // JSON is text: what is none has replacement characters.
+                let text =
+                    |value: &Option<Vec<u8>>| value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned());
                 let line = json!({
                     "time": self.time.to_string(),
                     "client": self.client.map(|client| client.to_string()),
-                    "method": self.method,
-                    "target": self.target,
+                    "method": String::from_utf8_lossy(&self.method),
+                    "target": String::from_utf8_lossy(&self.target),
                     "version": format!("{:?}", self.version),
                     "status": self.status,
                     "bytes": self.bytes,
                     "milliseconds": self.milliseconds,
-                    "referer": self.referer,
-                    "user_agent": self.user_agent,
-                    "request_id": self.request_id,
+                    "referer": text(&self.referer),
+                    "user_agent": text(&self.user_agent),
+                    "request_id": text(&self.request_id),
                 });
                 format!("{}\n", escape_controls(&line.to_string()))
             }
@@ -304,8 +319,8 @@ impl Entry {
                     self.version,
                     self.status,
                     self.bytes,
-                    Quoted(self.referer.as_deref().unwrap_or("-")),
-                    Quoted(self.user_agent.as_deref().unwrap_or("-")),
+                    Quoted(self.referer.as_deref().unwrap_or(b"-")),
+                    Quoted(self.user_agent.as_deref().unwrap_or(b"-")),
                 );
                 line
             }
@@ -313,13 +328,13 @@ impl Entry {
     }
 }
 
-/// Text between quotation marks, in which a client can forge neither a field nor a line.
-struct Quoted<'a>(&'a str);
+/// Bytes between quotation marks, in which a client can forge neither a field nor a line, as nginx writes them.
+struct Quoted<'a>(&'a [u8]);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.bytes().try_for_each(|byte| match byte {
-            b' '..=b'~' if !b"\"\\".contains(&byte) => f.write_char(char::from(byte)),
+        self.0.iter().try_for_each(|byte| match byte {
+            b' '..=b'~' if !b"\"\\".contains(byte) => f.write_char(char::from(*byte)),
             _ => write!(f, "\\x{byte:02X}"),
         })
     }

@@ -37,6 +37,37 @@ fn certificates_that_cannot_be_read_again_are_reported_until_they_can() {
 }
 
 #[test]
+fn an_expired_certificate_is_reported_until_it_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    certificate(folder.path());
+    let (mut server, _, ingress) = server(with_tls(&folder));
+    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let refusal = || host_status(&access)["certificate_refusal"].clone();
+    let end = || {
+        let metrics = ask(&access, "/metrics").1;
+        let mut lines = metrics.lines();
+        lines.find_map(|line| line.strip_prefix("hexad_certificate_not_after_seconds ")?.parse::<f64>().ok()).unwrap()
+    };
+    // That of `rcgen`, if it is told none.
+    let unlimited = end();
+    assert!(refusal().is_null() && unlimited > 4e9, "{unlimited}");
+
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(folder.path().join("cert.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).unwrap();
+    ingress.reload();
+    let text = refusal().as_str().unwrap().to_owned();
+    assert!(text.contains("for localhost in ") && text.contains("expired at 2020-01-01T00:00:00Z"), "{text}");
+    assert_eq!(end(), 1_577_836_800.0);
+
+    certificate(folder.path());
+    ingress.reload();
+    assert!(refusal().is_null() && end() == unlimited);
+}
+
+#[test]
 fn a_host_without_its_acceptor_is_not_ready() {
     let mut server = Server::with("");
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();

@@ -65,6 +65,18 @@ fn a_log_whose_reader_has_gone_ends_no_thread() {
 }
 
 #[test]
+fn a_command_whose_output_nothing_reads_ends_without_a_word() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let _server = start(folder.path());
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut status = Command::new(program());
+    let output = status.args(["status", "--data"]).arg(folder.path().join("data")).stdout(writer).output();
+    let output = output.expect("the program runs");
+    assert_eq!((output.status.code(), &*output.stderr), (Some(128 + 13), &b""[..]));
+}
+
+#[test]
 fn every_acknowledged_write_survives_kill_9() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let acknowledged = Mutex::new(Vec::new());

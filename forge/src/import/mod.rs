@@ -68,9 +68,9 @@ impl Import {
         let scan = split::scan(BufReader::with_capacity(BUFFER, &file), |bytes| bar.set_position(bytes))?;
         bar.finish_and_clear();
         for (number, error) in &scan.first_errors {
-            eprintln!("line {number}: {}", printable(&error.to_string()));
+            writeln!(io::stderr(), "line {number}: {}", printable(&error.to_string()))?;
         }
-        print_unlisted(scan.errors, scan.first_errors.len());
+        print_unlisted(scan.errors, scan.first_errors.len())?;
 
         let mut failed = scan.errors;
         let mut records = scan.errors;
@@ -99,14 +99,14 @@ impl Import {
         let sent_numbers: Vec<u64> = report.errors.iter().map(|bad| bad.line).collect();
         let numbers = reader(file, index, lines)?.file_numbers(&sent_numbers)?;
         for (number, bad) in numbers.iter().zip(&report.errors) {
-            eprintln!("line {number}: {}", printable(&bad.error));
+            writeln!(io::stderr(), "line {number}: {}", printable(&bad.error))?;
         }
-        print_unlisted(report.failed, report.errors.len());
+        print_unlisted(report.failed, report.errors.len())?;
         report.warnings.sort_by_key(|doubtful| doubtful.line);
         let sent_numbers: Vec<u64> = report.warnings.iter().map(|doubtful| doubtful.line).collect();
         let numbers = reader(file, index, lines)?.file_numbers(&sent_numbers)?;
         for (number, doubtful) in numbers.iter().zip(&report.warnings) {
-            eprintln!("line {number}: warning: {}", printable(&doubtful.warning));
+            writeln!(io::stderr(), "line {number}: warning: {}", printable(&doubtful.warning))?;
         }
 
         let kinds: Vec<String> = report.imported.iter().map(|(kind, count)| counted(*count, kind)).collect();
@@ -142,9 +142,10 @@ fn reader<'a>(mut file: &'a File, index: usize, lines: &AreaLines) -> io::Result
 }
 
 /// Prints how many bad lines were not listed.
-fn print_unlisted(failed: u64, listed: usize) {
+fn print_unlisted(failed: u64, listed: usize) -> io::Result<()> {
     let unlisted = failed.saturating_sub(listed as u64);
     if unlisted > 0 {
-        eprintln!("and {unlisted} more");
+        writeln!(io::stderr(), "and {unlisted} more")?;
     }
+    Ok(())
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow, bail};
 use hexad::cli::printable;
@@ -28,16 +29,19 @@ impl Git {
     }
 
     /// Copies every branch and tag from `address` into the empty folder `folder`, and packs them well. git reads the
-    /// header with the credentials from its environment, where other users do not see it.
-    pub fn mirror(address: &str, authorization: &str, folder: &Path) -> Result<Self> {
+    /// header with the credentials from its environment, where other users do not see it. It gives up when nothing has
+    /// arrived for as long as `timeout`.
+    pub fn mirror(address: &str, authorization: &str, timeout: Duration, folder: &Path) -> Result<Self> {
         let git = Git { folder: folder.to_owned() };
         let progress = if io::stderr().is_terminal() { "--progress" } else { "-q" };
         let mut command = git.command(&["clone", "--mirror", progress, address, "."]);
         command.envs([
             ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_KEY_0", "http.extraHeader"),
+            ("GIT_HTTP_LOW_SPEED_LIMIT", "1"),
             ("GIT_TERMINAL_PROMPT", "0"),
         ]);
+        command.env("GIT_HTTP_LOW_SPEED_TIME", timeout.as_secs().max(1).to_string());
         let status = command.env("GIT_CONFIG_VALUE_0", format!("Authorization: {authorization}")).status();
         let status = status.map_err(not_installed)?;
         if !status.success() {

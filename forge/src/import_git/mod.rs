@@ -111,7 +111,7 @@ impl ImportGit {
             unchanged += report.unchanged;
             failed += report.failed.len() as u64;
             for RefusedUpdate { name, error } in report.failed {
-                eprintln!("refs/{}: {}", printable(&name), printable(&error));
+                writeln!(io::stderr(), "refs/{}: {}", printable(&name), printable(&error))?;
             }
         }
         let report = format!("{sent}; refs: {moved} moved, {unchanged} unchanged");
@@ -141,11 +141,12 @@ impl ImportGit {
                 && !self.force
                 && !(name.starts_with("heads/") && git.is_ancestor(old, new)?)
             {
-                eprintln!(
+                writeln!(
+                    io::stderr(),
                     "refs/{}: the server has it at {}, which the repository's does not contain; fetch it from there, or move it with --force",
                     printable(name),
                     printable(old)
-                );
+                )?;
                 refused += 1;
                 continue;
             }

@@ -50,6 +50,42 @@ fn a_client_cannot_forge_a_line() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_told_apart_in_the_combined_format() {
+    let agents = [&b"a\xe9"[..], b"a\xe8", "a\u{fffd}".as_bytes()];
+    let logged = |format| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let log = AccessLog::open(path.clone(), format).unwrap();
+        for agent in agents {
+            let mut request = request("/a", "");
+            request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_bytes(agent).unwrap());
+            let referer = [&b"http://mia:w\xe9rd@a.test/"[..], agent, b"/token/\xe9?b"].concat();
+            request.headers_mut().insert(REFERER, http::HeaderValue::from_bytes(&referer).unwrap());
+            drop(log.begin(&request, None));
+        }
+        drop(log);
+        std::fs::read_to_string(&path).unwrap()
+    };
+    let combined = logged(AccessLogFormat::Combined);
+    for (line, agent) in combined.lines().zip(["a\\xE9", "a\\xE8", "a\\xEF\\xBF\\xBD"]) {
+        let rest = format!("\"http://a.test/{agent}/token/REDACTED\" \"{agent}\"");
+        assert!(line.ends_with(&rest), "{line}");
+    }
+    let json = logged(AccessLogFormat::Json);
+    for line in json.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()) {
+        assert_eq!(line["user_agent"], "a\u{fffd}");
+        assert_eq!(line["referer"], "http://a.test/a\u{fffd}/token/REDACTED");
+    }
+}
+
+#[test]
+fn a_value_is_cut_between_two_characters_if_it_is_text() {
+    let text = format!("{}\u{e9}", "a".repeat(MAX_VALUE - 1));
+    assert_eq!(cut(text.into_bytes()).len(), MAX_VALUE - 1);
+    assert_eq!(cut(vec![0xe9; MAX_VALUE + 1]).len(), MAX_VALUE);
+}
+
+#[test]
 fn a_line_of_json_has_no_character_that_a_terminal_or_another_reader_takes_for_more() {
     let text = "a\u{9b}31m\u{85}\u{2028}\u{202e}\u{7f}é\u{1f600}";
     let line = json!({ "a": text }).to_string();

@@ -108,9 +108,14 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
         out.host("manifest_reload_timestamp_seconds", help, MetricType::Gauge, at)?;
     }
     if !state.certificates.is_empty() {
-        let are_read = f64::from(u8::from(state.certificates.iter().all(Option::is_none)));
+        let are_read = state.certificates.iter().all(|certificates| certificates.failure.is_none());
+        let are_read = f64::from(u8::from(are_read));
         let help = "1 if the certificates in use are those that were last read, 0 if they could not be read again";
         out.host("certificates_reload_successful", help, MetricType::Gauge, are_read)?;
+    }
+    if let Some(not_after) = state.certificates.iter().filter_map(|certificates| certificates.not_after).min() {
+        let help = "When the certificate in use expires, since the Unix epoch";
+        out.host("certificate_not_after_seconds", help, MetricType::Gauge, not_after as f64)?;
     }
     let help = "Threads that serve clients and have ended, though the host serves; it is not ready then";
     out.host("ended_threads", help, MetricType::Gauge, state.ended_threads.len() as f64)?;

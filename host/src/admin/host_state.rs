@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::deploy::ReloadRecord;
-use crate::ingress::ReloadFailure;
+use crate::ingress::CertificateState;
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::store::{StoreFailure, postgres};
 
@@ -23,8 +23,8 @@ pub struct HostState {
     pub failed_transactions: u64,
     /// The last attempt to read the manifest again.
     pub last_reload: Option<ReloadRecord>,
-    /// Of each listener with TLS: why the certificates in use are not those of its files, if they are not.
-    pub certificates: Vec<Option<Arc<ReloadFailure>>>,
+    /// Of each listener with TLS.
+    pub certificates: Vec<CertificateState>,
     /// The threads that serve clients and have ended, though the host serves.
     pub ended_threads: Vec<String>,
     /// How many threads serve. The others have what cannot change the thread.

@@ -31,6 +31,9 @@ pub struct HostStatus {
     /// None if the certificates in use are those that were last read.
     #[serde(default)]
     pub certificate_problem: Option<CertificateProblemStatus>,
+    /// Why clients refuse the certificate in use; None if they do not.
+    #[serde(default)]
+    pub certificate_refusal: Option<String>,
     /// The threads that serve clients and have ended, though the host serves.
     #[serde(default)]
     pub ended_threads: Vec<String>,
@@ -184,6 +187,7 @@ impl HostStatus {
         let counters = cache.counters();
         let (entries, size) = cache.size();
         let spans = application.tracer().map(|tracer| tracer.counters());
+        let failure = state.certificates.iter().find_map(|certificates| certificates.failure.as_ref());
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime: state.started.elapsed().as_secs_f64(),
@@ -213,10 +217,11 @@ impl HostStatus {
                     ReloadOutcome::Refused(reason) => reason.clone(),
                 },
             }),
-            certificate_problem: state.certificates.iter().flatten().next().map(|failure| CertificateProblemStatus {
+            certificate_problem: failure.map(|failure| CertificateProblemStatus {
                 reason: failure.reason.clone(),
                 age: failure.at.elapsed().unwrap_or_default().as_secs_f64(),
             }),
+            certificate_refusal: state.certificates.iter().find_map(|certificates| certificates.refusal.clone()),
             ended_threads: state.ended_threads.clone(),
             postgres: state.postgres.as_ref().map(PostgresStatus::from),
             hosts: hosts.iter().map(FleetHostStatus::from).collect(),

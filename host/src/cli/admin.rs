@@ -84,7 +84,7 @@ impl HostArgs {
             AdminRequest::Get => READ_TIMEOUT,
             AdminRequest::Post | AdminRequest::Put { .. } => CHANGE_TIMEOUT,
         });
-        let agent = agent_with(Some(timeout));
+        let agent = agent_with(timeout);
         let (target, bearer) = (format!("{url}{path}"), format!("Bearer {token}"));
         let sent = match request {
             AdminRequest::Get => {

@@ -65,7 +65,7 @@ fn host_objection(data: &Path) -> Option<BackupError> {
         host: StoreStatus,
     }
     let Access { url, token } = Access::find(data).ok()?;
-    let request = agent_with(Some(STATUS_TIMEOUT)).get(format!("{url}/status"));
+    let request = agent_with(STATUS_TIMEOUT).get(format!("{url}/status"));
     // A host that was killed leaves the address of its listener: no answer is no reason to make no backup.
     let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
     let text = response.body_mut().read_to_string().ok()?;

@@ -3,27 +3,32 @@
 use std::time::Duration;
 
 use ureq::Agent;
+use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::typestate::AgentScope;
 
 /// The timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that trusts the system's certificate authorities. A response has no timeout, and an error
-/// status is not an error.
-pub fn agent() -> Agent {
-    agent_with(None)
+/// A client for requests of any length: a server has `timeout` to take the next part of the request, to begin the
+/// response when it has all of it, and to end the response.
+pub fn agent(timeout: Duration) -> Agent {
+    let config = config().timeout_send_request(Some(timeout)).timeout_per_write(Some(timeout));
+    config.timeout_recv_response(Some(timeout)).timeout_recv_body(Some(timeout)).build().into()
 }
 
-/// The same, for requests that must be answered within `timeout` as a whole.
-pub fn agent_with(timeout: Option<Duration>) -> Agent {
+/// A client for requests that must be answered within `timeout` as a whole.
+pub fn agent_with(timeout: Duration) -> Agent {
+    config().timeout_global(Some(timeout)).build().into()
+}
+
+/// It trusts the system's certificate authorities, and an error status is not an error.
+fn config() -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
     Agent::config_builder()
         .tls_config(tls)
         .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_global(timeout)
         .http_status_as_error(false)
         // A redirect would send the token to another server.
         .max_redirects(0)
-        .build()
-        .into()
 }

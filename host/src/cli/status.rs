@@ -165,6 +165,9 @@ fn summary(host: &HostStatus) -> String {
             age(*seconds)
         );
     }
+    if let Some(refusal) = &host.certificate_refusal {
+        text += &format!("WARNING: {}\n", printable(refusal));
+    }
     if let Some(postgres) = &host.postgres {
         text += &postgres_summary(postgres);
     }

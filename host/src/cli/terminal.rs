@@ -1,6 +1,10 @@
 //! Text for a terminal.
 
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+
 use anyhow::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// `text` without characters that control a terminal: it may come from a server or a file.
 pub fn printable(text: &str) -> String {
@@ -20,9 +24,31 @@ pub fn one_line(error: &Error) -> String {
     line
 }
 
+/// Whether a command failed because the program that read its output has gone, as `head` does after ten lines. Nothing
+/// is wrong with such a command, and nobody reads what it would say.
+pub fn has_lost_reader(error: &Error) -> bool {
+    is_broken_pipe(error) && (is_without_reader(io::stdout()) || is_without_reader(io::stderr()))
+}
+
+/// A pipe to another program can be the one that broke.
+fn is_broken_pipe(error: &Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
+fn is_without_reader(output: impl AsFd) -> bool {
+    let mut polled = [PollFd::new(&output, PollFlags::empty())];
+    let is_polled = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_polled && polled.iter().any(|output| output.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::io::Write;
+
+    use anyhow::Context;
 
     use super::*;
 
@@ -35,6 +61,18 @@ mod tests {
     #[test]
     fn control_characters_are_replaced() {
         assert_eq!(printable("1\x1b[2J"), "1\u{fffd}[2J");
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_told_from_one_that_is_read() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        assert!(!is_without_reader(&writer));
+        drop(reader);
+        assert!(is_without_reader(&writer));
+        let written = writer.write_all(b"a line").context("cannot write");
+        assert!(is_broken_pipe(&written.unwrap_err()));
+        assert!(!is_broken_pipe(&Error::new(io::Error::other("no space"))));
+        assert!(!is_without_reader(tempfile::tempfile().unwrap()));
     }
 
     #[test]

@@ -90,7 +90,8 @@ impl Validate {
 }
 
 fn print_problem(problem: impl Display) {
-    eprintln!("hexad: {}", one_line(&anyhow!("{problem}")));
+    // Without a reader, the exit status still tells.
+    let _ = writeln!(std::io::stderr(), "hexad: {}", one_line(&anyhow!("{problem}")));
 }
 
 fn failure(manifest: &Path, problems: usize) -> Error {

@@ -9,8 +9,9 @@ use std::time::SystemTime;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
+use super::certificate_validity::CertificateValidity;
 use crate::bounded_file;
 
 /// The largest file of certificates, and of a key, in bytes.
@@ -20,8 +21,25 @@ const MAX_BYTES: usize = 1024 * 1024;
 pub struct Certificates {
     chain: PathBuf,
     key: PathBuf,
-    current: ArcSwap<ServerConfig>,
+    current: ArcSwap<Loaded>,
     failure: ArcSwapOption<ReloadFailure>,
+}
+
+/// Certificates that are in use.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// Of the first one, which is the listener's own.
+    validity: Option<CertificateValidity>,
+}
+
+/// The certificates of a listener at one moment.
+pub struct CertificateState {
+    /// Why those in use are not those of the files, if they are not.
+    pub failure: Option<Arc<ReloadFailure>>,
+    /// Why clients refuse the listener's own, if they do: a sentence for the operator.
+    pub refusal: Option<String>,
+    /// The last second in which the listener's own is valid, since the Unix epoch.
+    pub not_after: Option<u64>,
 }
 
 /// Why the files could not be read when they last were, while older certificates stay in use.
@@ -42,15 +60,15 @@ pub enum CertificateError {
 
 impl Certificates {
     pub fn load(chain: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
-        let current = ArcSwap::new(read(&chain, &key)?);
+        let current = ArcSwap::from_pointee(read(&chain, &key)?);
         Ok(Self { chain, key, current, failure: ArcSwapOption::empty() })
     }
 
     /// Reads the files again. If that fails, the certificates stay as they were.
     pub fn reload(&self) -> Result<(), CertificateError> {
         match read(&self.chain, &self.key) {
-            Ok(config) => {
-                self.current.store(config);
+            Ok(loaded) => {
+                self.current.store(Arc::new(loaded));
                 self.failure.store(None);
                 Ok(())
             }
@@ -62,14 +80,27 @@ impl Certificates {
         }
     }
 
-    /// Why the certificates in use are not those of the files.
-    pub fn failure(&self) -> Option<Arc<ReloadFailure>> {
-        self.failure.load_full()
+    pub fn state(&self) -> CertificateState {
+        let validity = self.current.load().validity.clone();
+        let not_after = validity.map(|validity| validity.not_after.as_secs());
+        CertificateState { failure: self.failure.load_full(), refusal: self.refusal(), not_after }
+    }
+
+    /// Why clients refuse the certificate in use now, if they do: a sentence for the operator.
+    pub fn refusal(&self) -> Option<String> {
+        let current = self.current.load();
+        let validity = current.validity.as_ref()?;
+        let invalidity = validity.invalidity(UnixTime::now())?;
+        let (path, names) = (self.chain.display(), validity.names());
+        let names = if names.is_empty() { String::new() } else { format!(" for {names}") };
+        Some(format!(
+            "the certificate{names} in {path} {invalidity}, and clients refuse it; replace it, and send SIGHUP to the host"
+        ))
     }
 
     /// The configuration for the next handshake.
     pub fn current(&self) -> Arc<ServerConfig> {
-        self.current.load_full()
+        self.current.load().config.clone()
     }
 }
 
@@ -79,7 +110,7 @@ impl fmt::Debug for Certificates {
     }
 }
 
-fn read(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError> {
+fn read(chain: &Path, key: &Path) -> Result<Loaded, CertificateError> {
     let at =
         |path: &Path, error| CertificateError::Unreadable { path: path.to_owned(), source: io::Error::other(error) };
     let contents = |path: &Path| {
@@ -89,6 +120,7 @@ fn read(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError>
     let certificates = CertificateDer::pem_slice_iter(&contents(chain)?)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| at(chain, error))?;
+    let validity = certificates.first().and_then(CertificateValidity::of);
     let private = PrivateKeyDer::from_pem_slice(&contents(key)?).map_err(|error| at(key, error))?;
     let unusable = |source| CertificateError::Unusable { chain: chain.to_owned(), key: key.to_owned(), source };
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -98,5 +130,5 @@ fn read(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError>
         .with_single_cert(certificates, private)
         .map_err(unusable)?;
     config.alpn_protocols = ["h2", "http/1.1", "http/1.0"].map(|name| name.as_bytes().to_vec()).into();
-    Ok(Arc::new(config))
+    Ok(Loaded { config: Arc::new(config), validity })
 }
