@@ -145,7 +145,7 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
                     continue;
                 }
                 if is_out_of_descriptors(&error) {
-                    ingress.idle.try_evict_oldest();
+                    ingress.idle.try_evict();
                 }
                 tokio::time::sleep(BACK_OFF).await;
             }
@@ -153,14 +153,14 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
     }
 }
 
-/// Waits until the listener may have one more connection. If it has as many as it may have, those are closed that
-/// have waited for their next request for longest, one for each new connection.
+/// Waits until the listener may have one more connection. If it has as many as it may have, one that waits for its
+/// client is closed for each new one.
 async fn acquire_permit(ingress: &Ingress) -> Option<OwnedSemaphorePermit> {
     loop {
         tokio::select! {
             biased;
             permit = ingress.connections.acquire() => return permit,
-            () = ingress.idle.evict_oldest() => {}
+            () = ingress.idle.evict() => {}
         }
         if let Ok(permit) = tokio::time::timeout(EVICTION_TIMEOUT, ingress.connections.acquire()).await {
             return permit;

@@ -24,7 +24,7 @@ use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surround
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
-use crate::ingress::{Certificates, Ingress, IngressOptions, ReloadFailure};
+use crate::ingress::{CertificateState, Certificates, Ingress, IngressOptions};
 use crate::instance_permit::StalledInstances;
 use crate::manifest::{Component, Manifest};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
@@ -337,11 +337,11 @@ fn sum_of(ingresses: &Mutex<Vec<Arc<Ingress>>>, value: impl Fn(&Ingress) -> u64)
     ingresses.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|ingress| value(ingress)).sum()
 }
 
-/// Of each listener with TLS: why its certificates could not be read again.
-fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<Option<Arc<ReloadFailure>>> {
+/// The certificates of each listener with TLS.
+fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<CertificateState> {
     let ingresses = ingresses.lock().unwrap_or_else(PoisonError::into_inner);
     let certificates = ingresses.iter().filter_map(|ingress| ingress.certificates.as_ref());
-    certificates.map(Certificates::failure).collect()
+    certificates.map(Certificates::state).collect()
 }
 
 /// Loads and checks the chosen code of every component, and makes its slot.

@@ -44,6 +44,7 @@
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets for logs and traces, without secrets |
+//! | `time_slices` | a shard's time for guests that compute for long |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `validation` | whether a manifest and its components could be served |
 //! | `memory_budget` | what caches, responses and guests may take together |
@@ -98,6 +99,7 @@ mod shard;
 mod shared_map;
 mod stop;
 pub mod store;
+mod time_slices;
 pub mod trace;
 mod upload_wait;
 pub mod validation;

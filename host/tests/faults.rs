@@ -70,6 +70,16 @@ async fn a_guest_that_never_answers_is_ended() {
 }
 
 #[tokio::test]
+async fn what_the_handles_of_a_guest_hold_is_bounded() {
+    let server = Server::with("");
+    assert_eq!(server.ok("handles?count=400&bytes=60000").await, "400");
+    let too_large = server.ok("handles?count=1&bytes=70000").await;
+    assert!(too_large.contains("SizeExceeded") || too_large.contains("Other"), "{too_large}");
+    assert_eq!(server.get("handles?count=600&bytes=1").await.0, 500);
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
 async fn processor_time_is_bounded_and_waiting_does_not_count() {
     let server = Server::with("cpu_time = \"50ms\"\nrequest_timeout = \"1h\"");
     let (status, body) = server.get("loop").await;

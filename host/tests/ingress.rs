@@ -31,7 +31,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn ask(address: SocketAddr, headers: &str) -> String {
+pub fn ask(address: SocketAddr, headers: &str) -> String {
     let request = format!("GET /probe/headers HTTP/1.1\r\nhost: forge.test\r\n{headers}connection: close\r\n\r\n");
     exchange(address, request.as_bytes())
 }
@@ -314,7 +314,8 @@ fn unusable_certificates_are_named() {
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Waits until so many connections have been idle for long enough to have given their buffers back.
+/// Waits until so many connections have been idle for long enough to have given their buffers back, or have been waited
+/// for as long.
 pub fn wait_for_idle(ingress: &Ingress, connections: usize) {
     while ingress.idle.count() != connections {
         std::thread::yield_now();
@@ -325,11 +326,10 @@ pub fn wait_for_idle(ingress: &Ingress, connections: usize) {
 /// than an idle connection keeps its buffers.
 fn send_in_parts(client: &mut TcpStream, address: SocketAddr, ingress: &Ingress, parts: (&[u8], &[u8])) {
     client.write_all(parts.0).unwrap();
-    wait_for_idle(ingress, 0);
     let mut other = TcpStream::connect(address).unwrap();
     other.write_all(HELLO).unwrap();
     other.read_exact(&mut [0; 12]).unwrap();
-    wait_for_idle(ingress, 1);
+    wait_for_idle(ingress, 2);
     client.write_all(parts.1).unwrap();
 }
 

@@ -16,6 +16,7 @@ mod faults;
 mod fixture;
 mod foreign;
 mod framing;
+mod full_listener;
 mod fuzz;
 mod gone_clients;
 mod handover;

@@ -3,6 +3,7 @@
 
 mod copied;
 mod outages;
+mod reports;
 mod without;
 
 use hexad_tests::http;

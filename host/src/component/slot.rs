@@ -148,12 +148,6 @@ impl Deployment {
     pub fn sole_generation(&self) -> Option<u64> {
         self.canary.is_none().then_some(self.current.number)
     }
-
-    /// What a rollback restores once `next` serves, which may be what serves already.
-    pub fn restored_after(&self, next: &Digest) -> Option<Digest> {
-        let restored = if self.current.digest == *next { self.previous.as_ref() } else { Some(&self.current) };
-        restored.map(|generation| generation.digest)
-    }
 }
 
 impl Slot {

@@ -16,7 +16,8 @@ use tokio::time::{Instant, Sleep};
 use super::in_flight::OVERHEAD;
 use super::service::Connection;
 use super::socket::ReadAhead;
-use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, MAX_HEADERS, stopping};
+use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEADERS, TIME_TO_SEND, stopping};
+use crate::ingress::IdleConnection;
 use crate::read_bounds::{OverheadMeter, begin_turn};
 use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
 use crate::stop::StopSignal;
@@ -32,6 +33,8 @@ enum End {
     Gone,
     /// The client did not send the rest of a request's head.
     SlowHead,
+    /// It had not sent that when another connection needed the place.
+    Evicted,
     /// Nothing has come of the body of a request that was answered.
     SlowBody,
     SlowReader(TooSlow),
@@ -53,7 +56,8 @@ pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, stop
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let overhead = Arc::new(OverheadMeter::new(MAX_HEAD_BYTES));
+    let max_head = connection.receive_bounds.head;
+    let overhead = Arc::new(OverheadMeter::new(max_head));
     let service = service_fn(|request| {
         overhead.record_head();
         OVERHEAD.sync_scope(overhead.clone(), || connection.handle(request))
@@ -61,7 +65,7 @@ where
     let io = TokioIo::new(ReadAhead { read, stream, overhead: Some(overhead.clone()) });
     let mut http = http1::Builder::new()
         .header_read_timeout(None)
-        .max_buf_size(MAX_HEAD_BYTES)
+        .max_buf_size(max_head)
         .max_headers(MAX_HEADERS)
         .serve_connection(io, service);
     let mut monitor = DrainMonitor::new(connection.ingress.drain);
@@ -110,6 +114,10 @@ where
         }
         End::SlowHead => {
             tracing::debug!("a client did not send the head of its request in time");
+            None
+        }
+        End::Evicted => {
+            tracing::debug!("a connection was closed for another before the end of a request's head");
             None
         }
         End::SlowBody => {
@@ -168,22 +176,24 @@ enum Waiting {
 
 /// Bounds the time of a head, the time that an idle connection keeps its buffers, and the time that a request goes
 /// on without its client.
-struct Clock {
+struct Clock<'a> {
     waiting: Waiting,
+    /// While a head has been waited for longer than a client needs for it.
+    idle: Option<IdleConnection<'a>>,
     /// Requests so far.
     requests: usize,
     /// It is reused, and may fire too early rather than be reset for each request.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Clock {
+impl<'a> Clock<'a> {
     /// The first byte of a request was read.
     fn new(connection: &Connection) -> Self {
-        Self { waiting: Waiting::Head(Instant::now()), requests: connection.requests(), timer: None }
+        Self { waiting: Waiting::Head(Instant::now()), idle: None, requests: connection.requests(), timer: None }
     }
 
     /// Ready if the client is too slow, has nothing to ask for or has gone.
-    fn poll(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll(&mut self, connection: &'a Connection, cx: &mut Context<'_>) -> Poll<End> {
         let has_read = connection.socket.take_has_read();
         let requests = connection.requests();
         let is_same = std::mem::replace(&mut self.requests, requests) == requests;
@@ -199,9 +209,19 @@ impl Clock {
             _ if has_read => Waiting::Head(Instant::now()),
             _ => Waiting::Request(Instant::now()),
         };
+        match (&self.waiting, &mut self.idle) {
+            (Waiting::Head(_), None) => {}
+            (Waiting::Head(_), Some(idle)) => {
+                if idle.poll_evicted(cx).is_ready() {
+                    return Poll::Ready(End::Evicted);
+                }
+            }
+            (_, idle) => *idle = None,
+        }
         let mut deadline = match self.waiting {
             Waiting::No(at) => at,
             Waiting::Body(since) => since + BODY_TIMEOUT,
+            Waiting::Head(since) if self.idle.is_none() => since + TIME_TO_SEND,
             Waiting::Head(since) => since + HEAD_TIMEOUT,
             // The client has not taken its last response, and there is no minimum rate.
             Waiting::Request(since) if connection.socket.is_blocked() => since + connection.ingress.keep_alive.timeout,
@@ -221,6 +241,13 @@ impl Clock {
                         self.waiting = Waiting::No(deadline);
                     }
                     Waiting::Body(_) => return Poll::Ready(End::SlowBody),
+                    Waiting::Head(since) if self.idle.is_none() => {
+                        deadline = since + HEAD_TIMEOUT;
+                        let idle = self.idle.insert(connection.await_client());
+                        if idle.poll_evicted(cx).is_ready() {
+                            return Poll::Ready(End::Evicted);
+                        }
+                    }
                     Waiting::Head(_) => return Poll::Ready(End::SlowHead),
                     Waiting::Request(_) if connection.socket.is_blocked() => {
                         return Poll::Ready(End::SlowReader(TooSlow::Period));

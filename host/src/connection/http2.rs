@@ -18,7 +18,8 @@ use tokio::time::Instant;
 use super::frame_meter::Metered;
 use super::service::{Connection, STREAM_FLOW};
 use super::socket::ReadAhead;
-use super::{BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use super::{BUFFERS_KEPT, HEAD_TIMEOUT, TooLate, in_time, stopping};
+use crate::ingress::ReceiveBounds;
 use crate::read_bounds::begin_turn;
 use crate::send_buffer::{DrainMonitor, Flow};
 use crate::stop::StopSignal;
@@ -49,6 +50,7 @@ where
     // In a box, which is gone once the response is there: a stream keeps its room until its client has taken it.
     let service = service_fn(|request| Box::pin(connection.handle(request)));
     let is_flooded = Arc::new(AtomicBool::new(false));
+    let ReceiveBounds { upload_window, head: max_head } = connection.receive_bounds;
     // What was read is the preface; frames follow.
     let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()), overhead: None };
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
@@ -56,11 +58,11 @@ where
         .max_concurrent_streams(connection.ingress.max_streams)
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(MAX_ERROR_RESET_STREAMS)
-        .max_header_list_size(MAX_HEAD_BYTES as u32)
+        .max_header_list_size(u32::try_from(max_head).unwrap_or(u32::MAX))
         .max_send_buf_size(MAX_SEND_BUFFER)
-        .initial_connection_window_size(connection.upload_window)
+        .initial_connection_window_size(upload_window)
         // A body that its guest does not read leaves room for another.
-        .initial_stream_window_size(connection.upload_window / 2)
+        .initial_stream_window_size(upload_window / 2)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
@@ -111,8 +113,11 @@ async fn last_request(connection: &Connection, started: Instant, stop: &mut Stop
 
 /// Returns when the connection was idle for too long or must make room, and how long it may take to close.
 async fn idle(connection: &Connection) -> Duration {
-    if tokio::time::timeout(HEAD_TIMEOUT, connection.requests_after(0)).await.is_err() {
-        return CLOSE_GRACE;
+    let first = connection.requests_after(0);
+    match in_time(connection, HEAD_TIMEOUT, first).await {
+        Ok(()) => {}
+        Err(TooLate::Timeout) => return CLOSE_GRACE,
+        Err(TooLate::Evicted) => return MAKE_ROOM_GRACE,
     }
     loop {
         let requests = connection.requests();
@@ -120,7 +125,7 @@ async fn idle(connection: &Connection) -> Duration {
         if !connection.is_idle() || connection.requests() != requests {
             continue;
         }
-        let mut idle = connection.ingress.idle.enter();
+        let mut idle = connection.await_client();
         tokio::select! {
             () = connection.requests_after(requests) => {}
             () = tokio::time::sleep(connection.ingress.keep_alive.timeout) => return CLOSE_GRACE,

@@ -161,8 +161,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::connection::MAX_HEAD_BYTES;
     use crate::connection::socket::ReadAhead;
+
+    const MAX_HEAD_BYTES: usize = 64 * 1024;
 
     /// Bytes on their way between client and host.
     const DUPLEX: usize = 64 * 1024;

@@ -16,7 +16,9 @@ mod in_flight;
 mod service;
 mod socket;
 
+use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +39,9 @@ use socket::{ClientSocket, ClientStream};
 /// of a connection within this time from its start.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a client has for what it must send before its connection may have to close for another one.
+const TIME_TO_SEND: Duration = Duration::from_millis(250);
+
 /// How long nothing may come of the body of a request that was answered. What the component does not read is read and
 /// dropped in a shorter time; a component may also keep a body and not read it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -51,9 +56,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A stopping host waits this long for the first request of a connection that it has accepted.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
-
-/// The largest head of a request, in bytes.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The most fields of a head. Each takes memory of its own, and over HTTP/2 as little as a byte on the wire.
 const MAX_HEADERS: usize = 100;
@@ -78,23 +80,24 @@ pub async fn serve(
         }
     };
     socket.limit_unsent();
-    let upload_window = ingress.connections.upload_window(permits.1.as_ref());
+    let receive_bounds = ingress.connections.receive_bounds(permits.1.as_ref());
     let started = Instant::now();
     let peer = Peer::new(peer, &ingress);
-    let connection = Arc::new(Connection::new(application.clone(), place, peer, ingress, socket, upload_window));
+    let connection = Arc::new(Connection::new(application.clone(), place, peer, ingress, socket, receive_bounds));
     let Some(certificates) = &connection.ingress.certificates else {
         return serve_from_start(Served { connection, stream, started, permits, stop }).await;
     };
     // In a box, because a connection that has agreed on its keys needs no room for it.
     let handshake = Box::pin(TlsAcceptor::from(certificates.current()).accept(stream));
     let outcome = tokio::select! {
-        outcome = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => outcome,
+        outcome = in_time(&connection, HANDSHAKE_TIMEOUT, handshake) => outcome,
         () = first_request_grace(&mut stop) => return,
     };
     match outcome {
         Ok(Ok(stream)) => Box::pin(serve_from_start(Served { connection, stream, started, permits, stop })).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+        Err(TooLate::Timeout) => tracing::debug!("a TLS handshake took too long"),
+        Err(TooLate::Evicted) => tracing::debug!("a connection was closed for another during its TLS handshake"),
     }
 }
 
@@ -120,9 +123,9 @@ enum Start {
 
 async fn serve_from_start<S: ClientStream>(mut served: Served<S>) {
     let start = {
-        let deadline = Instant::now() + HEAD_TIMEOUT;
+        let preface = read_preface(&mut served.stream);
         tokio::select! {
-            start = tokio::time::timeout_at(deadline, read_preface(&mut served.stream)) => start.unwrap_or(Start::Ended),
+            start = in_time(&served.connection, HEAD_TIMEOUT, preface) => start.unwrap_or(Start::Ended),
             () = first_request_grace(&mut served.stop) => Start::Ended,
         }
     };
@@ -151,7 +154,7 @@ async fn serve_from<S: ClientStream>(mut start: Start, served: Served<S>) {
             },
             Start::Idle(since) => {
                 let deadline = since + connection.ingress.keep_alive.timeout;
-                let mut idle = connection.ingress.idle.enter();
+                let mut idle = connection.await_client();
                 wait_for_next(&mut stream, deadline, &mut idle, &mut stop).await
             }
             Start::Http2(read) => {
@@ -186,6 +189,28 @@ fn resume<S: ClientStream>(shard: usize, start: Start, mut served: Served<S>) ->
 
 fn log_lost(error: &io::Error) {
     tracing::warn!(%error, "a connection was lost on its way to another thread");
+}
+
+/// Why a client was not waited for any longer.
+enum TooLate {
+    Timeout,
+    /// Another connection needs the place.
+    Evicted,
+}
+
+/// Waits for something that the client has to send within `timeout`. Once it has had its time, the connection may have to
+/// close for another.
+async fn in_time<T>(connection: &Connection, timeout: Duration, sent: impl Future<Output = T>) -> Result<T, TooLate> {
+    let deadline = Instant::now() + timeout;
+    let mut sent = pin!(sent);
+    if let Ok(sent) = tokio::time::timeout(TIME_TO_SEND, sent.as_mut()).await {
+        return Ok(sent);
+    }
+    let mut idle = connection.await_client();
+    tokio::select! {
+        sent = tokio::time::timeout_at(deadline, sent) => sent.map_err(|_| TooLate::Timeout),
+        () = idle.evicted() => Err(TooLate::Evicted),
+    }
 }
 
 /// Reads until it is known whether the client speaks HTTP/2.

@@ -21,7 +21,9 @@ use super::{BODY_TIMEOUT, MAX_HEADERS};
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
 use crate::body::{self, InProgress, ResponseBody};
-use crate::ingress::{Ingress, Peer, RequestOrigin, Unread, remove_set_operator_cookies};
+use crate::ingress::{
+    IdleConnection, Ingress, Peer, ReceiveBounds, RequestOrigin, Unread, remove_set_operator_cookies,
+};
 use crate::reply;
 use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
@@ -43,8 +45,7 @@ pub struct Connection {
     pub socket: Arc<SocketState>,
     /// The bytes that wait for the client of an HTTP/1 connection.
     pub flow: Arc<Flow>,
-    /// Bytes of request bodies that an HTTP/2 client may send before a guest has read them.
-    pub upload_window: u32,
+    pub receive_bounds: ReceiveBounds,
     application: Arc<Application>,
     balance: Arc<Balance>,
     /// The shard that serves the connection.
@@ -74,14 +75,14 @@ impl Connection {
         peer: Peer,
         ingress: Arc<Ingress>,
         socket: Arc<SocketState>,
-        upload_window: u32,
+        receive_bounds: ReceiveBounds,
     ) -> Self {
         let budget = ingress.send_budgets.connection();
         Self {
             ingress,
             socket,
             flow: Arc::default(),
-            upload_window,
+            receive_bounds,
             application,
             followed: balance.followed(shard),
             balance,
@@ -158,6 +159,12 @@ impl Connection {
     /// Logs that the client has lost a response.
     pub fn log_slow_reader(&self, reason: TooSlow) {
         self.ingress.log_slow_reader(self.peer.address(), reason);
+    }
+
+    /// Waits for a request of the client, or for the rest of one's head; meanwhile the connection may have to close for
+    /// another.
+    pub fn await_client(&self) -> IdleConnection<'_> {
+        self.ingress.idle.enter(self.peer.network())
     }
 
     /// Logs that the connection was closed because its client sent frames for nothing.

@@ -24,6 +24,7 @@ pub use limiter::MemoryLimiter;
 pub use outbound::OutboundHooks;
 pub use output::{GuestLog, GuestOutput};
 
+use crate::concurrency_limit::ClientKey;
 use crate::imports::config;
 use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
 use crate::imports::variables::{self, Variables, VariablesView};
@@ -32,6 +33,7 @@ use crate::manifest::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
+use crate::time_slices::{SLICE, next_slice};
 use clock::SharedClock;
 use side_effects::SideEffects;
 
@@ -39,8 +41,10 @@ use side_effects::SideEffects;
 /// the other arguments. Wasmtime traps a larger call before it copies the arguments.
 const MAX_HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
 
-/// Handles that an instance may have open. No other limit counts the host memory that they take.
-const MAX_HANDLES: usize = 10_000;
+/// Handles that an instance may have open, and bytes of the fields that one of them may hold: those of the largest head.
+/// No other limit counts the host memory that they take, 32 MiB at most. An outbound request has about ten.
+const MAX_HANDLES: usize = 512;
+const MAX_FIELDS_BYTES: usize = 64 * 1024;
 
 /// The state of one instance, as the data of its wasmtime store.
 pub struct Guest {
@@ -51,6 +55,8 @@ pub struct Guest {
     limiter: MemoryLimiter,
     /// The processor time of the current request.
     cpu_time: Duration,
+    /// Whose request it is, among those that compute for long: a site of many networks, or a network.
+    client: Option<ClientKey>,
     key_value: KeyValue,
     variables: Arc<Variables>,
     side_effects: SideEffects,
@@ -95,13 +101,16 @@ impl Guest {
             .allow_tcp(false)
             .allow_udp(false)
             .build();
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(MAX_FIELDS_BYTES);
         let guest = Self {
             table,
             wasi,
-            http: WasiHttpCtx::new(),
+            http,
             outbound_hooks,
             limiter: MemoryLimiter::new(limits.memory, memory.clone(), cpu_timer.counters().clone()),
             cpu_time: limits.request.cpu_time,
+            client: None,
             key_value,
             variables,
             side_effects,
@@ -110,16 +119,21 @@ impl Guest {
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(MAX_HOSTCALL_BYTES);
-        // A computing guest yields at every tick of the epoch. Tokio's `yield_now` lets the shard poll
-        // its sockets and timers first. This ends a guest that computes for too long; the deadline of
-        // the request ends one that waits for too long.
+        // A computing guest yields at every tick of the epoch, and one that has computed for a tick waits for a slice
+        // of its shard's time. This ends a guest that computes for too long; the deadline of the request ends one that
+        // waits for too long.
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |store| {
             cpu_timer.stop();
-            if cpu_timer.request_time() > store.data().cpu_time {
+            let computed = cpu_timer.request_time();
+            if computed > store.data().cpu_time {
                 return Err(OutOfCpuTime.into());
             }
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+            // Many short requests are under way when the epoch ticks.
+            if computed < SLICE {
+                return Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())));
+            }
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(next_slice(store.data().client))))
         });
         store
     }
@@ -127,6 +141,8 @@ impl Guest {
     /// Begins another request: the guest's calls from now on belong to it.
     pub fn enter(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>) {
         self.cpu_time = context.cpu_time();
+        let [network, site, credential] = context.client();
+        self.client = site.or(network).or(credential);
         self.limiter.enter();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());

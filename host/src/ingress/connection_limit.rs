@@ -6,14 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of request bodies that the HTTP/2 clients of a listener, and those of one address, may send before a
-/// guest has read them. The first connections share these; each further one adds the smallest window.
-const UPLOADS: usize = 128 << 20;
-const UPLOADS_PER_ADDRESS: usize = 16 << 20;
+/// Bytes that the clients of a listener may send before the host can do something with them.
+struct Allowance {
+    /// The first connections share these; each further one adds the smallest part.
+    total: usize,
+    /// The same of those of one address.
+    per_address: usize,
+    smallest: usize,
+    largest: usize,
+}
 
-/// The windows of one connection, in bytes. The largest lets a client far away send some megabytes a second.
-const MIN_UPLOAD_WINDOW: usize = 64 << 10;
-const MAX_UPLOAD_WINDOW: usize = 1 << 20;
+/// Request bodies over HTTP/2 that no guest has read. The largest window lets a client far away send some megabytes a
+/// second.
+const UPLOADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 64 << 10, largest: 1 << 20 };
+
+/// Heads that are not there as a whole. hyper takes up to three times as much memory. Clients send some kilobytes.
+const HEADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 16 << 10, largest: 64 << 10 };
+
+/// What the client of a connection may send, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveBounds {
+    /// Of request bodies over HTTP/2, before a guest has read them.
+    pub upload_window: u32,
+    /// The largest head of a request.
+    pub head: usize,
+}
 
 /// The connections of a listener.
 #[derive(Debug)]
@@ -58,11 +75,15 @@ impl ConnectionLimit {
         Some(ConnectionPermit { limit: self.clone(), address, open: *count })
     }
 
-    /// Bytes of request bodies that a new HTTP/2 client may send before a guest has read them. The proxy that many
-    /// clients share has no permit of its own.
-    pub fn upload_window(&self, permit: Option<&ConnectionPermit>) -> u32 {
+    /// What the client of a new connection may send. The proxy that many clients share has no permit of its own.
+    pub fn receive_bounds(&self, permit: Option<&ConnectionPermit>) -> ReceiveBounds {
         let open = self.total.saturating_sub(self.permits.available_permits());
-        upload_window(open, permit.map_or(1, |permit| permit.open))
+        let of_address = permit.map_or(1, |permit| permit.open);
+        ReceiveBounds {
+            // The largest window is far below the limit of the type.
+            upload_window: u32::try_from(UPLOADS.of_connection(open, of_address)).unwrap_or(u32::MAX),
+            head: HEADS.of_connection(open, of_address),
+        }
     }
 }
 
@@ -78,11 +99,12 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// The window of a connection that begins when so many are open, and so many of its address.
-fn upload_window(open: usize, of_address: usize) -> u32 {
-    let share = (UPLOADS / open.max(1)).min(UPLOADS_PER_ADDRESS / of_address.max(1));
-    // The largest window is far below the limit of the type.
-    u32::try_from(share.clamp(MIN_UPLOAD_WINDOW, MAX_UPLOAD_WINDOW)).unwrap_or(u32::MAX)
+impl Allowance {
+    /// The part of a connection that begins when so many are open, and so many of its address.
+    fn of_connection(&self, open: usize, of_address: usize) -> usize {
+        let share = (self.total / open.max(1)).min(self.per_address / of_address.max(1));
+        share.clamp(self.smallest, self.largest)
+    }
 }
 
 /// The addresses that one client has: an IPv4 address, or a /64 of IPv6, which is the smallest
@@ -114,13 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn the_windows_of_many_connections_are_small() {
-        assert_eq!(upload_window(1, 1), 1 << 20);
-        assert_eq!(upload_window(16, 16), 1 << 20);
-        assert_eq!(upload_window(10_000, 1), 64 << 10);
-        let mib = |windows: u64| windows >> 20;
-        assert_eq!(mib((1..=1_000).map(|n| u64::from(upload_window(n, n))).sum()), 106);
-        assert_eq!(mib((1..=10_000).map(|n| u64::from(upload_window(n, 1))).sum()), 979);
+    fn many_connections_may_send_little() {
+        assert_eq!(UPLOADS.of_connection(1, 1), 1 << 20);
+        assert_eq!(UPLOADS.of_connection(16, 16), 1 << 20);
+        assert_eq!(UPLOADS.of_connection(10_000, 1), 64 << 10);
+        assert_eq!((HEADS.of_connection(1, 1), HEADS.of_connection(10_000, 1)), (64 << 10, 16 << 10));
+        let of_address = |allowed: &Allowance| (1..=1_000).map(|n| allowed.of_connection(n, n)).sum::<usize>() >> 20;
+        let of_listener = |allowed: &Allowance| (1..=10_000).map(|n| allowed.of_connection(n, 1)).sum::<usize>() >> 20;
+        assert_eq!((of_address(&UPLOADS), of_listener(&UPLOADS)), (106, 979));
+        assert_eq!((of_address(&HEADS), of_listener(&HEADS)), (37, 333));
     }
 
     #[test]

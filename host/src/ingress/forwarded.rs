@@ -63,6 +63,11 @@ impl Peer {
         self.socket.ip()
     }
 
+    /// The addresses that the peer has, unless it is a trusted proxy, whose clients have others.
+    pub fn network(&self) -> Option<IpAddr> {
+        (!self.trusted).then(|| client_network(self.address()))
+    }
+
     /// Removes the headers that the peer may not set, and adds the origin to the request.
     pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();

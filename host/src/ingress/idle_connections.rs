@@ -1,11 +1,16 @@
-//! Connections that wait for another request. They make room for new ones.
+//! Connections that wait for a request of their client, or for the rest of its head. They make room for new ones.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
+use futures::FutureExt;
 use tokio::sync::{Notify, oneshot};
 
-/// The connections that wait for another request and have given the buffers of the last one back.
+/// The connections that wait for their client. As many as one may open at no cost come from an address, so that the
+/// next one to close is of the address that has the most.
 #[derive(Debug, Default)]
 pub struct IdleConnections {
     waiting: Mutex<Waiting>,
@@ -16,50 +21,83 @@ pub struct IdleConnections {
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// In the order in which they began to wait. One that is dropped tells its connection to close.
-    connections: BTreeMap<u64, oneshot::Sender<()>>,
+    addresses: HashMap<Option<IpAddr>, OfAddress>,
+    /// The ranks of the addresses.
+    ranks: BTreeSet<(Rank, Option<IpAddr>)>,
 }
+
+/// In the order in which they began to wait. One that is dropped tells its connection to close.
+type OfAddress = BTreeMap<u64, oneshot::Sender<()>>;
+
+/// How many connections an address has, and the first of them. The greatest is the next to lose one.
+type Rank = (usize, Reverse<u64>);
 
 /// One connection, which counts until this is dropped.
 #[derive(Debug)]
 pub struct IdleConnection<'a> {
     all: &'a IdleConnections,
+    address: Option<IpAddr>,
     number: u64,
     evicted: oneshot::Receiver<()>,
 }
 
 impl IdleConnections {
-    /// Counts a connection that begins to wait.
-    pub fn enter(&self) -> IdleConnection<'_> {
+    /// Counts a connection that begins to wait. It has no address if it is a trusted proxy's, which many clients share:
+    /// those close last.
+    pub fn enter(&self, address: Option<IpAddr>) -> IdleConnection<'_> {
         let (sender, evicted) = oneshot::channel();
         let mut waiting = self.waiting();
         let number = waiting.next;
         waiting.next += 1;
-        waiting.connections.insert(number, sender);
+        waiting.change(address, |connections| connections.insert(number, sender));
         drop(waiting);
         self.entered.notify_one();
-        IdleConnection { all: self, number, evicted }
+        IdleConnection { all: self, address, number, evicted }
     }
 
-    pub fn count(&self) -> usize {
-        self.waiting().connections.len()
-    }
-
-    /// Tells the connection to close that has waited for longest, once there is one.
-    pub async fn evict_oldest(&self) {
-        while !self.try_evict_oldest() {
+    /// Tells a connection to close, once there is one: of the address that has the most, the one that has waited for
+    /// longest.
+    pub async fn evict(&self) {
+        while !self.try_evict() {
             self.entered.notified().await;
         }
     }
 
     /// The same, if there is one now; returns whether there was.
-    pub fn try_evict_oldest(&self) -> bool {
-        self.waiting().connections.pop_first().is_some()
+    pub fn try_evict(&self) -> bool {
+        let mut waiting = self.waiting();
+        let Some((_, address)) = waiting.ranks.last().copied() else { return false };
+        waiting.change(address, BTreeMap::pop_first);
+        true
+    }
+
+    pub fn count(&self) -> usize {
+        self.waiting().addresses.values().map(BTreeMap::len).sum()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Waiting {
+    fn change<T>(&mut self, address: Option<IpAddr>, change: impl FnOnce(&mut OfAddress) -> T) {
+        let connections = self.addresses.entry(address).or_default();
+        let before = rank(address, connections);
+        change(connections);
+        let after = rank(address, connections);
+        if connections.is_empty() {
+            self.addresses.remove(&address);
+        }
+        before.into_iter().for_each(|rank| _ = self.ranks.remove(&(rank, address)));
+        after.into_iter().for_each(|rank| _ = self.ranks.insert((rank, address)));
+    }
+}
+
+/// `None` without connections.
+fn rank(address: Option<IpAddr>, connections: &OfAddress) -> Option<Rank> {
+    let (first, _) = connections.first_key_value()?;
+    Some((address.map_or(0, |_| connections.len()), Reverse(*first)))
 }
 
 impl IdleConnection<'_> {
@@ -68,29 +106,57 @@ impl IdleConnection<'_> {
         // The other end is dropped without a message.
         let _ = (&mut self.evicted).await;
     }
+
+    /// Ready once the connection has to close.
+    pub fn poll_evicted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.evicted.poll_unpin(cx).map(drop)
+    }
 }
 
 impl Drop for IdleConnection<'_> {
     fn drop(&mut self) {
-        self.all.waiting().connections.remove(&self.number);
+        self.all.waiting().change(self.address, |connections| connections.remove(&self.number));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
-
     use super::*;
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some([192, 0, 2, last].into())
+    }
+
+    fn is_evicted(connection: &mut IdleConnection) -> bool {
+        connection.evicted().now_or_never().is_some()
+    }
 
     #[test]
     fn the_connection_that_has_waited_for_longest_closes_first() {
         let idle = IdleConnections::default();
-        assert!(idle.evict_oldest().now_or_never().is_none(), "there is none");
-        let [gone, mut first, mut second] = [(); 3].map(|()| idle.enter());
+        assert!(idle.evict().now_or_never().is_none(), "there is none");
+        let [gone, mut first, mut second] = [1, 2, 3].map(|last| idle.enter(address(last)));
         drop(gone);
-        idle.evict_oldest().now_or_never().unwrap();
-        assert!(first.evicted().now_or_never().is_some());
-        assert!(second.evicted().now_or_never().is_none());
-        assert_eq!(idle.count(), 1);
+        idle.evict().now_or_never().unwrap();
+        assert!(is_evicted(&mut first) && !is_evicted(&mut second));
+        drop((first, second));
+        assert_eq!((idle.try_evict(), idle.count()), (false, 0));
+        assert!(idle.waiting().addresses.is_empty(), "nothing of them is left");
+    }
+
+    #[test]
+    fn an_address_with_few_connections_keeps_them() {
+        let idle = IdleConnections::default();
+        let mut proxy: Vec<_> = (0..9).map(|_| idle.enter(None)).collect();
+        let mut quiet = idle.enter(address(1));
+        let mut many: Vec<_> = (0..6).map(|_| idle.enter(address(2))).collect();
+        for _ in 1..6 {
+            assert!(idle.try_evict() && is_evicted(&mut many.remove(0)), "the oldest one");
+            assert!(!many.iter_mut().any(is_evicted) && !is_evicted(&mut quiet));
+        }
+        assert!(idle.try_evict() && is_evicted(&mut quiet), "of equals the one that has waited for longest");
+        assert!(idle.try_evict() && is_evicted(&mut many[0]));
+        assert!(!proxy.iter_mut().any(is_evicted));
+        assert!(idle.try_evict() && is_evicted(&mut proxy[0]));
     }
 }

@@ -122,6 +122,9 @@ impl Default for IngressOptions {
 impl Ingress {
     pub fn new(options: IngressOptions) -> Result<Self, CertificateError> {
         let certificates = options.certificates.map(|(chain, key)| Certificates::load(chain, key)).transpose()?;
+        if let Some(certificates) = &certificates {
+            log_refusal(certificates);
+        }
         let connections = Arc::new(ConnectionLimit::new(options.connections, options.connections_per_address));
         Ok(Self {
             certificates,
@@ -159,13 +162,12 @@ impl Ingress {
         if let Some(log) = &self.access_log {
             log.reopen();
         }
-        match self.certificates.as_ref().map(Certificates::reload) {
-            Some(Ok(())) => tracing::info!("the certificates were reloaded"),
-            Some(Err(error)) => {
-                tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use")
-            }
-            None => {}
+        let Some(certificates) = &self.certificates else { return };
+        match certificates.reload() {
+            Ok(()) => tracing::info!("the certificates were reloaded"),
+            Err(error) => tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use"),
         }
+        log_refusal(certificates);
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -178,6 +180,12 @@ impl Ingress {
     pub fn trusts(&self, peer: SocketAddr) -> bool {
         let peer = peer.ip().to_canonical();
         self.proxies.iter().any(|network| network.contains(&peer))
+    }
+}
+
+fn log_refusal(certificates: &Certificates) {
+    if let Some(reason) = certificates.refusal() {
+        tracing::warn!("{reason}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Between a socket and a request: connection limits, TLS certificates, and forwarded headers.
 
+mod certificate_validity;
 mod certificates;
 mod connection_limit;
 mod forwarded;
@@ -9,8 +10,8 @@ mod idle_connections;
 mod listener;
 mod operator_cookie;
 
-pub use certificates::{CertificateError, Certificates, ReloadFailure};
-pub use connection_limit::client_network;
+pub use certificates::{CertificateError, CertificateState, Certificates, ReloadFailure};
+pub use connection_limit::{ReceiveBounds, client_network};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;

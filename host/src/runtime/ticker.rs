@@ -3,12 +3,10 @@
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// A busy guest occupies its shard for at most about this long before other tasks run.
-const TICK: Duration = Duration::from_millis(5);
+use crate::time_slices::SLICE;
 
 /// Owns the thread; dropping it ends and joins the thread.
 pub struct Ticker {
@@ -21,7 +19,7 @@ impl Ticker {
         let (stop, stopped) = mpsc::channel();
         let engine = engine.clone();
         let thread = std::thread::Builder::new().name("epoch".to_owned()).spawn(move || {
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SLICE) {
                 engine.increment_epoch();
             }
         })?;
