@@ -1,6 +1,10 @@
 //! Restarts: the host serves again what was swapped in before.
 
+use std::time::Duration;
+
 use hexad::Digest;
+use hexad::component::CanaryPolicy;
+use hexad::deploy::SwapRequest;
 
 use crate::fixture::{self, guest, manifest, store};
 use crate::versions::{audit, swap_request, variant};
@@ -21,6 +25,37 @@ async fn a_restart_serves_what_was_swapped_in() {
     assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, old);
     drop(host);
     assert_eq!(start().slots()[0].current().digest, old);
+}
+
+#[tokio::test]
+async fn the_audit_log_says_that_a_trial_ended_with_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || fixture::start(&folder, &manifest(""), &[], store()).unwrap();
+    let rollbacks = || audit(&folder).into_iter().filter(|line| line["action"] == "rollback").collect::<Vec<_>>();
+    let host = start();
+    let old = host.slots()[0].current().digest;
+    let wasm = variant("incoming", 1);
+    let canary = Digest::of(&wasm);
+    let policy = CanaryPolicy { window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    let request = SwapRequest { canary: Some(policy), ..swap_request("incoming", wasm) };
+    host.deployer().swap(&request).unwrap();
+    drop(host);
+    assert!(rollbacks().is_empty());
+
+    let host = start();
+    while rollbacks().is_empty() {
+        std::thread::yield_now();
+    }
+    let line = rollbacks().pop().unwrap();
+    assert_eq!((&line["digest"], &line["previous"]), (&old.to_string().into(), &canary.to_string().into()), "{line}");
+    assert_eq!(line["reason"], "the host was started anew during the trial");
+    // It can be tried again, and a trial that has an end is not ended once more.
+    host.deployer().swap(&request).unwrap();
+    host.deployer().roll_back("incoming", "the tests", None).unwrap();
+    drop(host);
+    // The supervisor looks at the log before it ends.
+    drop(start());
+    assert_eq!(rollbacks().len(), 2);
 }
 
 #[tokio::test]

@@ -100,6 +100,16 @@ pub struct AuditRecord {
     pub reason: Option<String>,
 }
 
+impl AuditRecord {
+    pub fn is(&self, action: Action) -> bool {
+        serde_json::to_value(action).is_ok_and(|name| name == self.action.as_str())
+    }
+
+    pub fn is_done(&self) -> bool {
+        serde_json::to_value(Outcome::Done).is_ok_and(|name| name == self.outcome.as_str())
+    }
+}
+
 /// How much of the end of the log is read again, in bytes.
 const MAX_READ: u64 = 128 * 1024;
 

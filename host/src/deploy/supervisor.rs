@@ -32,7 +32,8 @@ impl Supervisor {
     pub fn start(deployer: Arc<Deployer>, events: Receiver<DeploymentEvent>, watch: bool) -> io::Result<Self> {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
         let supervise = move || {
-            // Done here and not at the start, because it reads files, and no rollback needs it yet.
+            // Done here and not at the start, because they read files, and no rollback needs that yet.
+            deployer.log_interrupted_trials();
             deployer.preserve_active();
             let mut wait = None;
             loop {

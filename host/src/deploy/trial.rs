@@ -9,7 +9,37 @@ use super::{DeployError, DeployReport, Deployer, HOST};
 use crate::component::Verdict;
 use crate::digest::Digest;
 
+/// The actions whose last one says whether a component is on trial.
+const ENDS: [Action; 4] = [Action::Swap, Action::Promote, Action::Rollback, Action::Supersede];
+
 impl Deployer {
+    /// Records the end of trials that ended with the host's last run. Without other hosts, a component on trial is in no
+    /// record of what serves; only the audit log knows of it.
+    pub(super) fn log_interrupted_trials(&self) {
+        if self.fleet.is_some() || self.state().files.are_read_only() {
+            return;
+        }
+        let lines = self.recent_changes(usize::MAX).unwrap_or_default();
+        for slot in self.application().slots() {
+            let of_slot = lines.iter().filter(|line| line.component.as_deref() == Some(slot.id()) && line.is_done());
+            let last = of_slot.into_iter().find(|line| line.is(Action::Canary) || ENDS.iter().any(|end| line.is(*end)));
+            let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
+            let mut state = self.state();
+            let deployment = slot.deployment();
+            // Another may have begun just now.
+            if deployment.canary.is_some() {
+                continue;
+            }
+            let digest = last.digest.as_deref().and_then(|digest| digest.parse().ok());
+            let reason = "the host was started anew during the trial";
+            tracing::warn!(component = slot.id(), digest = last.digest, reason, "the canary was rolled back");
+            let line = completed(HOST, Action::Rollback, slot.id(), deployment.current.digest, digest);
+            if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
+                tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
+            }
+        }
+    }
+
     /// Makes the canary the active component.
     pub fn promote(&self, component: &str, by: &str, expected: Option<&Expected>) -> Result<DeployReport, DeployError> {
         let outcome = self.try_promote(component, by, expected);

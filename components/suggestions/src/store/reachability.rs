@@ -208,10 +208,9 @@ impl Roots for Repositories<'_> {
     }
 
     /// Removes such a root; the merge requests before the list that names them, so that a removal that was
-    /// interrupted can be repeated. No later project uses their keys.
+    /// interrupted can be repeated, in parts if they are more than a step changes. No later project uses their keys.
     fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let mut remove = |key: &str| {
-            tracer.count_change();
+        let remove = |key: &str| {
             self.env.store.delete(&format!("{key}/init"))?;
             self.env.store.delete(key)
         };
@@ -219,10 +218,17 @@ impl Roots for Repositories<'_> {
             && !key.ends_with("/init")
         {
             let list: Option<MergeRequestListRecord> = root::read(&*self.env.store, key)?;
-            for iid in list.unwrap_or_default().iids {
-                remove(&Key::MergeRequest(&project, iid).to_string())?;
+            let first: u64 = tracer.resume().and_then(|iid| iid.parse().ok()).unwrap_or_default();
+            for iid in list.unwrap_or_default().iids.range(first..) {
+                if tracer.is_full() {
+                    tracer.suspend(iid.to_string());
+                    return Ok(());
+                }
+                tracer.count_change();
+                remove(&Key::MergeRequest(&project, *iid).to_string())?;
             }
         }
+        tracer.count_change();
         remove(key)
     }
 

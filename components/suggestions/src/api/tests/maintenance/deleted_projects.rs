@@ -93,3 +93,34 @@ fn comments_on_a_deleted_fork_are_shown_without_its_files() {
     assert_eq!(first_keys(forge, FORK), 0);
     timed.is_sound();
 }
+
+#[test]
+fn the_merge_requests_of_a_deleted_project_are_removed_in_steps() {
+    const COUNT: usize = 3_000;
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let list = format!("suggestions/v1/merge_requests/{PUBLIC}");
+    let record = |iid: usize| format!("suggestions/v1/merge_request/{PUBLIC}/{iid}");
+    let iids: Vec<usize> = (1..=COUNT).collect();
+    forge.store.set(&list, json!({"iids": iids}).to_string().as_bytes()).unwrap();
+    iids.iter().for_each(|iid| forge.store.set(&record(*iid), b"null").unwrap());
+    dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    timed.advance(25 * HOUR);
+    let left = || iids.iter().filter(|iid| forge.store.get(&record(**iid)).unwrap().is_some()).count();
+    let (mut body, mut largest) = (json!({}), 0);
+    loop {
+        let before = left();
+        let answer = timed.step("gc", &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let answer = answer.json();
+        largest = largest.max(before - left());
+        assert_eq!(forge.store.get(&list).unwrap().is_some(), left() > 0, "the list is the last");
+        timed.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+        if answer["cursor"].is_null() {
+            break;
+        }
+        body["cursor"] = answer["cursor"].clone();
+    }
+    assert_eq!(left(), 0);
+    assert!((1..COUNT / 2).contains(&largest), "{largest} in one step");
+}
