@@ -18,14 +18,14 @@ pub const SLICE: Duration = Duration::from_millis(5);
 
 thread_local! {
     /// The guests of this shard that wait for a slice.
-    static WAITING: RefCell<Waiting> = RefCell::default();
+    static WAITING: RefCell<SliceQueue> = RefCell::default();
 }
 
 /// Guests with their numbers, in the order in which they came.
 type Line = VecDeque<(u64, Waker)>;
 
 #[derive(Default)]
-struct Waiting {
+struct SliceQueue {
     /// Of each client that has a guest here, never empty. A client whose guest got a slice is the last.
     lines: VecDeque<(Option<ClientKey>, Line)>,
     next_id: u64,
@@ -45,7 +45,7 @@ pub fn next_slice(client: Option<ClientKey>) -> NextSlice {
     NextSlice { client, id: None }
 }
 
-impl Waiting {
+impl SliceQueue {
     fn add(&mut self, client: Option<ClientKey>, waker: Waker) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -178,7 +178,7 @@ mod tests {
         });
         let slices: Vec<_> = ran.split(|name| *name == "other").map(<[_]>::len).collect();
         assert!(slices[..16].iter().all(|slices| *slices <= 1), "{ran:?}");
-        assert_eq!(slices.iter().sum::<usize>(), 32, "nobody is forgotten");
+        assert_eq!(slices.iter().sum::<usize>(), 32, "each guest has its slices");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) fn owner(
 
 /// Whether `segment` is or was the path of a record below the namespace `parent_id`, also of one that is deleted. An entry
 /// that a repair has removed is `null` and counts, and so does one that cannot be read: a caller that protects former paths
-/// must not take either for a path that nobody had. 1 read.
+/// must not take either for a path that no group and no user had. 1 read.
 pub fn is_or_was_path(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool, StoreError> {
     Ok(is_segment(segment) && env.store.get(&Key::path(parent_id, segment).text())?.is_some())
 }

@@ -20,12 +20,12 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
     Ok(store::read::<UserRecord>(env, &Key::User(id))?.map(|record| record.into_user(id)))
 }
 
-/// This user; `None` if they were deleted, whoever has their id now. 1 read.
+/// This user; `None` if they were deleted, also if another user has their id now. 1 read.
 pub fn by_key(env: &Env, key: &UserKey) -> Result<Option<User>, StoreError> {
     Ok(by_id(env, key.id)?.filter(|user| user.incarnation == key.incarnation))
 }
 
-/// Whether this user was deleted, whoever has their id now. A user of whom no record is known was not: it may be
+/// Whether this user was deleted, also if another user has their id now. A user of whom no record is known was not: it may be
 /// imported later. 1 read.
 pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
     Ok(match existence(env, key.id)? {

@@ -25,7 +25,7 @@ pub fn one_line(error: &Error) -> String {
 }
 
 /// Whether a command failed because the program that read its output has gone, as `head` does after ten lines. Nothing
-/// is wrong with such a command, and nobody reads what it would say.
+/// is wrong with such a command, and its output has no reader.
 pub fn has_lost_reader(error: &Error) -> bool {
     is_broken_pipe(error) && (is_without_reader(io::stdout()) || is_without_reader(io::stderr()))
 }

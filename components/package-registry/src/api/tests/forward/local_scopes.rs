@@ -77,7 +77,7 @@ fn a_scope_of_a_deleted_group_or_user_never_leaves() {
     assert_eq!(["@below/x", "@far/x"].map(|name| forge.get(&format!("/packages/npm/{name}")).status), [302, 302]);
 }
 
-/// A scope that is longer than a key can be is nobody's.
+/// No group or user has a scope that is longer than a key can be.
 #[test]
 fn a_scope_that_is_no_path_is_not_looked_up() {
     let forge = forge();
