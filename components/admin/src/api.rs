@@ -3,16 +3,16 @@
 mod npm;
 mod tokens;
 
-use crate::features::{self, Target};
+use crate::features::{self, GateValue, Target};
 use crate::route::{self, Route};
 use crate::{import, parameters, setting_types, settings};
 use directory::DirectoryRoots;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::Actor;
-use directory::project::ProjectLookup;
+use directory::project::{Incarnation, ProjectLookup};
 use directory::reauthorization::{self, AdminRequest};
 use directory::token::LAST_USE_MINUTES;
-use directory::{SaveError, feature, namespace, project, seal, setting, user};
+use directory::{SaveError, dependents, feature, namespace, project, seal, setting, user};
 use http::{Method, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
@@ -133,19 +133,33 @@ async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<
 async fn set_feature(env: &Env, caller: &Caller, name: &str, request: Request) -> Result<Response, Error> {
     let change = features::parse_change(name, &parameters::read(request).await?)?;
     require_admin(caller)?;
-    let actors: Result<Vec<Actor>, Error> = change.targets.iter().map(|target| actor(env, target)).collect();
-    let actors = actors?;
+    let found: Result<Vec<(Actor, Incarnation)>, Error> =
+        change.targets.iter().map(|target| actor(env, target)).collect();
+    let found = found?;
+    let actors: Vec<Actor> = found.iter().map(|(actor, _)| *actor).collect();
     let gates = feature::save(env, name, |gates| features::apply(gates, change.value, &actors, &change.groups))
         .map_err(save_error)?;
+    if change.value == GateValue::On && !actors.is_empty() {
+        let deleted =
+            dependents::close_gates_of_deleted(env, found.into_iter().map(|(actor, was)| (actor, Some(was))))?;
+        if let Some(actor) = deleted.first() {
+            return Err(Error::bad_request(&format!("{} is not found!", actor.name())));
+        }
+    }
     Ok(Response::json(StatusCode::CREATED, &features::to_json(name, &gates)))
 }
 
-fn actor(env: &Env, target: &Target) -> Result<Actor, Error> {
+/// The actor and its incarnation.
+fn actor(env: &Env, target: &Target) -> Result<(Actor, Incarnation), Error> {
     let (name, found) = match target {
-        Target::User(name) => (name, user::by_username(env, name)?.map(|user| Actor::User(user.id))),
-        Target::Group(path) => (path, namespace::find_group(env, path)?.map(|group| Actor::Group(group.id))),
+        Target::User(name) => {
+            (name, user::by_username(env, name)?.map(|user| (Actor::User(user.id), user.incarnation.clone())))
+        }
+        Target::Group(path) => {
+            (path, namespace::find_group(env, path)?.map(|group| (Actor::Group(group.id), group.incarnation.clone())))
+        }
         Target::Project(path) => match project::find(env, path)? {
-            ProjectLookup::Found(project) => (path, Some(Actor::Project(project.id))),
+            ProjectLookup::Found(project) => (path, Some((Actor::Project(project.id), project.incarnation.clone()))),
             ProjectLookup::Moved(_) | ProjectLookup::Missing => (path, None),
         },
     };

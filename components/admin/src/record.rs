@@ -58,7 +58,7 @@ impl PendingChanges {
     pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
         let mut deleted = DeletedRecords::default();
         self.memberships.write(env, &mut deleted, report)?;
-        self.gates.close_of_deleted(env, &mut deleted, report)
+        self.gates.close_of_deleted(env, report)
     }
 }
 

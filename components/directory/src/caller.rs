@@ -76,6 +76,7 @@ pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> R
 }
 
 fn look_up(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
+    credential::check_forms(request, accepted)?;
     let caller = match credential::first(request, accepted)? {
         None => Caller::Anonymous,
         Some(credential) => identify(env, &credential, accepted)?,

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Method};
+use kit::params::Validation;
 use kit::{Error, Request};
 
 static PRIVATE_TOKEN: HeaderName = HeaderName::from_static("private-token");
@@ -102,6 +103,18 @@ fn basic(request: &Request, kind: CredentialKind) -> Result<Option<Credential>, 
     let Some(basic) = authorization(request, "basic") else { return Ok(None) };
     let token = password(basic).ok_or_else(Error::unauthorized)?;
     Ok((!token.is_empty()).then_some(Credential { kind, token }))
+}
+
+/// 400 if a parameter that says who the caller is has another form than one value, as `sudo[]=`: the request would be
+/// answered as another caller's, or as an anonymous one.
+pub(crate) fn check_forms(request: &Request, accepted: AcceptedTokens) -> Result<(), Error> {
+    let params = request.params();
+    let checks = Validation::new(&params);
+    let job_token = (accepted == AcceptedTokens::Registry).then_some("job_token");
+    for name in ["private_token", "access_token", "sudo"].into_iter().chain(job_token) {
+        let _ = checks.last(name);
+    }
+    checks.finish()
 }
 
 /// The user as whom an administrator sends the request: an id or a username.

@@ -10,9 +10,9 @@ use crate::catalog::{self, Catalog};
 use crate::feature::{self, Actor};
 use crate::member::{self, Source};
 use crate::namespace::{self, NewGroup};
-use crate::project;
+use crate::project::{self, Incarnation};
 use crate::save_error::SaveError;
-use crate::store::Existence;
+use crate::store::{self, Existence, Key};
 use crate::user::{self, NewUser};
 use kit::Env;
 use kit::store::StoreError;
@@ -41,7 +41,41 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
         delete_below(env, &catalog, user.namespace_id)?;
     }
     feature::forget_actor(env, Actor::User(id))?;
-    user::delete(env, id)
+    user::delete(env, id)?;
+    close_gates_of_deleted(env, [(Actor::User(id), None)]).map(drop)
+}
+
+/// Removes those of these actors that are deleted from the gates of all features, and returns them; with an incarnation,
+/// also an actor that is another one by now. A writer that has stored a gate calls this, and so does one that has deleted
+/// an actor: each waits until others see what it has written, so that of two at the same time the one that looks last
+/// finds what the other one wrote. 2 reads, and 1 for each actor.
+pub fn close_gates_of_deleted(
+    env: &Env,
+    actors: impl IntoIterator<Item = (Actor, Option<Incarnation>)>,
+) -> Result<BTreeSet<Actor>, StoreError> {
+    store::settle(env, &Key::Features)?;
+    let mut gone = BTreeSet::new();
+    for (actor, incarnation) in actors {
+        let existence = match actor {
+            Actor::User(id) => user::existence(env, id),
+            Actor::Group(id) => namespace::existence(env, id),
+            Actor::Project(id) => project::existence(env, id),
+        };
+        let is_gone = match existence {
+            // It is not known to be.
+            Ok(Existence::Unknown) | Err(StoreError::Corrupt { .. }) => false,
+            Ok(Existence::Deleted) => true,
+            Ok(Existence::Present(present)) => incarnation.is_some_and(|incarnation| incarnation != present),
+            Err(error) => return Err(error),
+        };
+        if is_gone {
+            gone.insert(actor);
+        }
+    }
+    if !gone.is_empty() {
+        feature::forget_actors(env, &gone)?;
+    }
+    Ok(gone)
 }
 
 impl IntentLog {
@@ -75,15 +109,13 @@ pub(crate) fn delete_late(env: &Env, late: Dangling) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     for id in late.orphans.deleted_projects() {
         if let Some(parent) = deleted(env, project::namespace_of(env, id)?)? {
-            end_project(env, &catalog, id)?;
-            project::delete_in(env, id, &parent)?;
+            delete_project_in(env, &catalog, id, &parent)?;
         }
     }
     for id in late.orphans.deleted_groups() {
         if let Some(parent) = deleted(env, namespace::parent_of(env, id)?)? {
             delete_below(env, &catalog, id)?;
-            end_group(env, &catalog, id)?;
-            namespace::delete_group_in(env, id, &parent)?;
+            delete_group_in(env, &catalog, id, &parent)?;
         }
     }
     deletion.commit(env)
@@ -157,24 +189,36 @@ fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError>
     }
     for project in namespace.projects_below() {
         if project::namespace_of(env, project.id())?.is_some_and(|parent| parents.contains(&parent)) {
-            end_project(env, catalog, project.id())?;
-            project::delete_in(env, project.id(), &parents)?;
+            delete_project_in(env, catalog, project.id(), &parents)?;
         }
     }
-    below.iter().rev().try_for_each(|group| {
-        end_group(env, catalog, *group)?;
-        namespace::delete_group_in(env, *group, &parents)
-    })
+    below.iter().rev().try_for_each(|group| delete_group_in(env, catalog, *group, &parents))
 }
 
 fn delete_project_of(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     end_project(env, catalog, id)?;
-    project::delete(env, id)
+    project::delete(env, id)?;
+    close_gates_of_deleted(env, [(Actor::Project(id), None)]).map(drop)
 }
 
 fn delete_group_alone(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     end_group(env, catalog, id)?;
-    namespace::delete_group(env, id)
+    namespace::delete_group(env, id)?;
+    close_gates_of_deleted(env, [(Actor::Group(id), None)]).map(drop)
+}
+
+/// Deletes a project with the namespace that it is in, unless another writer has moved it elsewhere meanwhile.
+fn delete_project_in(env: &Env, catalog: &Catalog, id: u64, namespaces: &BTreeSet<u64>) -> Result<(), StoreError> {
+    end_project(env, catalog, id)?;
+    project::delete_in(env, id, namespaces)?;
+    close_gates_of_deleted(env, [(Actor::Project(id), None)]).map(drop)
+}
+
+/// The same of a group.
+fn delete_group_in(env: &Env, catalog: &Catalog, id: u64, parents: &BTreeSet<u64>) -> Result<(), StoreError> {
+    end_group(env, catalog, id)?;
+    namespace::delete_group_in(env, id, parents)?;
+    close_gates_of_deleted(env, [(Actor::Group(id), None)]).map(drop)
 }
 
 /// Removes what names a project that is about to be deleted.

@@ -23,6 +23,8 @@
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown; unless an area knows which part
 //!   of it is damaged ([`Roots::part`]). Then nothing is removed that may belong to that part, the report names the
 //!   damage, and the run goes on.
+//! - *Damage of what a root belongs to*: where the record cannot be read that says whether a root's owner was deleted,
+//!   the root is kept and marks its blobs, the report names the record, and the run goes on.
 //!
 //! An area whose blobs have other names decides itself which are old ([`Roots::is_garbage`]).
 
@@ -129,6 +131,11 @@ fn damaged_prefix(layout: &KeyLayout, run: &str) -> String {
     format!("{}{run}/damaged/", layout.marks)
 }
 
+/// The prefix of the keys that name the records that a run could not read of what roots belong to.
+fn owners_prefix(layout: &KeyLayout, run: &str) -> String {
+    format!("{}{run}/owner/", layout.marks)
+}
+
 /// Records damaged parts for the sweep, and reports those that no step of the run has reported before.
 fn record_damage(
     env: &Env,
@@ -170,9 +177,16 @@ fn mark_step<K: Roots + ?Sized>(
     request: &GcRequest,
 ) -> Result<GcReport, StepError> {
     let mut report = GcReport::default();
-    let mut damaged = BTreeMap::new();
+    let (mut damaged, mut owners) = (BTreeMap::new(), BTreeMap::new());
+    let mut is_abandoned = |key: &str| match roots.is_abandoned(key) {
+        Err(StoreError::Corrupt { key, why }) => {
+            owners.entry(key.clone()).or_insert(Problem { key, problem: why });
+            Ok(false)
+        }
+        known => known,
+    };
     let mut visit = |node: Node, tracer: &mut Tracer| match node {
-        Node::Root(key) if roots.is_abandoned(key)? => {
+        Node::Root(key) if is_abandoned(key)? => {
             let bytes = env.store.get(key)?.map_or(0, |value| value.len() as u64);
             if !request.dry_run {
                 roots.remove_abandoned(key, tracer)?;
@@ -192,6 +206,7 @@ fn mark_step<K: Roots + ?Sized>(
     };
     let progress = reachability::step(env, roots, &mut cursor, false, &mut visit)?;
     report.roots = progress.roots;
+    record_damage(env, &owners_prefix(&roots.plan(), &cursor.run), owners, &mut report)?;
     let prefix = damaged_prefix(&roots.plan(), &cursor.run);
     record_damage(env, &prefix, damaged, &mut report)?;
     if let Some(written) = progress.complete {

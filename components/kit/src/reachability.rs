@@ -56,7 +56,8 @@ pub trait Roots {
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError>;
 
     /// Whether a root belongs to something that was deleted, so that garbage collection removes it. The
-    /// blobs that only it names are garbage then.
+    /// blobs that only it names are garbage then. If that is not known, because a record is damaged, it is an error:
+    /// the root is kept, and the record is reported.
     fn is_abandoned(&self, _key: &str) -> Result<bool, StoreError> {
         Ok(false)
     }

@@ -2,7 +2,7 @@
 
 use crate::features;
 use crate::line_error::{InvalidLine, LineError};
-use directory::catalog::dangling::DeletedRecords;
+use directory::dependents;
 use directory::feature::{self, Actor, FeatureGates};
 use kit::Env;
 use kit::ndjson::ImportReport;
@@ -16,24 +16,20 @@ use std::collections::BTreeSet;
 pub struct PendingGates(Vec<(u64, BTreeSet<Actor>)>);
 
 impl PendingGates {
-    /// Removes those that are deleted from all features, so that none is on for the next one with the id. 1 read for each
-    /// actor.
-    pub fn close_of_deleted(
-        self,
-        env: &Env,
-        deleted: &mut DeletedRecords,
-        report: &mut ImportReport,
-    ) -> Result<(), StoreError> {
-        let mut found = BTreeSet::new();
+    /// Removes those that are deleted from all features, so that none is on for the next one with the id. Reads nothing
+    /// if there are no actors.
+    pub fn close_of_deleted(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
+        let actors: BTreeSet<Actor> = self.0.iter().flat_map(|(_, actors)| actors).copied().collect();
+        if actors.is_empty() {
+            return Ok(());
+        }
+        let deleted = dependents::close_gates_of_deleted(env, actors.into_iter().map(|actor| (actor, None)))?;
         for (line, actors) in self.0 {
-            for actor in actors {
-                if deleted.actor(env, actor)? {
-                    report.warn(line, format!("{} is deleted, and the feature is not on for it", actor.name()));
-                    found.insert(actor);
-                }
+            for actor in actors.intersection(&deleted) {
+                report.warn(line, format!("{} is deleted, and the feature is not on for it", actor.name()));
             }
         }
-        if found.is_empty() { Ok(()) } else { feature::forget_actors(env, &found) }
+        Ok(())
     }
 }
 

@@ -37,6 +37,24 @@ fn forge_with_tokens() -> Env {
 }
 
 #[test]
+fn a_credential_in_another_form_than_one_value_is_refused() {
+    let env = forge_with_tokens();
+    let refused = |name: &str| format!(r#"400 {{"error":"{name} is invalid"}}"#);
+    let adm = [("private-token", "adm")];
+    for form in ["[]=pat", "[x]=pat", "%5B%5D=pat", "[]=", "=pat&NAME[]=x"] {
+        for (name, headers) in [("private_token", &[][..]), ("access_token", &[]), ("sudo", &adm)] {
+            let query = format!("{name}{}", form.replace("NAME", name));
+            for accepted in [AcceptedTokens::Api, AcceptedTokens::Registry, AcceptedTokens::Repository] {
+                assert_eq!(describe(&env, accepted, headers, &query), refused(name), "{query}");
+            }
+        }
+        let query = format!("job_token{}", form.replace("NAME", "job_token"));
+        assert_eq!(describe(&env, AcceptedTokens::Registry, &[], &query), refused("job_token"));
+        assert_eq!(describe(&env, AcceptedTokens::Api, &[], &query), "anonymous", "not a credential there");
+    }
+}
+
+#[test]
 fn git_presents_a_token_as_a_password() {
     let env = forge_with_tokens();
     for (headers, expected) in [

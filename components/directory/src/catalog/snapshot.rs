@@ -184,12 +184,31 @@ impl<'a> Namespace<'a> {
 
     /// Whether the owner of this personal namespace is active, and no bot.
     pub fn has_active_human_owner(self) -> bool {
-        cell(&self.table().owner_flags, self.row) & (table::ACTIVE | table::BOT) == table::ACTIVE
+        self.has_active_owner() && !self.has_bot_owner()
     }
 
     /// Whether the owner of this personal namespace is active.
     pub fn has_active_owner(self) -> bool {
-        cell(&self.table().owner_flags, self.row) & table::ACTIVE != 0
+        self.has_owner_flag(table::ACTIVE)
+    }
+
+    /// The same of a bot.
+    pub fn has_bot_owner(self) -> bool {
+        self.has_owner_flag(table::BOT)
+    }
+
+    /// The same of an external user.
+    pub fn has_external_owner(self) -> bool {
+        self.has_owner_flag(table::EXTERNAL)
+    }
+
+    /// The same of an administrator.
+    pub fn has_admin_owner(self) -> bool {
+        self.has_owner_flag(table::ADMIN)
+    }
+
+    fn has_owner_flag(self, flag: u8) -> bool {
+        cell(&self.table().owner_flags, self.row) & flag != 0
     }
 
     /// Groups whose members have a role here.

@@ -1,20 +1,17 @@
 //! Users.
 
 use super::request::DirectoryRequest;
-use crate::query::Query;
 use crate::text::TextIndex;
 use crate::user::{self as view, UserView};
+use crate::user_filter::UserFilter;
 use directory::catalog::{self, Catalog, Namespace};
-use directory::user::{self, User};
+use directory::user::{self, User, UserState};
 use http::StatusCode;
 use kit::keyset::{self, SortKey};
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::{Error, Response};
 use serde_json::Value;
-
-/// The parameters of a list.
-const PARAMETERS: [&str; 7] = ["active", "blocked", "order_by", "pagination", "search", "sort", "username"];
 
 fn forbidden(why: &str) -> Error {
     Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"))
@@ -42,7 +39,7 @@ pub fn show(asked: &DirectoryRequest, id: u64) -> Result<Response, Error> {
 pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     let params = asked.params;
     let checks = Validation::new(params);
-    let (active, blocked) = (checks.boolean("active"), checks.boolean("blocked"));
+    let filter = UserFilter::check(params, &checks);
     let order = checks.one_of("order_by", &["id", "name", "username", "created_at", "updated_at"]).unwrap_or("id");
     let is_ascending = checks.one_of("sort", &["asc", "desc"]) == Some("asc");
     let page = Pagination::check(&checks);
@@ -54,26 +51,34 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     if after == Some(None) {
         checks.reject("cursor is invalid");
     }
-    let (username, search) = (checks.text("username"), checks.text("search"));
     checks.finish()?;
-    if asked.caller.is_anonymous() && username.is_none() {
+    if asked.caller.is_anonymous() && filter.username.is_none() {
         return Err(forbidden("Not authorized to access /api/v4/users"));
     }
+    if filter.is_of_administrators && !is_admin {
+        return Err(forbidden("Must be admin to list users by admins"));
+    }
     let catalog = catalog::read(asked.env)?;
-    let (hides_active, hides_others) = (blocked == Some(true), active == Some(true) || !is_admin);
-    let is_listed = |namespace: &Namespace| {
-        let is_hidden = if namespace.has_active_owner() { hides_active } else { hides_others };
-        !is_hidden && username.is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
-    };
-    let candidates: Vec<Namespace> = match search.and_then(Query::parse) {
+    let is_listed = |namespace: &Namespace| (is_admin || namespace.has_active_owner()) && filter.covers(*namespace);
+    let candidates: Vec<Namespace> = match &filter.query {
         Some(query) => {
-            let rows = TextIndex::of(asked.env, &catalog).find(&catalog, &query, false);
+            let rows = TextIndex::of(asked.env, &catalog).find(&catalog, query, false);
             rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
         }
         None => catalog.namespaces().collect(),
     };
     let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
     let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
+    if filter.is_of_blocked {
+        let is_blocked =
+            |id| Ok::<_, Error>(user::by_id(asked.env, id)?.is_some_and(|user| user.state == UserState::Blocked));
+        let blocked: Result<Vec<_>, Error> = found
+            .into_iter()
+            .map(|user| Ok(is_blocked(user.0)?.then_some(user)))
+            .filter_map(Result::transpose)
+            .collect();
+        found = blocked?;
+    }
     let place = |(id, namespace): &(u64, Namespace)| {
         let text = match column {
             "name" => namespace.name().to_lowercase(),
@@ -93,13 +98,13 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
         Ok(user.map(|user| render(asked, &catalog, &user, view)))
     };
     if !is_keyset {
-        return asked.respond(page, &PARAMETERS, &found, show);
+        return asked.respond(page, &UserFilter::PARAMETERS, &found, show);
     }
     if let Some(after) = after.flatten() {
         found.retain(|user| if is_ascending { place(user) > after } else { place(user) < after });
     }
     let next = |last, has_more: bool| has_more.then(|| ("cursor", place(&last).to_cursor(column)));
-    asked.respond_with_next(page, &PARAMETERS, &found, next, show)
+    asked.respond_with_next(page, &UserFilter::PARAMETERS, &found, next, show)
 }
 
 fn render(asked: &DirectoryRequest, catalog: &Catalog, user: &User, view: UserView) -> Value {

@@ -81,13 +81,13 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
 }
 
 /// Whether the project of a package was deleted. A project that the directory never knew was not: its
-/// records may be imported later. One whose record cannot be read is not known to be. 1 read.
+/// records may be imported later. 1 read.
 pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
     let Some(PackageKey { project, .. }) = parse_key(key)? else { return Ok(false) };
-    Ok(match unless_damaged(project::existence(env, project.id))? {
-        None | Some(Existence::Unknown) => false,
-        Some(Existence::Deleted) => true,
-        Some(Existence::Present(incarnation)) => incarnation != project.incarnation,
+    Ok(match project::existence(env, project.id)? {
+        Existence::Unknown => false,
+        Existence::Deleted => true,
+        Existence::Present(incarnation) => incarnation != project.incarnation,
     })
 }
 

@@ -6,7 +6,7 @@ use super::error::{MAX_ENTRIES, MAX_MANIFEST, TarballError, excerpt};
 use super::header::{self, BLOCK};
 use super::link;
 use super::name::{EntryName, MANIFEST};
-use super::records::{Records, set_once};
+use super::records::{Records, require_whole, set_once};
 use super::tree::{Added, NodeKind, Tree};
 use sha2::{Digest as _, Sha256};
 use std::io;
@@ -310,22 +310,18 @@ impl Archive {
         match self.reading.take() {
             Some((Content::Manifest, bytes)) => self.manifest = Some(bytes),
             Some((Content::LongName, name)) => {
-                require_whole(&name, name.len())?;
+                require_whole(&name, 0)?;
                 let [path, _] = self.gnu_names()?;
                 set_once(path, terminated(name))?;
             }
             Some((Content::LongLink, name)) => {
-                require_whole(&name, name.len())?;
+                require_whole(&name, 0)?;
                 let [_, link] = self.gnu_names()?;
                 set_once(link, terminated(name))?;
             }
             Some((Content::Records, bytes)) => {
                 self.require_no_extension()?;
-                let records = Records::read(&bytes)?;
-                for name in records.path.iter().chain(&records.link) {
-                    require_whole(name, bytes.len())?;
-                }
-                self.extension = Extension::Posix(records);
+                self.extension = Extension::Posix(Records::read(&bytes)?);
             }
             Some((Content::GlobalRecords, bytes)) => {
                 self.require_no_extension()?;
@@ -361,16 +357,6 @@ impl Archive {
 const LIKE_FOLDER: &str = "is a file with the name of a folder";
 
 const MIXED: &str = "an extended header follows another one";
-
-/// npm's unpacker makes text of each piece of an extended header that arrives. A piece that ends within a character
-/// damages the name in it, and a record that is damaged is ignored, so that the entry has another name there.
-/// A header of one block arrives as a whole.
-fn require_whole(name: &[u8], length: usize) -> Result<(), TarballError> {
-    if length > BLOCK && !name.is_ascii() {
-        return Err(TarballError::Archive("an extended header of more than 512 bytes has a name that is not ASCII"));
-    }
-    Ok(())
-}
 
 /// A name without the NUL at its end.
 fn terminated(mut name: Vec<u8>) -> Vec<u8> {

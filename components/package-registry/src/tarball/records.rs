@@ -1,6 +1,7 @@
 //! Records of extended headers (POSIX.1-2017 pax §"pax Extended Header").
 
 use super::error::TarballError;
+use super::header::BLOCK;
 use tar::PaxExtensions;
 
 const MALFORMED: TarballError = TarballError::Archive("a record of an extended header is malformed");
@@ -24,9 +25,14 @@ impl Records {
         if !lines.into_iter().all(|line| matches!(line.first(), Some(b'1'..=b'9'))) {
             return Err(MALFORMED);
         }
-        let mut records = Records::default();
-        for record in PaxExtensions::new(bytes) {
+        let (mut records, mut start) = (Records::default(), 0);
+        // Each is a line.
+        for (record, line) in PaxExtensions::new(bytes).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
             let record = record.map_err(|_| MALFORMED)?;
+            if matches!(record.key_bytes(), b"path" | b"linkpath") {
+                require_whole(line, start)?;
+            }
+            start += line.len();
             match record.key_bytes() {
                 b"path" => set_once(&mut records.path, record.value_bytes().to_owned())?,
                 b"linkpath" => set_once(&mut records.link, record.value_bytes().to_owned())?,
@@ -56,6 +62,18 @@ fn is_harmless(key: &[u8]) -> bool {
         &[b"atime", b"ctime", b"mtime", b"charset", b"comment", b"hdrcharset", b"gid", b"gname", b"uid", b"uname"];
     let vendor = key.split(|byte| *byte == b'.').next().filter(|vendor| vendor.len() < key.len()).unwrap_or_default();
     POSIX.contains(&key) || !vendor.is_empty() && vendor != b"GNU" && vendor.iter().all(u8::is_ascii_uppercase)
+}
+
+/// npm's unpacker makes text of each piece of an extended header that arrives. A piece that ends within a character
+/// damages the name in it, and a record that is damaged is ignored, so that the entry has another name there. The first
+/// piece has at least a block: what is of the name behind it has to be ASCII. `start` is where the name begins.
+pub fn require_whole(name: &[u8], start: usize) -> Result<(), TarballError> {
+    match name.iter().skip(BLOCK.saturating_sub(start)).all(u8::is_ascii) {
+        true => Ok(()),
+        false => {
+            Err(TarballError::Archive("an extended header has a name that is not ASCII behind its first 512 bytes"))
+        }
+    }
 }
 
 /// Sets a value. A second one is an error, because some programs use the first and some the last.

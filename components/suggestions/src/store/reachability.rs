@@ -5,9 +5,8 @@ mod trace;
 mod traced_blob;
 
 use super::discussion_record::LocatorRecord;
-use super::key::{Key, PREFIX};
+use super::key::PREFIX;
 use super::objects;
-use super::record::MergeRequestListRecord;
 use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::ObjectId;
@@ -41,6 +40,13 @@ const LOCATORS: &str = "suggestion/";
 
 /// The kind of the root that names the merge requests of a project.
 const MERGE_REQUESTS: &str = "merge_requests";
+
+/// The prefix of the records of merge requests, below [`PREFIX`], and how many keys of them are listed at once.
+const MERGE_REQUEST: &str = "merge_request/";
+const MERGE_REQUESTS_AT_ONCE: usize = 1000;
+
+/// The kind of the part that is everything of a project, whichever of its repositories it is in.
+const PROJECT: &str = "project";
 
 /// What a root belongs to.
 enum Owner {
@@ -164,7 +170,7 @@ impl Roots for Repositories<'_> {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
             // or its reflog entry is seen. So do packs that were joined.
             roots: below(&["branches/", "discussions/", "merge_requests/", "packs/", "ref/", REFLOG, REPLACED_PACKS]),
-            records: below(&["applied/", "merge_request/", LOCATORS, "thread/"]),
+            records: below(&["applied/", MERGE_REQUEST, LOCATORS, "thread/"]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
         }
@@ -207,37 +213,41 @@ impl Roots for Repositories<'_> {
         })
     }
 
-    /// Removes such a root; the merge requests before the list that names them, so that a removal that was
-    /// interrupted can be repeated, in parts if they are more than a step changes. No later project uses their keys.
+    /// Removes such a root; the merge requests before their list, so that a removal that was interrupted can be
+    /// repeated, in parts if they are more than a step changes. The keys are listed, because the list may be damaged. No
+    /// later project uses them.
     fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let remove = |key: &str| {
-            self.env.store.delete(&format!("{key}/init"))?;
-            self.env.store.delete(key)
-        };
         if let Some((MERGE_REQUESTS, Owner::Project(project))) = parse_root_key(key)
             && !key.ends_with("/init")
         {
-            let list: Option<MergeRequestListRecord> = root::read(&*self.env.store, key)?;
-            let first: u64 = tracer.resume().and_then(|iid| iid.parse().ok()).unwrap_or_default();
-            for iid in list.unwrap_or_default().iids.range(first..) {
-                if tracer.is_full() {
-                    tracer.suspend(iid.to_string());
-                    return Ok(());
+            let prefix = format!("{PREFIX}{MERGE_REQUEST}{project}/");
+            loop {
+                let records = self.env.store.list(&prefix, "", MERGE_REQUESTS_AT_ONCE)?;
+                if records.is_empty() {
+                    break;
                 }
-                tracer.count_change();
-                remove(&Key::MergeRequest(&project, *iid).to_string())?;
+                for record in &records {
+                    if tracer.is_full() {
+                        tracer.suspend(String::new());
+                        return Ok(());
+                    }
+                    tracer.count_change();
+                    self.env.store.delete(record)?;
+                }
             }
         }
         tracer.count_change();
-        remove(key)
+        self.env.store.delete(&format!("{key}/init"))?;
+        self.env.store.delete(key)
     }
 
     fn follows(&self) -> bool {
         true
     }
 
-    /// The kind of what is damaged, and the repository: `packs/7`. Damage of comments, which are on objects of any
-    /// repository, ends a collection.
+    /// The kind of what is damaged, and the repository: `packs/7`; `project/7` if the record is damaged that says which
+    /// repositories of the project were deleted. Damage of comments, which are on objects of any repository, ends a
+    /// collection.
     fn part(&self, node: Node) -> Result<Option<String>, StoreError> {
         Ok(match node {
             Node::Root(key) => match parse_root_key(key) {
@@ -245,10 +255,10 @@ impl Roots for Repositories<'_> {
                 Some((_, Owner::Project(_))) | None => None,
             },
             Node::Blob(blob) => match parse_blob_id(blob) {
-                Some(TracedBlob::Object(project, fingerprint, _)) => {
-                    let repository = self.find_repository(project, fingerprint)?;
-                    repository.map(|repository| format!("object/{repository}"))
-                }
+                Some(TracedBlob::Object(project, fingerprint, _)) => match self.find_repository(project, fingerprint) {
+                    Err(StoreError::Corrupt { .. }) => Some(format!("{PROJECT}/{project}")),
+                    found => found?.map(|repository| format!("object/{repository}")),
+                },
                 Some(TracedBlob::Discussion(_)) | None => None,
             },
         })
@@ -259,8 +269,12 @@ impl Roots for Repositories<'_> {
         let has = |kind: &str| damaged.iter().any(|part| part.starts_with(kind));
         match kind {
             "object/" | "object2/" => {
-                let repository = rest.split('/').next();
-                damaged.iter().any(|part| part.split_once('/').map(|(_, repository)| repository) == repository)
+                let repository = rest.split('/').next().unwrap_or_default();
+                let project = RepositoryId::parse(repository).map(|repository| repository.project.to_string());
+                damaged.iter().filter_map(|part| part.split_once('/')).any(|(kind, name)| match kind {
+                    PROJECT => project.as_deref() == Some(name),
+                    _ => repository == name,
+                })
             }
             // These keys do not name their repository. An object names its chunks, a list its packs, and a ref its
             // transaction.

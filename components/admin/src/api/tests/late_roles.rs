@@ -180,3 +180,50 @@ fn a_role_that_is_imported_while_its_source_is_deleted_is_not_the_next_holders()
     }
     assert!(before > 20 && after > 20, "{before} {after}");
 }
+
+/// One import deletes what a request switches a feature on for, and then there is a next one with the id.
+#[test]
+fn a_gate_that_is_stored_while_its_actor_is_deleted_is_not_the_next_holders() {
+    let (mut stored, mut refused) = (0, 0);
+    for (seen_after, seeds) in [(0, 0..120), (20_000, 120..360)] {
+        for seed in seeds {
+            let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls: 0, stall: 0 };
+            let store = Simulation::new(seed, behaviour);
+            let send = |env: Env, lines: &str| send_lines(&with_token(env), lines.to_owned()).0;
+            assert_eq!(send(store.env(0), FORGE), 200);
+            let (kind, name, actor, path) = match seed % 3 {
+                0 => ("project", "acme/site", Actor::Project(100), "path"),
+                1 => ("group", "guild", Actor::Group(12), "path"),
+                _ => ("user", "alice", Actor::User(2), "username"),
+            };
+            let (Actor::Project(id) | Actor::Group(id) | Actor::User(id)) = actor;
+            let mut deleted = json!({"kind": kind, "id": id, "deleted": true}).to_string();
+            // The next one may come at once.
+            if seed % 2 == 0 {
+                let mut next = json!({"kind": kind, "id": id, path: "next"});
+                if kind == "project" {
+                    next["namespace_id"] = 10.into();
+                }
+                deleted = format!("{deleted}\n{next}");
+            }
+            let statuses = store.run(vec![
+                Box::new(|env| send(env, &deleted)) as Box<dyn FnOnce(Env) -> u16 + Send>,
+                Box::new(|env| {
+                    // The gate comes more or less late.
+                    (0..(seed / 3) % 20).for_each(|_| drop(feature::all(&env).unwrap()));
+                    let body = json!({"value": true, kind: name});
+                    json_call(&with_token(env), "adm", Method::POST, "features/late", body).0
+                }),
+            ]);
+            match statuses[..] {
+                [200, 201] => stored += 1,
+                [200, 400] => refused += 1,
+                _ => panic!("seed {seed}: {statuses:?}"),
+            }
+            let env = store.env(9);
+            assert_eq!(send(env.clone(), FORGE), 200);
+            assert!(!is_late_on(&env, actor), "seed {seed}: {statuses:?}");
+        }
+    }
+    assert!(stored > 20 && refused > 20, "{stored} {refused}");
+}

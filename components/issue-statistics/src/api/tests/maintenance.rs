@@ -102,6 +102,17 @@ fn every_damaged_blob_is_reported() {
 }
 
 #[test]
+fn a_damaged_record_of_a_project_does_not_end_the_run() {
+    let (store, env) = forge_with_garbage();
+    let env = later(&env, GRACE + 1000);
+    let keys: Vec<String> = store.keys().into_iter().filter(|key| key.starts_with("directory/v1/project/")).collect();
+    assert!(!keys.is_empty());
+    keys.iter().for_each(|key| store.set(key, b"{").unwrap());
+    assert!(run(&env, "gc", "removed").0 > 20);
+    assert_eq!(run(&env, "fsck", "failed"), (0, vec![]));
+}
+
+#[test]
 fn a_batch_that_took_too_long_is_refused() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());

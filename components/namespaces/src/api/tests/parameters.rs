@@ -6,7 +6,12 @@ use super::*;
 fn a_list_in_place_of_a_value_is_refused() {
     let forge = Forge::filled();
     for (path, names) in [
-        ("users", "username search order_by sort active blocked page per_page cursor pagination"),
+        (
+            "users",
+            "username search order_by sort active blocked page per_page cursor pagination external humans admins \
+             exclude_active exclude_external exclude_humans exclude_internal without_project_bots without_projects \
+             auditors created_after created_before extern_uid provider public_email saml_provider_id skip_ldap two_factor",
+        ),
         (
             "projects",
             "search visibility owned membership archived simple min_access_level id_after id_before order_by sort \
@@ -57,6 +62,62 @@ fn projects_have_no_stars_topics_languages_and_times() {
         answer.body["error"],
         "starred is invalid, topic is invalid, topic_id is invalid, last_activity_after is invalid"
     );
+}
+
+#[test]
+fn filters_of_users_leave_out_what_they_say() {
+    let forge = Forge::filled();
+    let with = |id, name, state, external, bot| {
+        forge.save_user(NewUser { state, external, bot, ..new_user(id, name) });
+    };
+    with(6, "gone", UserState::Blocked, false, false);
+    with(7, "asleep", UserState::Deactivated, false, false);
+    with(8, "banned", UserState::Banned, true, false);
+    with(9, "guest", UserState::Active, true, false);
+    with(10, "waiting", UserState::PendingApproval, false, true);
+    let found = |token: &str, query: &str| forge.get(token, &format!("users?sort=asc&{query}")).ids();
+    for (query, expected) in [
+        ("", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10][..]),
+        ("active=true", &[1, 2, 3, 4, 5, 9]),
+        ("blocked=true", &[6]),
+        ("exclude_active=true", &[6, 7, 8, 10]),
+        ("active=true&blocked=true", &[]),
+        ("external=true", &[8, 9]),
+        ("external=true&active=true", &[9]),
+        ("exclude_external=true", &[1, 2, 3, 4, 5, 6, 7, 10]),
+        ("humans=true", &[1, 2, 3, 4, 6, 7, 8, 9]),
+        ("without_project_bots=true", &[1, 2, 3, 4, 6, 7, 8, 9]),
+        ("exclude_humans=true", &[5, 10]),
+        ("humans=true&exclude_humans=true", &[]),
+        ("admins=true", &[1]),
+        ("external=false&humans=false&admins=false&exclude_external=0&blocked=false", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        // All that there is passes these.
+        ("exclude_internal=true&skip_ldap=true&two_factor=disabled", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+    ] {
+        assert_eq!(found("t1", query), expected, "{query}");
+    }
+    let seen = |query: &str| forge.get("t2", &format!("users?{query}")).ids();
+    assert_eq!((seen("external=true"), seen("exclude_humans=true"), seen("blocked=true")), (vec![9], vec![5], vec![]));
+    for nothing in [
+        "auditors=true",
+        "without_projects=true",
+        "created_after=2001-01-01",
+        "created_before=2999-01-01T00:00:00Z",
+        "extern_uid=1&provider=ldap",
+        "public_email=alice@forge.test",
+        "saml_provider_id=1",
+        "two_factor=enabled",
+        "custom_attributes[team]=x",
+    ] {
+        assert_eq!(found("t1", nothing), [0; 0], "{nothing}");
+    }
+    let answer = forge.get("t2", "users?admins=true");
+    assert_eq!(
+        (answer.status, &answer.body["message"]),
+        (403, &json!("403 Forbidden - Must be admin to list users by admins"))
+    );
+    let page = forge.get("t1", "users?humans=true&external=true&per_page=1");
+    assert!(page.header("link").contains("external=true&humans=true"), "{}", page.header("link"));
 }
 
 #[test]

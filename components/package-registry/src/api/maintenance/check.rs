@@ -108,7 +108,12 @@ fn check_revision(
         }
         // What was deleted leaves the listings first.
         let is_missing = !listed.is_empty() && !store::is_listed(env, project, name)?;
-        if is_missing && !store::is_abandoned(env, key)? {
+        let is_abandoned = || match store::is_abandoned(env, key) {
+            // The check of the directory tells that the project's record is damaged.
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            known => known,
+        };
+        if is_missing && !is_abandoned()? {
             checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_latest_fields(env, key, &package, checked)?;

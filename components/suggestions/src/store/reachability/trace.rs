@@ -113,9 +113,13 @@ impl Repositories<'_> {
     /// Marks the blob that a discussion is on, unless it is one of a fork that was deleted.
     pub(super) fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
-        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file()
-            && self.find_repository(file.repository.project, file.repository.fingerprint())?.is_some()
-        {
+        let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file() else { return Ok(()) };
+        let is_kept = match self.find_repository(file.repository.project, file.repository.fingerprint()) {
+            // It is not known whether the fork was deleted.
+            Err(StoreError::Corrupt { .. }) => true,
+            found => found?.is_some(),
+        };
+        if is_kept {
             tracer.mark(object_blob_id(file.repository, file.blob));
         }
         Ok(())

@@ -230,7 +230,9 @@ fn packages_of_a_project_whose_record_is_damaged_are_kept() {
     let mut forge = deleted_project_with_versions(3);
     let record = forge.store.get("directory/v1/project/8").unwrap().unwrap();
     forge.store.set("directory/v1/project/8", b"{").unwrap();
-    gc(&mut forge);
+    let (sums, problems) = run(&mut forge, "gc", json!({}));
+    assert_eq!((&sums["failed"], problems.len()), (&json!(1), 1), "{problems:?}");
+    assert_eq!(problems[0]["key"], "directory/v1/project/8");
     assert_removed(&forge, 3);
     forge.store.set("directory/v1/project/8", &record).unwrap();
     let file = "/projects/8/packages/npm/@acme/site/-/@acme/site-2.0.0.tgz";

@@ -124,3 +124,59 @@ fn the_merge_requests_of_a_deleted_project_are_removed_in_steps() {
     assert_eq!(left(), 0);
     assert!((1..COUNT / 2).contains(&largest), "{largest} in one step");
 }
+
+#[test]
+fn everything_of_a_project_whose_record_is_damaged_is_kept_and_the_run_goes_on() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    forge.import(FORK, &example());
+    let id = forge.suggest(1, "a.txt", 1, &block("", "one!"))[0];
+    assert_eq!(timed.forge.apply(id, "dev", Value::Null).status, 200);
+    dependents::delete_project(&forge.env(), FORK).unwrap();
+    let (before, key) = (refs(forge, PUBLIC), format!("directory/v1/project/{PUBLIC}"));
+    let record = forge.store.get(&key).unwrap().unwrap();
+    forge.store.set(&key, b"{").unwrap();
+    for _ in 0..8 {
+        timed.advance(25 * HOUR);
+        let (failed, problems) = timed.run("gc", "failed");
+        assert!(failed > 0 && problems.iter().all(|problem| problem.contains(&key)), "{problems:?}");
+    }
+    assert_eq!(first_keys(forge, FORK), 0, "the deleted project's repository is removed all the same");
+    forge.store.set(&key, &record).unwrap();
+    assert_eq!(refs(forge, PUBLIC), before);
+    assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:a.txt"]).lines().next(), Some("one!"));
+    assert_eq!(forge.get(&format!("suggestions/{id}"), "dev").status, 200);
+    timed.is_sound();
+}
+
+#[test]
+fn comments_on_a_fork_whose_record_is_damaged_keep_its_files() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let fork = example();
+    fork.write("a.txt", b"one\ntwo\nthree\nfour\n");
+    fork.commit("a fork's");
+    forge.import(FORK, &fork);
+    forge.merge_request(3, json!({"source_project_id": FORK}));
+    let id = forge.suggest(3, "a.txt", 4, &block("", "vier"))[0];
+    let key = format!("directory/v1/project/{FORK}");
+    let record = forge.store.get(&key).unwrap().unwrap();
+    forge.store.set(&key, b"{").unwrap();
+    timed.sweep_both();
+    forge.store.set(&key, &record).unwrap();
+    assert_eq!(forge.flags(id), (true, false));
+    timed.is_sound();
+}
+
+#[test]
+fn a_damaged_list_of_merge_requests_of_a_deleted_project_does_not_end_the_run() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    forge.store.set(&format!("suggestions/v1/merge_requests/{PUBLIC}"), b"{").unwrap();
+    timed.advance(25 * HOUR);
+    timed.gc();
+    let left = |key: &String| key.starts_with("suggestions/v1/merge_request");
+    assert_eq!(forge.store.keys().into_iter().filter(left).count(), 0);
+    timed.is_sound();
+}

@@ -1,0 +1,97 @@
+//! Which users a list has.
+
+use crate::query::Query;
+use directory::catalog::Namespace;
+use kit::params::{Params, Validation};
+
+/// The filters of a list of users, each of which leaves some out.
+pub struct UserFilter {
+    pub username: Option<String>,
+    pub query: Option<Query>,
+    /// Only administrators may know who is one.
+    pub is_of_administrators: bool,
+    /// Of those that are not active, only blocked ones: their records say which these are.
+    pub is_of_blocked: bool,
+    is_of_active: bool,
+    is_of_external: bool,
+    excludes_active: bool,
+    excludes_external: bool,
+    excludes_bots: bool,
+    excludes_humans: bool,
+    /// A filter is given that no user passes.
+    is_of_absent: bool,
+}
+
+impl UserFilter {
+    /// The names of the parameters, for the links to other pages. A list that no user passes has no other pages.
+    pub const PARAMETERS: [&str; 15] = [
+        "active",
+        "admins",
+        "blocked",
+        "exclude_active",
+        "exclude_external",
+        "exclude_humans",
+        "exclude_internal",
+        "external",
+        "humans",
+        "order_by",
+        "pagination",
+        "search",
+        "sort",
+        "username",
+        "without_project_bots",
+    ];
+
+    pub fn check(params: &Params, checks: &Validation) -> Self {
+        let flag = |name: &str| checks.boolean(name) == Some(true);
+        // They are validated and leave out no user: there are no internal ones, and none from a directory service.
+        let _ = (flag("exclude_internal"), flag("skip_ldap"));
+        // The catalog does not say which bots are those of projects.
+        let (humans, without_project_bots) = (flag("humans"), flag("without_project_bots"));
+        UserFilter {
+            username: checks.text("username").map(str::to_owned),
+            query: checks.text("search").and_then(Query::parse),
+            is_of_administrators: flag("admins"),
+            is_of_blocked: flag("blocked"),
+            is_of_active: flag("active"),
+            is_of_external: flag("external"),
+            excludes_active: flag("exclude_active"),
+            excludes_external: flag("exclude_external"),
+            excludes_bots: humans || without_project_bots,
+            excludes_humans: flag("exclude_humans"),
+            is_of_absent: is_of_absent(params, checks),
+        }
+    }
+
+    /// Whether the list has the owner of this namespace, as far as the catalog knows.
+    pub fn covers(&self, namespace: Namespace) -> bool {
+        let (is_active, is_bot) = (namespace.has_active_owner(), namespace.has_bot_owner());
+        !self.is_of_absent
+            && !(self.is_of_active && !is_active)
+            && !((self.is_of_blocked || self.excludes_active) && is_active)
+            && !(self.is_of_external && !namespace.has_external_owner())
+            && !(self.excludes_external && namespace.has_external_owner())
+            && !(self.excludes_bots && is_bot)
+            && !(self.excludes_humans && !is_bot)
+            && !(self.is_of_administrators && !namespace.has_admin_owner())
+            && self.username.as_ref().is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Whether one of the filters is given that no user passes: by what no user has here, or by what is not known of users.
+fn is_of_absent(params: &Params, checks: &Validation) -> bool {
+    // Each of them is validated.
+    let given = [
+        checks.boolean("auditors") == Some(true),
+        checks.boolean("without_projects") == Some(true),
+        checks.datetime("created_after").is_some(),
+        checks.datetime("created_before").is_some(),
+        checks.text("extern_uid").is_some(),
+        checks.text("provider").is_some(),
+        checks.text("public_email").is_some(),
+        checks.integer("saml_provider_id").is_some(),
+        checks.one_of("two_factor", &["enabled", "disabled"]) == Some("enabled"),
+        params.has("custom_attributes"),
+    ];
+    given.contains(&true)
+}
