@@ -22,6 +22,10 @@ fn load(folder: &Path, bytes: &[u8]) -> Result<Manifest, ManifestError> {
     Manifest::load(&path, &|_| None, None)
 }
 
+/// Words of the library that reads values, which say nothing to the author of a manifest.
+const FOREIGN_WORDS: [&str; 5] =
+    ["invalid type", "data did not match", "missing field", "unknown field", "unknown variant"];
+
 /// What holds for every manifest that is read.
 fn assert_consistent(manifest: &Manifest, text: &str) {
     let ids: BTreeSet<&str> = manifest.components.iter().map(|component| component.id.as_str()).collect();
@@ -39,9 +43,15 @@ fn assert_consistent(manifest: &Manifest, text: &str) {
     }
 }
 
+/// The author learns where to look, unless the manifest is no text.
+fn assert_has_line(error: &ManifestError, bytes: &[u8]) {
+    assert!(std::str::from_utf8(bytes).is_err() || error.to_string().contains("line "), "{error}");
+}
+
 fn assert_readable(error: &ManifestError, bytes: &[u8]) {
     let error = error.to_string();
     assert!(error.contains("spin.toml"), "{error}");
+    assert!(!FOREIGN_WORDS.iter().any(|words| error.contains(words)), "{error}");
     assert!(error.len() <= MAX_ERROR, "{} bytes for {}", error.len(), String::from_utf8_lossy(bytes));
 }
 
@@ -57,6 +67,7 @@ fn each_manifest_of_the_corpus_is_read_or_refused_as_its_name_says() {
             Err(error) => {
                 assert!(name.starts_with("refused-"), "{name}: {error}");
                 assert_readable(&error, &bytes);
+                assert_has_line(&error, &bytes);
                 let text = String::from_utf8_lossy(&bytes);
                 let words = text.lines().next().and_then(|line| line.strip_prefix("# names: ")).unwrap();
                 for word in words.split(" | ") {
@@ -120,6 +131,8 @@ const PIECES: &[&[u8]] = &[
     b" \"{{ token }}\"\n",
     b" [\"a/\"]\n",
     b" {}\n",
+    b" []\n",
+    b"\n[[component.b]]\nsource = \"b.wasm\"\n",
     b"\n[component.b]\nsource = \"b.wasm\"\n",
     b"\n[[trigger.http]]\nroute = \"/*\"\ncomponent = \"a\"\n",
     b"\n[component.a.tool.hexad]\ninstances = 1\n",
@@ -152,6 +165,7 @@ fn changed_manifests_are_read_or_refused() {
             Err(error) => {
                 refused += 1;
                 assert_readable(&error, &bytes);
+                assert_has_line(&error, &bytes);
             }
         }
     }

@@ -11,7 +11,7 @@ const MAX_REASON_CHARS: usize = 1000;
 pub enum ManifestError {
     #[error("cannot read the manifest {path}: {source}; name one with --manifest")]
     Unreadable { path: PathBuf, source: io::Error },
-    /// Each reason names the key, its value and the remedy.
+    /// Each reason names the line, the key, its value and the remedy.
     #[error("the manifest {path} cannot be used: {}", reasons.join("; "))]
     Invalid { path: PathBuf, reasons: Vec<String> },
 }
@@ -41,7 +41,8 @@ impl ManifestError {
             Some(before) if full.len() > MAX_REASON_CHARS => {
                 format!("TOML parse error at line {}: {}", before.split('\n').count(), error.message())
             }
-            _ => full,
+            Some(_) => full,
+            None => format!("TOML parse error: {}", error.message()),
         };
         Self::invalid(path, vec![reason])
     }

@@ -9,14 +9,19 @@ mod difference;
 mod error;
 mod limits;
 mod maintenance;
+mod place;
 mod schema;
 mod unknown_component;
+mod value;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 pub use error::ManifestError;
 use error::Problems;
@@ -31,8 +36,9 @@ use crate::imports::keyvalue::Grants;
 use crate::imports::outbound::AllowedHosts;
 use crate::imports::variables::Variables;
 use crate::response_cache::CachePolicy;
-use crate::router::Router;
-use schema::{RouteTable, TriggerComponent};
+use crate::router::{RouteError, Router};
+use place::Places;
+use schema::{PrivateRoute, TextOr};
 
 /// The manifest that the commands read by default.
 pub const FILE_NAME: &str = "spin.toml";
@@ -112,12 +118,15 @@ impl Manifest {
     }
 
     fn parse(path: &Path, text: &str, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
+        let document = DeTable::parse(text).map_err(|error| ManifestError::unparsable(path, text, &error))?;
+        let document = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
         let schema::Manifest { application, variables, component: declared, trigger, _version } =
-            toml::from_str(text).map_err(|error| ManifestError::unparsable(path, text, &error))?;
+            value::read(&document).map_err(|error| ManifestError::invalid(path, vec![error.reason(text)]))?;
+        let places = &Places::new(text, &document);
         let mut problems = Problems::default();
-        problems.keep(application.check());
+        problems.keep(application.check().map_err(|reason| places.in_table(&["application"], &reason)));
 
-        let mut values = variables::resolve(&variables, options.environment, &mut problems);
+        let mut values = variables::resolve(&variables, options.environment, places, &mut problems);
         if let (Some(url), Some(value)) = (options.external_url, values.get_mut(EXTERNAL_URL)) {
             url.clone_into(value);
         }
@@ -133,17 +142,30 @@ impl Manifest {
         let ids: BTreeSet<String> = declared.keys().cloned().collect();
         let mut components = Vec::with_capacity(declared.len());
         for (id, declared) in declared {
-            components.extend(component(id, declared, folder, &values, &all_labels, options, &mut problems));
+            let values = Values { values: &values, all_labels: &all_labels, options };
+            components.extend(component(id, declared, folder, &values, places, &mut problems));
         }
-        let routes: Vec<Route> =
-            trigger.http.into_iter().filter_map(|trigger| problems.keep(route(trigger, &ids)).flatten()).collect();
+        let mut routes = Vec::with_capacity(trigger.http.len());
+        for (index, trigger) in trigger.http.into_iter().enumerate() {
+            let at = |reason: String| places.at(&["trigger", "http", &index.to_string()], &reason);
+            let route = problems.keep(route(trigger, &ids).map_err(at)).flatten();
+            routes.extend(route.map(|route| (index, route)));
+        }
         // What follows looks at how the parts fit together.
         problems.check(path)?;
-        check_local_hosts(&components, &mut problems);
-        check_paths(&components, &routes, &mut problems);
+        check_local_hosts(&components, places, &mut problems);
+        check_paths(&components, &routes, places, &mut problems);
         problems.check(path)?;
+        let routes = routes.into_iter().map(|(_, route)| route).collect();
         Ok(Self { path: path.to_owned(), name: application.name, components, routes })
     }
+}
+
+/// What the parts of a component are made with.
+struct Values<'a> {
+    values: &'a BTreeMap<String, String>,
+    all_labels: &'a Arc<BTreeSet<String>>,
+    options: &'a LoadOptions<'a>,
 }
 
 /// A component. `None` if it has a problem.
@@ -151,12 +173,11 @@ fn component(
     id: String,
     declared: schema::Component,
     folder: &Path,
-    values: &BTreeMap<String, String>,
-    all_labels: &Arc<BTreeSet<String>>,
-    options: &LoadOptions<'_>,
+    &Values { values, all_labels, options }: &Values<'_>,
+    places: &Places<'_>,
     problems: &mut Problems,
 ) -> Option<Component> {
-    let at = |reason: String| format!("[component.{id}]: {reason}");
+    let at = |reason: String| places.in_table(&["component", &id], &reason);
     let checked = problems.keep(check_id(&id).and_then(|()| declared.check()).map_err(at));
     let source = problems.keep(declared.source_path().map_err(at));
     let variables = variables(&declared, values, options, &mut |reason| problems.add(at(reason)));
@@ -176,7 +197,7 @@ fn component(
         (None, None) => None,
         (read, write) => Some((read.as_deref().unwrap_or_default(), write.as_deref().unwrap_or_default())),
     };
-    let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
+    let at = |reason: String| places.in_table(&["component", &id, "tool", "hexad"], &reason);
     let mut problem = |reason| problems.add(at(reason));
     let limits = Limits::from_tool(&tool, &mut problem);
     let route_limits = limits.request.of_routes(&tool, &mut problem);
@@ -238,13 +259,14 @@ fn variables(
 }
 
 /// An entry of `allowed_outbound_hosts` that names a component must name one that there is.
-fn check_local_hosts(components: &[Component], problems: &mut Problems) {
+fn check_local_hosts(components: &[Component], places: &Places<'_>, problems: &mut Problems) {
     for Component { id, allowed_hosts, .. } in components {
         for named in allowed_hosts.components().filter(|named| !components.iter().any(|known| known.id == *named)) {
-            problems.add(format!(
-                "[component.{id}]: allowed_outbound_hosts has \"{named}.spin.internal\", and there is no \
-                 [component.{named}]; add it or correct the entry"
-            ));
+            let reason = format!(
+                "allowed_outbound_hosts has \"{named}.spin.internal\", and there is no [component.{named}]; add it or \
+                 correct the entry"
+            );
+            problems.add(places.in_table(&["component", id], &reason));
         }
     }
 }
@@ -253,8 +275,8 @@ fn check_local_hosts(components: &[Component], problems: &mut Problems) {
 fn route(trigger: schema::HttpTrigger, ids: &BTreeSet<String>) -> Result<Option<Route>, String> {
     trigger.check()?;
     let id = match trigger.component {
-        TriggerComponent::Id(id) => id,
-        TriggerComponent::Inline(_) => {
+        TextOr::Text(id) => id,
+        TextOr::Table(_) => {
             return Err(format!(
                 "[[trigger.http]] with route {}: an inline component is not supported; give \
                  it a [component.<id>] table and name that id",
@@ -270,9 +292,9 @@ fn route(trigger: schema::HttpTrigger, ids: &BTreeSet<String>) -> Result<Option<
         ));
     }
     match trigger.route {
-        RouteTable::Pattern(pattern) => Ok(Some(Route { pattern, component: id })),
-        RouteTable::Private { private: true } => Ok(None),
-        RouteTable::Private { private: false } => Err(format!(
+        TextOr::Text(pattern) => Ok(Some(Route { pattern, component: id })),
+        TextOr::Table(PrivateRoute { private: true }) => Ok(None),
+        TextOr::Table(PrivateRoute { private: false }) => Err(format!(
             "[[trigger.http]] of component `{id}`: `route` is a path or \
              {{ private = true }}; remove `private = false` and name a path"
         )),
@@ -281,27 +303,31 @@ fn route(trigger: schema::HttpTrigger, ids: &BTreeSet<String>) -> Result<Option<
 
 /// A limit for a route that leads elsewhere would bound nothing, and maintenance would be asked of another
 /// component: the path is probably misspelt.
-fn check_paths(components: &[Component], routes: &[Route], problems: &mut Problems) {
-    let targets = routes.iter().map(|route| (route.pattern.clone(), route.component.as_str()));
-    let Some(router) = problems.keep(Router::new(targets).map_err(|error| error.to_string())) else { return };
+fn check_paths(components: &[Component], routes: &[(usize, Route)], places: &Places<'_>, problems: &mut Problems) {
+    let targets = routes.iter().map(|(_, route)| (route.pattern.clone(), route.component.as_str()));
+    let at = |error: RouteError| {
+        let reason = error.to_string();
+        let is_named = |route: &Route| reason.contains(&format!("\"{}\"", route.pattern));
+        let index = routes.iter().rfind(|(_, route)| is_named(route)).map_or(0, |(index, _)| *index);
+        places.at(&["trigger", "http", &index.to_string()], &reason)
+    };
+    let Some(router) = problems.keep(Router::new(targets).map_err(at)) else { return };
     for component in components {
+        let id = component.id.as_str();
         for pattern in component.route_limits.patterns() {
-            let leads_to = router.find(&pattern.replace("...", "*"));
-            if leads_to != Some(&component.id.as_str()) {
-                problems.add(format!(
-                    "[component.{}.tool.hexad.routes]: \"{pattern}\" is not a part of a route to this component; correct it, \
-                     or add the route",
-                    component.id
-                ));
+            if router.find(&pattern.replace("...", "*")) != Some(&id) {
+                let reason =
+                    format!("\"{pattern}\" is not a part of a route to this component; correct it, or add the route");
+                problems.add(places.in_table(&["component", id, "tool", "hexad", "routes"], &reason));
             }
         }
         let Some(maintenance) = &component.maintenance else { continue };
-        if router.find(maintenance.path.path()) != Some(&component.id.as_str()) {
-            problems.add(format!(
-                "[component.{}.tool.hexad]: maintenance.path = \"{}\" does not lead to this component; correct it or \
-                 add a [[trigger.http]] route",
-                component.id, maintenance.path
-            ));
+        if router.find(maintenance.path.path()) != Some(&id) {
+            let reason = format!(
+                "maintenance.path = \"{}\" does not lead to this component; correct it or add a [[trigger.http]] route",
+                maintenance.path
+            );
+            problems.add(places.in_table(&["component", id, "tool", "hexad"], &reason));
         }
     }
 }

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,13 +38,13 @@ pub struct Application {
     #[serde(default, rename = "tool")]
     _tool: IgnoredAny,
     #[serde(default)]
-    trigger: toml::Table,
+    trigger: BTreeMap<String, IgnoredAny>,
 }
 
 impl Application {
     pub fn check(&self) -> Result<(), String> {
         // Older manifests have the HTTP base path here. Ignoring it would change every route.
-        unsupplied("[application] trigger", self.trigger.is_empty())
+        unsupplied("trigger", self.trigger.is_empty())
     }
 }
 
@@ -72,15 +74,15 @@ pub struct HttpTrigger {
     #[serde(default, rename = "id")]
     _id: IgnoredAny,
     pub route: RouteTable,
-    pub component: TriggerComponent,
+    /// The id of a component, or one that is written here.
+    pub component: TextOr<IgnoredAny>,
     #[serde(default)]
-    executor: toml::Table,
+    executor: Executor,
 }
 
 impl HttpTrigger {
     pub fn check(&self) -> Result<(), String> {
-        let kind = self.executor.get("type").and_then(toml::Value::as_str);
-        match kind {
+        match self.executor.kind.as_deref() {
             None | Some("http" | "spin") => Ok(()),
             Some(other) => Err(format!(
                 "[[trigger.http]] with route {}: executor type `{other}` is not supplied by this \
@@ -91,33 +93,63 @@ impl HttpTrigger {
     }
 }
 
+#[derive(Default, Deserialize)]
+struct Executor {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+/// A path, or none.
+pub type RouteTable = TextOr<PrivateRoute>;
+
 #[derive(Deserialize)]
-#[serde(untagged)]
-pub enum RouteTable {
-    Pattern(String),
-    Private { private: bool },
+pub struct PrivateRoute {
+    pub private: bool,
 }
 
 impl fmt::Display for RouteTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RouteTable::Pattern(pattern) => write!(f, "\"{pattern}\""),
-            RouteTable::Private { private } => write!(f, "{{ private = {private} }}"),
+            TextOr::Text(pattern) => write!(f, "\"{pattern}\""),
+            TextOr::Table(PrivateRoute { private }) => write!(f, "{{ private = {private} }}"),
         }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub enum TriggerComponent {
-    Id(String),
-    Inline(IgnoredAny),
+/// What is a text or a table. serde's own way of reading either of two says of none of them why it does not fit.
+pub enum TextOr<T> {
+    Text(String),
+    Table(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = TextOr<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text in quotes or a table")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<TextOr<T>, E> {
+                Ok(TextOr::Text(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<TextOr<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(table)).map(TextOr::Table)
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
-    source: toml::Value,
+    source: TextOr<IgnoredAny>,
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
     #[serde(default)]
@@ -165,9 +197,10 @@ impl Component {
     }
 
     pub fn source_path(&self) -> Result<&str, String> {
-        self.source
-            .as_str()
-            .ok_or_else(|| "`source` is not a path; download the component and name the file".to_owned())
+        match &self.source {
+            TextOr::Text(path) => Ok(path),
+            TextOr::Table(_) => Err("`source` is not a path; download the component and name the file".to_owned()),
+        }
     }
 }
 
@@ -288,11 +321,11 @@ fn unsupplied(key: &str, empty: bool) -> Result<(), String> {
     }
 }
 
-fn version_2<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+fn version_2<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     match u64::deserialize(deserializer)? {
         2 => Ok(()),
-        other => Err(serde::de::Error::custom(format!(
-            "spin_manifest_version = {other} is not supported; write the manifest in version 2"
-        ))),
+        other => {
+            Err(serde::de::Error::custom(format!("version {other} is not supported; write the manifest in version 2")))
+        }
     }
 }

@@ -305,3 +305,94 @@ fn every_part_that_fits_to_no_other_is_told() {
     let Err(ManifestError::Invalid { reasons, .. }) = parse(text) else { panic!("accepted") };
     assert_eq!(reasons.len(), 2, "{reasons:#?}");
 }
+
+/// Each with the one reason, which is all that is said of the manifest.
+#[test]
+fn what_is_not_of_the_kind_that_belongs_there_is_named_with_its_place() {
+    let area = "trigger = {}\n[component.a]\nsource = \"a\"\n";
+    for (text, expected) in [
+        (
+            "trigger = {}\n[[component.a]]\nsource = \"a\"".to_owned(),
+            "line 5, component.a: a list of tables is there, and a table belongs there; write it once, as [component.a]",
+        ),
+        (
+            "trigger = {}\n[[variables]]\na = { default = \"\" }".to_owned(),
+            "line 5, variables: a list of tables is there, and a table belongs there; write it once, as [variables]",
+        ),
+        ("trigger = {}\ncomponent = []".to_owned(), "line 5, component: a list is there, and a table belongs there"),
+        // serde takes these for tables without the names of their fields.
+        ("trigger = [[]]".to_owned(), "line 4, trigger: a list is there, and a table belongs there"),
+        (
+            format!("{area}tool.hexad.maintenance = [\"/a\", \"1h\"]"),
+            "line 7, component.a.tool.hexad.maintenance: a list is there, and a table belongs there",
+        ),
+        (
+            format!("{area}[component.a.tool.hexad.routes]\n\"/b\" = []"),
+            "line 8, component.a.tool.hexad.routes.\"/b\": a list is there, and a table belongs there",
+        ),
+        (
+            format!("{area}[[component.a.tool]]\nhexad = {{}}"),
+            "line 7, component.a.tool: a list of tables is there, and a table belongs there; write it once, as \
+             [component.a.tool]",
+        ),
+        (
+            "trigger = {}\nvariables.a = \"x\"".to_owned(),
+            "line 5, variables.a: a text in quotes is there, and a table belongs there",
+        ),
+        (
+            "trigger = {}\nvariables.a.required = \"yes\"".to_owned(),
+            "line 5, variables.a.required: a text in quotes is there, and `true` or `false` belongs there",
+        ),
+        (
+            "[trigger.http]\nroute = \"/a\"\ncomponent = \"a\"".to_owned(),
+            "line 4, trigger.http: a table is there, and a list in square brackets belongs there",
+        ),
+        (
+            "[[trigger.http]]\nroute = [\"/a\"]\ncomponent = \"a\"".to_owned(),
+            "line 5, trigger.http[0].route: a list is there, and a text in quotes or a table belongs there",
+        ),
+        (
+            "[[trigger.http]]\nroute = { private = 1 }\ncomponent = \"a\"".to_owned(),
+            "line 5, trigger.http[0].route.private: a whole number is there, and `true` or `false` belongs there",
+        ),
+        (
+            "[[trigger.http]]\nroute = {}\ncomponent = \"a\"".to_owned(),
+            "line 5, trigger.http[0].route: `private` is missing; add it",
+        ),
+        (
+            "[[trigger.http]]\nroute = \"/a\"\n[[trigger.http]]\nroute = \"/b\"\ncomponent = 2024-01-01".to_owned(),
+            "line 4, trigger.http[0]: `component` is missing; add it",
+        ),
+        (
+            "[[trigger.http]]\nroute = \"/b\"\ncomponent = 2024-01-01".to_owned(),
+            "line 6, trigger.http[0].component: a date or a time is there, and a text in quotes or a table belongs there",
+        ),
+        ("trigger = {}\n[component.a]".to_owned(), "line 5, component.a: `source` is missing; add it"),
+        (
+            format!("{area}key_value_stores = [\"default\", 1]"),
+            "line 7, component.a.key_value_stores[1]: a whole number is there, and a text in quotes belongs there",
+        ),
+        (
+            format!("{area}key_value_stores = \"default\""),
+            "line 7, component.a.key_value_stores: a text in quotes is there, and a list in square brackets belongs there",
+        ),
+        (
+            format!("{area}tool.hexad.instances = 1.5"),
+            "line 7, component.a.tool.hexad.instances: a number with a fraction is there, and a whole number belongs there",
+        ),
+        (
+            format!("{area}tool.hexad.instances = -1"),
+            "line 7, component.a.tool.hexad.instances: -1 is not a number from 0 to 18446744073709551615; correct it",
+        ),
+        (
+            format!("{area}tool.hexad.outbound.shared = true"),
+            "line 7, component.a.tool.hexad.outbound: there is no key `shared` here; correct it to one of `requests`, ",
+        ),
+        ("spin = 1\ntrigger = {}".to_owned(), "line 4: there is no key `spin` here; correct it to one of "),
+    ] {
+        let Err(ManifestError::Invalid { reasons, .. }) = parse(&text) else { panic!("accepted: {text}") };
+        let [reason] = &*reasons else { panic!("{reasons:#?}") };
+        assert!(reason.starts_with(expected), "{expected:?}, not {reason:?}");
+        assert!(reason.len() == expected.len() || expected.ends_with(", ") || expected.ends_with("of "), "{reason}");
+    }
+}

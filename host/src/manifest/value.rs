@@ -1,0 +1,243 @@
+//! Reads the values of a manifest's TOML. An error says the line and the key, what is there and what belongs there.
+//!
+//! Only a table is read as a table: serde by itself takes a list for one, in the order of the fields.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, Expected, MapAccess, SeqAccess, Visitor};
+use serde::forward_to_deserialize_any;
+use toml::Spanned;
+use toml::de::{DeInteger, DeString, DeValue};
+
+use super::place::{line, shown};
+
+const TEXT: &str = "a text in quotes";
+const NUMBER: &str = "a whole number";
+const FLAG: &str = "`true` or `false`";
+const LIST: &str = "a list in square brackets";
+const TABLE: &str = "a table";
+const LIST_OF_TABLES: &str = "a list of tables";
+
+/// Reads a whole document.
+pub fn read<'a, T: DeserializeOwned>(document: &'a Spanned<DeValue<'a>>) -> Result<T, ValueError> {
+    T::deserialize(Value(document))
+}
+
+/// What is wrong with a value.
+#[derive(Debug)]
+pub struct ValueError {
+    /// What leads to the value, the last part first.
+    path: Vec<String>,
+    /// Its place in the text, in bytes.
+    span: Option<Range<usize>>,
+    problem: Problem,
+}
+
+#[derive(Debug)]
+enum Problem {
+    Kind { found: &'static str, expected: String },
+    Other(String),
+}
+
+impl ValueError {
+    fn new(problem: Problem) -> Self {
+        Self { path: Vec::new(), span: None, problem }
+    }
+
+    /// The place, unless one inside of it is known.
+    fn at(mut self, span: Range<usize>) -> Self {
+        self.span.get_or_insert(span);
+        self
+    }
+
+    fn below(mut self, part: String) -> Self {
+        self.path.push(part);
+        self
+    }
+
+    /// A sentence for the author of `text`.
+    pub fn reason(&self, text: &str) -> String {
+        let line = line(text, self.span.as_ref().map_or(0, |span| span.start));
+        let path: String = self.path.iter().rev().map(String::as_str).collect();
+        let path = path.trim_start_matches('.');
+        let comma = if path.is_empty() { "" } else { ", " };
+        let hint = match &self.problem {
+            Problem::Kind { found: LIST_OF_TABLES, expected } if expected == TABLE => {
+                format!("; write it once, as [{path}]")
+            }
+            _ => String::new(),
+        };
+        format!("line {line}{comma}{path}: {self}{hint}")
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Problem::Kind { found, expected } => write!(f, "{found} is there, and {expected} belongs there"),
+            Problem::Other(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ValueError {}
+
+impl Error for ValueError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(Problem::Other(message.to_string()))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::custom(format!("`{field}` is missing; add it"))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let known: Vec<_> = expected.iter().map(|key| format!("`{key}`")).collect();
+        Self::custom(format!("there is no key `{field}` here; correct it to one of {}, or remove it", known.join(", ")))
+    }
+}
+
+/// A value of the document.
+#[derive(Clone, Copy)]
+struct Value<'a>(&'a Spanned<DeValue<'a>>);
+
+impl<'a> Value<'a> {
+    fn read<T>(self, read: impl FnOnce(&'a DeValue<'a>) -> Result<T, ValueError>) -> Result<T, ValueError> {
+        read(self.0.get_ref()).map_err(|error| error.at(self.0.span()))
+    }
+}
+
+fn misfit<T>(value: &DeValue<'_>, expected: &str) -> Result<T, ValueError> {
+    let found = match value {
+        DeValue::String(_) => TEXT,
+        DeValue::Integer(_) => NUMBER,
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => FLAG,
+        DeValue::Datetime(_) => "a date or a time",
+        DeValue::Array(entries) => {
+            let is_table = |entry: &Spanned<DeValue<'_>>| matches!(entry.get_ref(), DeValue::Table(_));
+            if !entries.is_empty() && entries.iter().all(is_table) { LIST_OF_TABLES } else { "a list" }
+        }
+        DeValue::Table(_) => TABLE,
+    };
+    Err(ValueError::new(Problem::Kind { found, expected: expected.to_owned() }))
+}
+
+fn number(number: &DeInteger<'_>) -> Result<u64, ValueError> {
+    u64::from_str_radix(number.as_str(), number.radix())
+        .map_err(|_| ValueError::custom(format!("{number} is not a number from 0 to {}; correct it", u64::MAX)))
+}
+
+impl<'de> Deserializer<'de> for Value<'_> {
+    type Error = ValueError;
+
+    /// Of what may be a text or a table.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.read(|value| match value {
+            DeValue::String(text) => visitor.visit_str(text),
+            DeValue::Table(table) => visitor.visit_map(Entries { left: table.iter(), value: None }),
+            value => misfit(value, &(&visitor as &dyn Expected).to_string()),
+        })
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.read(|value| match value {
+            DeValue::Table(table) => visitor.visit_map(Entries { left: table.iter(), value: None }),
+            value => misfit(value, TABLE),
+        })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ValueError> {
+        self.deserialize_map(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.read(|value| match value {
+            DeValue::Array(entries) => visitor.visit_seq(List { left: entries.iter().enumerate() }),
+            value => misfit(value, LIST),
+        })
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.read(|value| match value {
+            DeValue::String(text) => visitor.visit_str(text),
+            value => misfit(value, TEXT),
+        })
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.read(|value| match value {
+            DeValue::Integer(integer) => visitor.visit_u64(number(integer)?),
+            value => misfit(value, NUMBER),
+        })
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        self.read(|value| match value {
+            DeValue::Boolean(flag) => visitor.visit_bool(*flag),
+            value => misfit(value, FLAG),
+        })
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        visitor.visit_unit()
+    }
+
+    // No manifest has these.
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct newtype_struct tuple
+        tuple_struct enum identifier
+    }
+}
+
+/// The entries of a table.
+struct Entries<'a> {
+    left: toml::map::Iter<'a, Spanned<DeString<'a>>, Spanned<DeValue<'a>>>,
+    /// Of the last key.
+    value: Option<(&'a str, &'a Spanned<DeValue<'a>>)>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'_> {
+    type Error = ValueError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ValueError> {
+        let Some((key, value)) = self.left.next() else { return Ok(None) };
+        self.value = Some((key.get_ref(), value));
+        let read = seed.deserialize(StrDeserializer::new(key.get_ref()));
+        read.map(Some).map_err(|error: ValueError| error.at(key.span()))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ValueError> {
+        let (key, value) = self.value.take().ok_or_else(|| ValueError::custom("a value without a key"))?;
+        seed.deserialize(Value(value)).map_err(|error| error.below(format!(".{}", shown(key))))
+    }
+}
+
+/// The entries of a list.
+struct List<I> {
+    left: I,
+}
+
+impl<'de, 'a, I: Iterator<Item = (usize, &'a Spanned<DeValue<'a>>)>> SeqAccess<'de> for List<I> {
+    type Error = ValueError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ValueError> {
+        let Some((index, value)) = self.left.next() else { return Ok(None) };
+        seed.deserialize(Value(value)).map(Some).map_err(|error| error.below(format!("[{index}]")))
+    }
+}
