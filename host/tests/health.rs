@@ -10,14 +10,18 @@ use serde_json::Value;
 
 use crate::fixture::{self, Server, get, manifest, store, text};
 
-/// A host whose store has at most this many bytes, and its admin listener.
-fn limited(max_bytes: u64) -> (Server, Access) {
+/// A host whose store has at most this many bytes.
+fn limited(max_bytes: u64) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let probe_interval = Duration::from_millis(1);
     let store = sqlite::Options { max_bytes: Some(max_bytes), probe_interval, ..store() };
-    let mut host = fixture::start(&folder, &manifest(""), &[], store).unwrap();
-    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-    (Server { host, folder }, access)
+    let host = fixture::start(&folder, &manifest(""), &[], store).unwrap();
+    Server { host, folder }
+}
+
+/// The host's admin listener.
+fn administer(server: &mut Server) -> Access {
+    server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap()
 }
 
 /// Status and text of a GET of the admin listener.
@@ -36,7 +40,8 @@ fn store_problem(access: &Access) -> Value {
 
 #[tokio::test]
 async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
-    let (server, access) = limited(4 << 20);
+    let mut server = limited(4 << 20);
+    let access = administer(&mut server);
     assert_eq!(ask(&access, "/readyz"), (200, "ready\n".to_owned()));
     assert_eq!(store_problem(&access), Value::Null);
     server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
@@ -65,6 +70,19 @@ async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
     }
     assert_eq!(store_problem(&access), Value::Null);
     server.ok("kv/set-big?key=probe/v1/second&value=3000000").await;
+}
+
+/// It may have kept numbers that it had taken from a counter.
+#[tokio::test]
+async fn an_instance_that_has_lost_what_it_wrote_takes_no_more_requests() {
+    let server = limited(4 << 20);
+    server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
+    assert_eq!(server.ok("served").await, "2");
+    assert_eq!(server.get("kv/set-big?key=probe/v1/second&value=3000000").await.0, 503);
+    assert_eq!(server.ok("served").await, "1", "another instance");
+    // A write that is refused, and not lost, is known to the guest.
+    assert_eq!(server.ok("kv/get?key=probe/v1/second").await, "none");
+    assert_eq!(server.ok("served").await, "3");
 }
 
 /// A data folder with a store of which every page but the first is damaged.

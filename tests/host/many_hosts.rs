@@ -1,13 +1,16 @@
 //! Several hosts on one PostgreSQL. `make test POSTGRES=no` leaves these out.
 
-use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
+use hexad_tests::forge::{self, ADMIN, DEVELOPER, PRIVATE, PUBLIC};
 use hexad_tests::http;
 use hexad_tests::operator::Operator;
 use hexad_tests::package;
 use hexad_tests::postgres::{self, Own, Postgres};
 use hexad_tests::registry::Registry;
+use hexad_tests::repository::Repository;
 use hexad_tests::server::{self, Server};
+use hexad_tests::suggestions::{Suggestions, import_git};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -282,4 +285,63 @@ fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     // It finds out by itself.
     while operator.get("/readyz").status != 200 {}
     assert_eq!(registry.publish("refused", "1.0.0", &tarball).expect("an answer").status, 200);
+}
+
+/// What instances keep (ids of comments that they have taken, records, catalogs) and what hosts do (responses, values)
+/// is that of the store as it is now.
+#[test]
+fn nothing_is_kept_across_the_restore_of_an_older_dump() {
+    let Some((database, hosts)) = two_hosts() else { return };
+    let repository = Repository::with(&[("a.txt", b"one\n")]);
+    let output = import_git(&hosts[0].0, PRIVATE, repository.path(), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Suggestions::new(&hosts[0].0, PRIVATE, DEVELOPER).import_merge_request(1, "topic");
+    let agent = http::agent();
+    let send = |host: &Server, path: &str, token: &str, body: serde_json::Value| {
+        let request = agent.post(format!("{}/api/v4/{path}", host.url)).header("private-token", token);
+        let answer = request.content_type("application/json").send(body.to_string());
+        http::read(answer.expect("an answer")).expect("an answer")
+    };
+    let comment = |host: &Server| {
+        let made = send(host, &format!("projects/{PRIVATE}/merge_requests/1/notes"), DEVELOPER, json!({"body": "x"}));
+        assert_eq!(made.status, 201, "{}", made.text());
+        made.json()["id"].as_u64().expect("an id")
+    };
+    let own = |host: &Server, token: &str| {
+        let path = format!("{}/api/v4/personal_access_tokens/self", host.url);
+        http::read(agent.get(path).header("private-token", token).call().expect("an answer")).expect("an answer").status
+    };
+    let package = |host: &Server| Registry::new(host, PUBLIC, DEVELOPER).get("/late").expect("an answer").status;
+    let both = || hosts.iter().map(|(host, _)| host);
+
+    let before: Vec<u64> = both().map(comment).collect();
+    let dump = database.dump("forge");
+    // More than an instance takes at once.
+    (0..80).for_each(|_| drop(comment(&hosts[0].0)));
+    let made = send(&hosts[0].0, "users/3/personal_access_tokens", ADMIN, json!({"name": "late", "scopes": ["api"]}));
+    let token = made.json()["token"].as_str().expect("a token").to_owned();
+    let tarball = package::tarball("late", "1.0.0", 1000, 1);
+    let publisher = Registry::new(&hosts[0].0, PUBLIC, DEVELOPER);
+    assert_eq!(publisher.publish("late", "1.0.0", &tarball).expect("an answer").status, 200);
+    for host in both() {
+        assert_eq!((own(host, &token), package(host), package(host)), (200, 200, 200));
+    }
+
+    database.sql("drop database forge with (force);");
+    database.new_database("forge");
+    database.sql_in("forge", &dump);
+    let end = Instant::now() + Duration::from_secs(60);
+    for host in both() {
+        while own(host, DEVELOPER) != 200 {
+            assert!(Instant::now() < end, "{}", own(host, DEVELOPER));
+        }
+        assert_eq!((own(host, &token), package(host)), (401, 404));
+    }
+    let mut ids: BTreeSet<u64> = before.iter().copied().collect();
+    for _ in 0..100 {
+        for host in both() {
+            let id = comment(host);
+            assert!(ids.insert(id), "two comments have the id {id}");
+        }
+    }
 }

@@ -213,7 +213,7 @@ async fn run_guest(
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
     no_instance: oneshot::Sender<wasmtime::Error>,
 ) {
-    let instance = match pool.take(context.trace()).await {
+    let instance = match pool.take(&context).await {
         Ok(instance) => instance,
         Err(error) => {
             let _ = no_instance.send(error);
@@ -303,7 +303,7 @@ struct InUse {
 impl InUse {
     fn end(mut self, ended: wasmtime::Result<bool>) {
         match (ended, self.instance.take()) {
-            (Ok(true), Some(instance)) => self.pool.give_back(instance),
+            (Ok(true), Some(instance)) => self.pool.give_back(instance, &self.context),
             (Ok(false), instance) => drop(instance),
             (Err(error), Some(instance)) => self.failed(instance, &error),
             (_, None) => {}

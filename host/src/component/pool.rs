@@ -20,9 +20,9 @@ use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::memory_budget::{IdleInstances, MemoryBudget};
 use crate::metrics::{Counters, CpuTimer, Retirement};
+use crate::request_context::RequestContext;
 use crate::runtime::Runtime;
 use crate::store::Backend;
-use crate::trace::Trace;
 
 /// Requests per instance, unless the manifest has `reuse`. An instance's memory limit bounds what a
 /// guest can leak, and an instantiation costs as much as about ten requests. Guests of the 0.2
@@ -43,6 +43,8 @@ pub struct Instance {
     pub cpu_timer: Arc<CpuTimer>,
     /// Requests that it has served, with the current one.
     served: usize,
+    /// What the store had lost when the instance was made, see [`Backend::losses`].
+    losses: u64,
 }
 
 impl Instance {
@@ -101,12 +103,14 @@ impl Pool {
     }
 
     /// Takes an idle instance for one request, or makes one.
-    pub async fn take(&self, trace: Option<&Arc<Trace>>) -> wasmtime::Result<Instance> {
-        let idle = self.idle().instances.pop_back();
-        let mut instance = match idle {
-            Some((instance, _)) => instance,
+    pub async fn take(&self, context: &RequestContext) -> wasmtime::Result<Instance> {
+        // First: if the store loses something afterwards, it refuses what the request writes with what the instance
+        // keeps.
+        context.writes.bind_reads(&*self.template.backend);
+        let mut instance = match self.take_idle() {
+            Some(instance) => instance,
             None => {
-                let _span = trace.and_then(|trace| trace.begin_instantiation());
+                let _span = context.trace().and_then(|trace| trace.begin_instantiation());
                 self.instantiate().await?
             }
         };
@@ -114,9 +118,26 @@ impl Pool {
         Ok(instance)
     }
 
-    /// Keeps an instance for the next request, or ends it after its last one.
-    pub fn give_back(self: &Arc<Self>, instance: Instance) {
+    /// The idle instance that was used last, without those that may keep what the store has lost: numbers that were
+    /// taken from a counter, records, what a rate limit has left.
+    fn take_idle(&self) -> Option<Instance> {
+        let losses = self.template.backend.losses();
+        loop {
+            let (instance, _) = self.idle().instances.pop_back()?;
+            if instance.losses == losses {
+                return Some(instance);
+            }
+            self.template.counters.record_retirement(Retirement::Lost);
+        }
+    }
+
+    /// Keeps an instance for the next request, or ends it after its last one. An instance whose request has lost what
+    /// it wrote may keep it.
+    pub fn give_back(self: &Arc<Self>, instance: Instance, context: &RequestContext) {
         let counters = &self.template.counters;
+        if context.writes.has_failed() {
+            return counters.record_retirement(Retirement::Lost);
+        }
         if instance.served >= self.max_requests {
             return counters.record_retirement(Retirement::Requests);
         }
@@ -164,6 +185,7 @@ impl Pool {
         let InstanceTemplate { runtime, pre, component, guest_log, backend, outbound_hooks, .. } = &self.template;
         let InstanceTemplate { by_value, memory, breakers, counters, .. } = &self.template;
         let limits = &component.limits;
+        let losses = backend.losses();
         let cpu_timer = Arc::new(CpuTimer::new(counters.clone()));
         let mut store = Guest::store(
             runtime.engine(),
@@ -185,7 +207,7 @@ impl Pool {
             }
         })?;
         counters.instantiations.add(1);
-        Ok(Instance { store, proxy, by_value, cpu_timer, served: 0 })
+        Ok(Instance { store, proxy, by_value, cpu_timer, served: 0, losses })
     }
 
     /// Starts the task that ends instances that were idle for too long, until none is left. It does not

@@ -158,7 +158,7 @@ impl GuestBody {
         if self.upload_wait.is_none() && !self.context.upload.is_waiting() {
             return Poll::Pending;
         }
-        self.upload_wait.get_or_insert_default().poll(&self.context.upload, lease.permit(), cx)
+        self.upload_wait.get_or_insert_default().poll(&self.context, lease.permit(), cx)
     }
 
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {

@@ -107,11 +107,18 @@ pub enum Retirement {
     Idle,
     /// It was idle, and another one needed its memory or its place in wasmtime's pool.
     Evicted,
+    /// It may have kept what the store has lost.
+    Lost,
 }
 
 impl Retirement {
-    pub const ALL: [(Self, &'static str); 4] =
-        [(Self::Requests, "requests"), (Self::Memory, "memory"), (Self::Idle, "idle"), (Self::Evicted, "evicted")];
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Requests, "requests"),
+        (Self::Memory, "memory"),
+        (Self::Idle, "idle"),
+        (Self::Evicted, "evicted"),
+        (Self::Lost, "lost"),
+    ];
 }
 
 /// An operation on the key-value store.

@@ -137,6 +137,13 @@ pub trait Backend: Send + Sync {
     /// request may have seen, it refuses the request's writes.
     fn bind_reads(&self, _ledger: &Ledger) {}
 
+    /// How often the engine has lost, as far as it knows, what requests had seen or written. An instance that was made
+    /// before such a loss may keep what is not stored any more, and takes no request after it. A request that is bound
+    /// by [`bind_reads`](Self::bind_reads) after a loss finds it counted here.
+    fn losses(&self) -> u64 {
+        0
+    }
+
     /// Whether a read takes so long that it pays to fetch what a request is likely to read.
     fn prefetches(&self) -> bool {
         false

@@ -142,6 +142,10 @@ impl<B: Backend> Backend for NearCached<B> {
         self.engine.bind_reads(ledger);
     }
 
+    fn losses(&self) -> u64 {
+        self.engine.losses()
+    }
+
     fn prefetches(&self) -> bool {
         self.engine.prefetches()
     }

@@ -38,6 +38,16 @@ impl WriteScope {
         self.ledger.may_have_stored()
     }
 
+    /// Whether a write was lost after the guest was told that it took place.
+    pub fn has_failed(&self) -> bool {
+        self.ledger.check().is_err()
+    }
+
+    /// Binds what the request reads to what it writes, see [`Backend::bind_reads`].
+    pub fn bind_reads(&self, backend: &dyn Backend) {
+        backend.bind_reads(&self.ledger);
+    }
+
     /// Why an operation of the request has failed that may succeed later.
     pub fn outage(&self) -> Option<&StoreError> {
         self.ledger.outage()

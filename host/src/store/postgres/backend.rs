@@ -115,6 +115,10 @@ impl Backend for ShardBackend {
         WriteQueue::bind(&self.shared, ledger);
     }
 
+    fn losses(&self) -> u64 {
+        self.shared.keeper.losses()
+    }
+
     fn prefetches(&self) -> bool {
         true
     }

@@ -66,6 +66,12 @@ pub fn no_row(table: &str) -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(reason) }
 }
 
+/// The error of values that the server has not written, and has not refused either.
+pub fn left_out() -> StoreError {
+    let reason = "not every value was written; look for a trigger, a rule or a policy on the table hexad.kv";
+    StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(reason) }
+}
+
 /// The error of a read, which changes nothing.
 pub fn of_read(error: &Error) -> StoreError {
     match of_write(error) {

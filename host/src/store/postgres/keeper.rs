@@ -54,6 +54,8 @@ pub struct Keeper {
     store_id: Vec<u8>,
     /// The era of the last link.
     era: Mutex<Arc<str>>,
+    /// How often the era has changed.
+    losses: AtomicU64,
     queue: BarrierQueue,
     /// Whether the last barrier found that no transaction had ended since the one before.
     expects_nothing_new: AtomicBool,
@@ -89,6 +91,7 @@ impl Keeper {
             link: PresentLink::default(),
             store_id: link.store_id.clone(),
             era: Mutex::new(link.era.clone()),
+            losses: AtomicU64::default(),
             queue: BarrierQueue::default(),
             expects_nothing_new: AtomicBool::default(),
             figures: Figures::default(),
@@ -155,6 +158,11 @@ impl Keeper {
         self.era.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// See [`Backend::losses`](crate::store::Backend::losses).
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::SeqCst)
+    }
+
     /// The URL, for people.
     pub fn name(&self) -> &str {
         self.connector.name()
@@ -165,17 +173,24 @@ impl Keeper {
         // Before anybody can read over it.
         self.clock.set(link.time);
         self.memory.begin(link.number, snapshot, began);
-        // A request that finds this era finds nothing in memory of the one before.
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = link.era.clone();
+        // A request that finds this era finds nothing in memory of the one before, and no instance from before it.
+        let mut era = self.era.lock().unwrap_or_else(PoisonError::into_inner);
+        if *era != link.era {
+            tracing::warn!(
+                "PostgreSQL was restarted, or the store restored: what this host has kept in memory is forgotten, and \
+                 requests under way write nothing more"
+            );
+            self.losses.fetch_add(1, Ordering::SeqCst);
+            *era = link.era.clone();
+        }
+        drop(era);
         self.link.set(LinkState::Connected(Arc::new(link)));
     }
 
     async fn keep_link(&self) {
         let mut number = 1;
-        let mut incarnation: Option<Arc<str>> = None;
         loop {
             if let Some(link) = self.link.last() {
-                incarnation = Some(link.incarnation.clone());
                 link.lost().await;
                 self.memory.end();
                 self.link.set(LinkState::Away);
@@ -201,9 +216,6 @@ impl Keeper {
             tracing::info!(server = link.server, "connected to PostgreSQL again");
             *self.refusal() = None;
             self.figures.reconnects.fetch_add(1, Ordering::Relaxed);
-            if incarnation.as_ref() != Some(&link.incarnation) {
-                self.report.record_restore();
-            }
             self.publish(link);
         }
     }

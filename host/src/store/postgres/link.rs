@@ -87,8 +87,6 @@ pub struct Link {
     pub era: Arc<str>,
     /// The id of the store.
     pub store_id: Vec<u8>,
-    /// Another one after a restore, see [`schema::incarnation`].
-    pub incarnation: Arc<str>,
     /// The number of the table of the first snapshot.
     pub table: u32,
     /// The first snapshot, and when its statement was sent.
@@ -194,7 +192,6 @@ impl Connector {
             server: server.name.clone(),
             // A dump brings the era's id along.
             era: Arc::from(format!("{era}/{incarnation}")),
-            incarnation: Arc::from(incarnation),
             store_id,
             table,
             first: (observed.into_snapshot(), began),

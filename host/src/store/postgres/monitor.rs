@@ -16,14 +16,11 @@ const DANGEROUS_WHEN_OFF: [(&str, &str); 2] = [
 /// How far the clocks of machines whose time is kept by a service may be apart.
 const SAME_TIME: SignedDuration = SignedDuration::from_secs(10);
 
-/// The warning that lasts until the host is restarted.
-const RESTORED: &str = "restored";
-
 /// What the last look at the server has found.
 #[derive(Debug, Default)]
 pub struct Report(Mutex<Findings>);
 
-/// Something that endangers data: a setting of the server, `clock` or `restored`.
+/// Something that endangers data: a setting of the server, or `clock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub setting: &'static str,
@@ -50,24 +47,11 @@ impl Report {
         let mut findings = look(client).await?;
         findings.warnings.extend(compare_clocks(clock.machine_ahead()));
         let mut last = self.lock();
-        findings.warnings.extend(last.warnings.iter().find(|warning| warning.setting == RESTORED).cloned());
         for warning in findings.warnings.iter().filter(|warning| !last.has(warning.setting)) {
             tracing::warn!(setting = warning.setting, "PostgreSQL: {}", warning.text);
         }
         *last = findings;
         Ok(())
-    }
-
-    /// Records that the store was restored while the host ran. The host forgets what it has read; it does not know what
-    /// instances of components have taken from a store that may have been a later one.
-    pub fn record_restore(&self) {
-        let text = "the store was restored while this host ran: if from an older dump, restart the host, because \
-                    instances of components may go on with numbers that they have taken from the store before";
-        let mut last = self.lock();
-        if !last.has(RESTORED) {
-            tracing::warn!(setting = RESTORED, "PostgreSQL: {text}");
-            last.warnings.push(Warning { setting: RESTORED, text: text.to_owned() });
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Findings> {

@@ -89,17 +89,19 @@ pub static HOSTS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Keys are locked in their order, so that two such statements do not wait for each other.
+/// Keys are locked in their order, so that two such statements do not wait for each other. Whether all values were
+/// written: a trigger or a policy of the server's owner can leave out rows without an error.
 pub const SET: &str = "
     with input as (
         select * from unnest($1::text[], $2::text[], $3::bytea[]) as input (store, key, value)
     ), written as (
         insert into hexad.kv (store, key, value) select store, key, value from input
-        on conflict (store, key) do update set value = excluded.value
+        on conflict (store, key) do update set value = excluded.value returning 1
     ), noted as (
         insert into hexad.change (store, keys) select store, array_agg(key) from input group by store
     )
-    select set_config('synchronous_commit', 'off', true)";
+    select (select count(*) from written) = (select count(*) from input),
+           set_config('synchronous_commit', 'off', true)";
 
 pub const DELETE: &str = "
     with doomed as (

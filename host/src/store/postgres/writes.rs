@@ -147,7 +147,7 @@ impl Worker {
                 self.set_later(link.clone(), pairs.clone());
                 Ok(())
             }
-            Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.map(drop),
+            Ok(link) => self.execute(&link, end, |writer| &writer.set, &params).await.and_then(|row| all_written(&row)),
             Err(error) => Err(error),
         };
         drop(permits);
@@ -350,6 +350,14 @@ impl Worker {
         if let StoreError::Unavailable { problem: StoreProblem::Full, reason } = error {
             self.shared.keeper.health.begin_outage(StoreProblem::Full, reason, bytes);
         }
+    }
+}
+
+fn all_written(row: &Row) -> Result<(), StoreError> {
+    match row.try_get(0) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(classify::left_out()),
+        Err(error) => Err(classify::of_row(&error)),
     }
 }
 

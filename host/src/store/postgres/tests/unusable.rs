@@ -137,6 +137,25 @@ async fn a_request_that_fails_for_its_own_sake_makes_no_host_unready() {
 }
 
 #[tokio::test]
+async fn a_write_that_the_server_leaves_out_is_not_acknowledged() {
+    let Some(server) = start(&[]) else { return };
+    let host = host(&server, "silent");
+    let backend = host.store.backend(0);
+    server.sql_in(
+        "silent",
+        "create function leave_out() returns trigger language plpgsql as 'begin return null; end';
+         create trigger leave_out before insert on hexad.kv for each row when (new.key = 'odd')
+         execute function leave_out();",
+    );
+    set(&*backend, "even").await.unwrap();
+    let error = set(&*backend, "odd").await.unwrap_err();
+    assert!(error.to_string().contains("trigger"), "{error}");
+    server.sql_in("silent", "drop trigger leave_out on hexad.kv;");
+    host.until_problem(None).await;
+    set(&*backend, "odd").await.unwrap();
+}
+
+#[tokio::test]
 async fn a_host_whose_barriers_fail_is_not_ready_whatever_the_reason() {
     let Some(server) = start(&[]) else { return };
     let host = host(&server, "barriers");
