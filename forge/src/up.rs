@@ -1,10 +1,8 @@
 //! `hexad up`: the host's command, and the demo.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use clap::Args;
-use hexad::cli::Up;
+use hexad::cli::{Up, announce};
 
 use crate::{demo, token};
 
@@ -26,7 +24,7 @@ impl UpWithDemo {
         }
         let bootstrap_token = token::bootstrap()?;
         self.up.run(token::environment_with(bootstrap_token.clone()), |serving| {
-            write!(io::stdout(), "{}", demo::load(serving, &bootstrap_token)?)?;
+            announce(&demo::load(serving, &bootstrap_token)?);
             Ok(())
         })
     }

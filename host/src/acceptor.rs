@@ -7,17 +7,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpSocket};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpListener;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::ingress::{Accepted, Ingress};
+use crate::ingress::{Accepted, Ingress, client_network};
 use crate::log_throttle::LogThrottle;
 use crate::serving_threads::ServingThreads;
 use crate::shard::{self, Job, Shard};
 use crate::stop::StopSignal;
 
-/// Connections that the kernel holds while the acceptor is busy.
-const BACKLOG: u32 = 1024;
+/// Connections that the kernel holds while they cannot be accepted. It passes over those beyond, and their clients try
+/// again after a second, after three, and so on.
+const BACKLOG: i32 = 1024;
 
 /// How long the acceptor waits when the process or the machine is out of descriptors, or the kernel of memory.
 /// Connections wait in the backlog meanwhile.
@@ -73,16 +75,12 @@ impl Acceptor {
 
 /// Binds `address` and listens; port 0 stands for any free port.
 pub fn bind(address: SocketAddr) -> io::Result<StdTcpListener> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let _context = runtime.enter();
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart does not wait until the connections of the previous process have timed out.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)?.into_std()
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard], mut stop: StopSignal) {
@@ -120,8 +118,8 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
                         Some(permit) => Some(permit),
                         None => {
                             if let Some(suppressed) = limit_throttle.pass() {
-                                let address = peer.ip();
-                                tracing::warn!(%address, suppressed, "too many connections from one address");
+                                let client = client_network(peer.ip());
+                                tracing::warn!(%client, suppressed, "too many connections from one address");
                             }
                             continue;
                         }

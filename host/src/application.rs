@@ -32,7 +32,7 @@ use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError,
 use crate::concurrency_limit::client_keys;
 use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
-use crate::ingress::RequestOrigin;
+use crate::ingress::{RequestOrigin, Unread};
 use crate::metrics::Counter;
 use crate::nested_request::{Depth, NestedRequest, ParentRequest};
 use crate::redaction;
@@ -298,7 +298,7 @@ impl Steps<'_> {
         let read_set = miss.as_ref().map(|miss| miss.read_set().clone());
         let outbound = self.deployment.settings.outbound.as_ref();
         let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone())));
-        let context = Arc::new(context.with_parent(parent));
+        let context = Arc::new(context.with_parent(parent).with_min_rate(Unread::min_rate(&parts.extensions)));
         let method = parts.method.clone();
         let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
         // From here on the body is drained if it is not read.

@@ -66,7 +66,11 @@ pub struct Contention {
 
 /// One caller's report that it waits.
 #[derive(Debug)]
-pub struct Report(Arc<Reports>);
+pub struct Report {
+    reports: Arc<Reports>,
+    /// Whether any permit of the limit would do, and not only one of the holder's own client.
+    pub is_of_limit: bool,
+}
 
 /// Every permit is taken, or every one of the client's share, and the queue is full or the wait was
 /// too long.
@@ -142,13 +146,18 @@ impl Permit {
 impl Contention {
     /// Returns once a caller waits for a permit that the holder could give back.
     pub async fn wait(self) -> Report {
-        let of_shares = self.client.0.iter().flatten().map(|share| &share.reports);
-        let reports = of_shares.chain([&self.permits.reports]).cloned();
-        let wait = |reports: Arc<Reports>| async move {
+        let of_shares = self.client.0.iter().flatten().map(|share| (share.reports.clone(), false));
+        let reports = of_shares.chain([(self.permits.reports.clone(), true)]);
+        let wait = |(reports, is_of_limit): (Arc<Reports>, bool)| async move {
             reports.wait().await;
-            Report(reports)
+            Report { reports, is_of_limit }
         };
         select_all(reports.map(|reports| wait(reports).boxed())).await.0
+    }
+
+    /// How many permits the holder's client has.
+    pub fn taken_by_client(&self) -> usize {
+        self.client.taken()
     }
 
     /// Takes a permit of the same client again, if one is free.
@@ -170,13 +179,13 @@ impl Contention {
 impl Report {
     /// Whether a caller waits still.
     pub fn is_current(&self) -> bool {
-        self.0.are_current()
+        self.reports.are_current()
     }
 
     /// Hands the report on to another holder.
     pub fn pass_on(self) {
         if self.is_current() {
-            self.0.report();
+            self.reports.report();
         }
     }
 }

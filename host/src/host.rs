@@ -21,11 +21,10 @@ use crate::admin::{Access, Admin, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
-use crate::concurrency_limit::ConcurrencyLimit;
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{CertificateState, Certificates, Ingress, IngressOptions};
-use crate::instance_permit::StalledInstances;
+use crate::instance_permit::{Places, StalledInstances};
 use crate::manifest::{Component, Manifest};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
@@ -64,7 +63,7 @@ pub struct Host {
     store: Engine,
     memory: (Arc<MemoryBudget>, MemoryDivision),
     /// Bounds the instances that wait for their clients.
-    stalled: Arc<ConcurrencyLimit>,
+    stalled: Arc<Places>,
     /// The settings of each listener, once.
     ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
     threads: ServingThreads,
@@ -108,7 +107,7 @@ impl Host {
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
-        let stalled = StalledInstances::limit(options.stalled_instances);
+        let stalled = Places::new(options.stalled_instances);
         let slots = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
@@ -173,6 +172,7 @@ impl Host {
     pub fn serve(&mut self, listener: TcpListener, ingress: Arc<Ingress>) -> io::Result<SocketAddr> {
         let mut ingresses = self.ingresses.lock().unwrap_or_else(PoisonError::into_inner);
         if !ingresses.iter().any(|known| Arc::ptr_eq(known, &ingress)) {
+            ingress.receive_budget.count_in(self.memory.0.clone());
             ingresses.push(ingress.clone());
         }
         drop(ingresses);
@@ -350,7 +350,7 @@ fn load_slots(
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
     outbound: &OutboundFactory,
-    (memory, stalled): (&Arc<MemoryBudget>, &Arc<ConcurrencyLimit>),
+    (memory, stalled): (&Arc<MemoryBudget>, &Arc<Places>),
 ) -> Result<Vec<Slot>, StartError> {
     let mut parts = Vec::with_capacity(chosen.len());
     for (component, chosen) in chosen {

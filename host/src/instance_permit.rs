@@ -1,18 +1,24 @@
 //! The permit of one request's instance. While the instance waits for its client, it makes way for other requests.
 
+mod places;
+
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
-use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Contention, Counted, Permit, REPORT_INTERVAL};
+pub use self::places::Places;
+
+use self::places::Place;
+use crate::concurrency_limit::{ClientKeys, Contention, Counted, Permit, REPORT_INTERVAL};
 
 /// How many instances of all components may be stalled, unless the host is started with another number.
 pub const STALLED_INSTANCES: usize = 256;
 
-/// How long an instance must have waited for its client: the pauses of a fast client are shorter.
+/// How long an instance must have waited for its client: the pauses of a fast client are shorter in all.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
 /// Whether an instance may keep its memory while another begins.
@@ -21,22 +27,15 @@ pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
 /// The instances of one component that wait for their clients and do not count in its limit.
 pub struct StalledInstances {
     /// Of all components.
-    limit: Arc<ConcurrencyLimit>,
+    places: Arc<Places>,
     has_memory: HasMemory,
     count: AtomicUsize,
 }
 
 impl StalledInstances {
-    /// `limit` is the host's.
-    pub fn new(limit: Arc<ConcurrencyLimit>, has_memory: HasMemory) -> Arc<Self> {
-        Arc::new(Self { limit, has_memory, count: AtomicUsize::new(0) })
-    }
-
-    /// A limit for all components of a host. A client has half of it at most.
-    pub fn limit(instances: usize) -> Arc<ConcurrencyLimit> {
-        // Those that wait to be stalled have an instance each, which bounds them.
-        let limit = ConcurrencyLimit::new(instances, REPORT_INTERVAL, usize::MAX);
-        Arc::new(limit.with_share(instances.div_ceil(2)))
+    /// `places` are the host's.
+    pub fn new(places: Arc<Places>, has_memory: HasMemory) -> Arc<Self> {
+        Arc::new(Self { places, has_memory, count: AtomicUsize::new(0) })
     }
 
     pub fn count(&self) -> usize {
@@ -44,20 +43,20 @@ impl StalledInstances {
     }
 }
 
-/// A place among the stalled instances.
-struct Place {
-    permit: Permit,
+/// A stalled instance.
+struct StalledInstance {
+    place: Place,
     of: Arc<StalledInstances>,
 }
 
-impl Place {
-    fn new(permit: Permit, of: &Arc<StalledInstances>) -> Self {
+impl StalledInstance {
+    fn new(place: Place, of: &Arc<StalledInstances>) -> Self {
         of.count.fetch_add(1, Ordering::Relaxed);
-        Self { permit, of: of.clone() }
+        Self { place, of: of.clone() }
     }
 }
 
-impl Drop for Place {
+impl Drop for StalledInstance {
     fn drop(&mut self) {
         self.of.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -81,7 +80,7 @@ pub struct InstancePermit {
 enum State {
     Counted(Permit),
     /// The component's permit was given back.
-    Stalled(Place, Contention),
+    Stalled(StalledInstance, Contention),
     /// The instance has ended.
     Released,
 }
@@ -111,13 +110,13 @@ impl InstancePermit {
         }
     }
 
-    /// Returns once another request waits for the permit, or another instance for the place. Of several instances
-    /// that could give it theirs, one returns.
+    /// Returns once another request waits for the permit. Of several instances that could give it theirs, one returns.
     pub async fn contended(&self) {
         loop {
             let changed = self.changed.notified();
             let Some(contention) = self.contention() else {
-                return pending().await;
+                changed.await;
+                continue;
             };
             tokio::select! {
                 biased;
@@ -128,28 +127,37 @@ impl InstancePermit {
     }
 
     /// Gives the component's permit to a request that waits for it, once there is one. To be polled while the instance
-    /// waits for its client; it is never ready.
-    pub async fn make_way(&self) {
+    /// waits for its client, for which it had waited for `waited` shortly before. Returns if the instance has to end for
+    /// a request of another client.
+    pub async fn make_way(&self, waited: Duration) {
         let _wait = Counted::new(&self.waits);
-        tokio::time::sleep(SHORTEST_WAIT).await;
+        tokio::time::sleep(SHORTEST_WAIT.saturating_sub(waited)).await;
         loop {
             let changed = self.changed.notified();
-            let Some(contention) = self.contention_of_component() else {
-                changed.await;
+            let Some(contention) = self.contention() else {
+                if self.is_ended_in_place(changed).await {
+                    return;
+                }
                 continue;
             };
             let report = tokio::select! {
                 biased;
                 () = changed => continue,
-                report = contention.wait() => report,
+                report = contention.clone().wait() => report,
             };
-            if self.may_stall() {
-                // This waits for a moment, so that an instance that is too slow gives up its place.
-                let place = self.stalled.limit.acquire(self.client).await;
-                // The other request may have been served by now.
-                let place = place.ok().filter(|_| report.is_current());
-                if place.is_some_and(|place| self.stall(place)) {
-                    continue;
+            if self.stall() {
+                continue;
+            }
+            if report.is_of_limit && self.outbound.load(Ordering::Relaxed) == 0 {
+                let places = &self.stalled.places;
+                if (self.stalled.has_memory)() && places.end_one_for(self.client) {
+                    let place = tokio::time::timeout(REPORT_INTERVAL, places.take(self.client)).await;
+                    // The other request may have been served by now.
+                    if place.is_ok_and(|place| report.is_current() && self.stall_in(place)) {
+                        continue;
+                    }
+                } else if contention.taken_by_client() + places.taken_by(self.client) > 1 {
+                    return;
                 }
             }
             report.pass_on();
@@ -157,13 +165,29 @@ impl InstancePermit {
         }
     }
 
-    /// The same at once, for a request that waits. False if the instance does not wait for its client, or cannot be
-    /// stalled.
+    /// Waits until the state is another, or the instance has to end for the place that it has.
+    async fn is_ended_in_place(&self, changed: Notified<'_>) -> bool {
+        let place = match &*self.state() {
+            State::Stalled(stalled, _) => Some(stalled.place.number),
+            _ => None,
+        };
+        let ended = async {
+            match place {
+                Some(place) => self.stalled.places.begin_wait(place).ended().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = changed => false,
+            () = ended => true,
+        }
+    }
+
+    /// The same as [`Self::make_way`] at once, for a request that waits. False if the instance does not wait for its
+    /// client, or cannot be stalled.
     pub fn try_make_way(&self) -> bool {
-        self.waits.load(Ordering::Relaxed) > 0
-            && self.contention_of_component().is_some()
-            && self.may_stall()
-            && self.stalled.limit.try_acquire(self.client).is_some_and(|place| self.stall(place))
+        self.waits.load(Ordering::Relaxed) > 0 && self.stall()
     }
 
     /// Counts a stalled instance in its component's limit again, if that has a permit left.
@@ -218,28 +242,24 @@ impl InstancePermit {
         }
     }
 
-    fn may_stall(&self) -> bool {
-        self.outbound.load(Ordering::Relaxed) == 0 && (self.stalled.has_memory)()
-    }
-
-    /// Who else wants what the instance holds.
+    /// Who else wants the permit. `None` if the instance is stalled, or has ended.
     fn contention(&self) -> Option<Contention> {
-        match &*self.state() {
-            State::Counted(permit) => Some(permit.contention()),
-            State::Stalled(place, _) => Some(place.permit.contention()),
-            State::Released => None,
-        }
-    }
-
-    fn contention_of_component(&self) -> Option<Contention> {
         match &*self.state() {
             State::Counted(permit) => Some(permit.contention()),
             _ => None,
         }
     }
 
-    /// False if the instance is stalled already, has ended, or has begun an outbound request.
-    fn stall(&self, place: Permit) -> bool {
+    /// Stalls the instance, if it may be and a place is free.
+    fn stall(&self) -> bool {
+        // Without a look at memory and places, for one that is stalled already.
+        self.contention().is_some()
+            && (self.stalled.has_memory)()
+            && self.stalled.places.try_take(self.client).is_some_and(|place| self.stall_in(place))
+    }
+
+    /// False if the instance is stalled already, has ended, or has an outbound request under way.
+    fn stall_in(&self, place: Place) -> bool {
         let mut state = self.state();
         let State::Counted(permit) = &*state else {
             return false;
@@ -247,7 +267,7 @@ impl InstancePermit {
         if self.outbound.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        let stalled = State::Stalled(Place::new(place, &self.stalled), permit.contention());
+        let stalled = State::Stalled(StalledInstance::new(place, &self.stalled), permit.contention());
         let before = std::mem::replace(&mut *state, stalled);
         drop(state);
         self.changed.notify_waiters();

@@ -53,6 +53,12 @@ pub fn unread_responses() -> Response<ResponseBody> {
     retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))
 }
 
+/// Other requests may have sent as much ahead of their components as the host keeps.
+pub fn unread_requests() -> Response<ResponseBody> {
+    let error = "the bodies of other requests have not been read";
+    retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))
+}
+
 /// The host had no memory left for the component. The guest was ended where it was.
 pub fn no_memory() -> Response<ResponseBody> {
     let error = "the host has no memory left now; a part of the request may have been stored";

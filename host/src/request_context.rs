@@ -18,7 +18,7 @@ use crate::manifest::RequestLimits;
 use crate::metrics::InstanceFailure;
 use crate::nested_request::ParentRequest;
 use crate::response_cache::ReadSet;
-use crate::send_buffer::Flow;
+use crate::send_buffer::{DrainPolicy, Flow};
 use crate::trace::Trace;
 
 /// The part of a response that its client waits for.
@@ -45,6 +45,7 @@ pub struct RequestContext {
     service_time: ServiceTime,
     /// The request's body.
     pub upload: Flow,
+    min_rate: DrainPolicy,
     /// Woken when the guest waits for more of it: who takes the response's body.
     upload_awaited: AtomicWaker,
     slow_client: AtomicBool,
@@ -80,6 +81,7 @@ impl RequestContext {
             progress: AtomicU64::new(0),
             service_time: ServiceTime::default(),
             upload: Flow::default(),
+            min_rate: DrainPolicy::default(),
             upload_awaited: AtomicWaker::new(),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
@@ -98,6 +100,15 @@ impl RequestContext {
     /// What the guest's own requests to its application take from this request.
     pub fn with_parent(self, parent: Option<Arc<ParentRequest>>) -> Self {
         Self { parent, ..self }
+    }
+
+    /// How fast the client has to send the request's body while others wait for the instance.
+    pub fn with_min_rate(self, min_rate: DrainPolicy) -> Self {
+        Self { min_rate, ..self }
+    }
+
+    pub fn min_rate(&self) -> DrainPolicy {
+        self.min_rate
     }
 
     /// `None` if the component may send no requests.

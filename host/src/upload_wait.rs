@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::instance_permit::InstancePermit;
-use crate::send_buffer::{DrainMonitor, DrainPolicy, Flow, TooSlow};
+use crate::request_context::RequestContext;
+use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
+
+/// Waits count together until the client has sent so many bytes: one that sends a little again and again would make the
+/// guest wait for a short time only, as often as it likes.
+const BYTES_BETWEEN_WAITS: u64 = 64 * 1024;
 
 /// What is known of the waits of one request.
 #[derive(Default)]
@@ -15,27 +21,44 @@ pub struct UploadWait {
     /// There since the first wait.
     monitor: Option<DrainMonitor>,
     /// There while the guest waits, so that it is in no queue afterwards.
-    make_way: Option<BoxFuture<'static, ()>>,
+    present: Option<PresentWait>,
+    /// How long the guest has waited since the client had sent `received` bytes.
+    waited: Duration,
+    received: u64,
+}
+
+struct PresentWait {
+    since: Instant,
+    make_way: BoxFuture<'static, ()>,
 }
 
 impl UploadWait {
-    /// Ready if the client is too slow while another request waits for the instance. To be polled while the guest runs
-    /// and what it writes is waited for.
-    pub fn poll(&mut self, upload: &Flow, permit: &Arc<InstancePermit>, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready if the instance has to end: the client is too slow while another request waits for it, or has too many
+    /// that wait. To be polled while the guest runs and what it writes is waited for.
+    pub fn poll(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>, cx: &mut Context<'_>) -> Poll<()> {
+        let upload = &context.upload;
         if !upload.is_waiting() {
             self.end(permit);
             return Poll::Pending;
         }
         let monitor = self.monitor.get_or_insert_with(|| {
             upload.begin(Some(permit.clone()));
-            DrainMonitor::new(DrainPolicy::default())
+            DrainMonitor::new(context.min_rate())
         });
-        let make_way = self.make_way.get_or_insert_with(|| {
-            let permit = permit.clone();
-            async move { permit.make_way().await }.boxed()
-        });
-        // It is never ready.
-        let _ = make_way.as_mut().poll(cx);
+        if self.present.is_none() {
+            let received = upload.taken();
+            if received.saturating_sub(self.received) >= BYTES_BETWEEN_WAITS {
+                (self.waited, self.received) = (Duration::ZERO, received);
+            }
+            let (permit, waited) = (permit.clone(), self.waited);
+            let make_way = async move { permit.make_way(waited).await }.boxed();
+            self.present = Some(PresentWait { since: Instant::now(), make_way });
+        }
+        if let Some(present) = &mut self.present
+            && present.make_way.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(());
+        }
         // A client has all of the request's time, unless others wait for the instance.
         while let Poll::Ready(slow) = monitor.poll(upload, upload, cx) {
             if slow == TooSlow::Contended {
@@ -47,7 +70,8 @@ impl UploadWait {
 
     /// Ends the wait, if there is one. Its client may be too slow all the same.
     pub fn end(&mut self, permit: &InstancePermit) {
-        if self.make_way.take().is_some() {
+        if let Some(present) = self.present.take() {
+            self.waited += present.since.elapsed();
             permit.try_resume();
         }
     }

@@ -1,12 +1,13 @@
 //! The admin listener.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use hexad::Digest;
 use hexad::admin::Access;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use ureq::{Agent, Body};
 
 use crate::fixture::{Server, guest};
@@ -104,6 +105,22 @@ fn uploads_without_the_token_that_stall_do_not_keep_an_operator_out() {
     let mut refused = connect(&head("wrong", 1 << 20));
     refused.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}
+
+#[test]
+fn silent_connections_of_some_addresses_do_not_keep_an_operator_out() {
+    let operator = Operator::new();
+    let address: SocketAddr = operator.access.url.strip_prefix("http://").unwrap().parse().unwrap();
+    let connect = |n: u16| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let last = 2 + u8::try_from(n % 10).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        socket
+    };
+    // More than the listener keeps without a request.
+    let _silent: Vec<Socket> = (0..300).map(connect).collect();
+    assert_eq!(operator.send("GET", "/status", Vec::new()).0, 200);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use crate::slow_readers::{assert_hello, listen, wait_for_busy};
 
 /// A connection from another address of the loopback interface.
-fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {
+pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
     socket.connect(&address.into()).unwrap();

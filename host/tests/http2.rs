@@ -11,7 +11,7 @@ use http::Request;
 
 use crate::slow_readers::{assert_hello, begin, listen, rest, wait_for_busy};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames (RFC 9113, section 6).
 pub const HEADERS: u8 = 1;

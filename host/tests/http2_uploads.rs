@@ -2,16 +2,17 @@
 
 use std::future::poll_fn;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use hexad::ingress::IngressOptions;
 use http::Request;
 
+use crate::fairness::connect_from;
 use crate::http2::{
-    END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of, hello, next_frame,
-    whole,
+    END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of, hello,
+    next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
 
@@ -109,4 +110,48 @@ async fn a_body_that_its_guest_reads_may_be_larger_than_any_window() {
         body.send_data(vec![0; granted].into(), left == 0).unwrap();
     }
     assert_eq!(whole(response.await.unwrap()).await, b"5000000");
+}
+
+/// Whether the next response of a connection, its first, has another status than 200.
+fn is_refused(client: &mut TcpStream) -> bool {
+    loop {
+        if let (HEADERS, _, block) = next_frame(client).unwrap() {
+            // The static table of HPACK has 200 under this index.
+            return block.first() != Some(&0x88);
+        }
+    }
+}
+
+#[test]
+fn what_clients_may_send_ahead_is_bounded_for_all_of_them() {
+    let tool = "instances = 2\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"";
+    let options = IngressOptions { receive_buffer: 2 << 20, ..IngressOptions::default() };
+    let (server, address, ingress) = listen(tool, options);
+    let greedy = Ipv4Addr::new(127, 0, 0, 2);
+    let begin = |source| {
+        let mut client = connect_from(source, address);
+        client.write_all(PREFACE).unwrap();
+        client.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+        client.write_all(&frame(HEADERS, END_HEADERS, 1, &head_of("POST", "count"))).unwrap();
+        client
+    };
+    // A half of the budget is for one address: two bodies.
+    let mut held: Vec<_> = (0..2).map(|_| begin(greedy)).collect();
+    while ingress.receive_budget.used() < 1 << 20 {
+        std::thread::yield_now();
+    }
+    assert!(is_refused(&mut begin(greedy)));
+    let mut other = begin(Ipv4Addr::new(127, 0, 0, 3));
+    other.write_all(&frame(DATA, END_STREAM, 1, &[0; 10])).unwrap();
+    assert!(!is_refused(&mut other));
+    hello(address);
+    for client in &mut held {
+        client.write_all(&frame(DATA, END_STREAM, 1, &[0; 16_384])).unwrap();
+        assert!(!is_refused(client));
+    }
+    drop((held, other));
+    while ingress.receive_budget.used() > 0 {
+        std::thread::yield_now();
+    }
+    wait_for_busy(&server, 0);
 }

@@ -43,6 +43,7 @@ mod response_cache;
 mod restart;
 mod serving;
 mod slow_readers;
+mod slow_uploads;
 mod small_responses;
 mod stopping;
 mod swap;

@@ -129,9 +129,9 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
     let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
     // Too long for this test: the responses are ended because others wait.
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(30) };
-    let server = Server::with_stalled("instances = 4\nqueue_timeout = \"1h\"", 2);
+    let server = Server::with_stalled("instances = 4\nqueue_timeout = \"1h\"", 1);
     let (server, address, _) = listen_on(server, IngressOptions { send, drain, ..IngressOptions::default() });
-    // Two are an address's share of four, and it may have one stalled.
+    // Two are an address's share of four, and one may be stalled.
     let unread: Vec<_> = (0..3).map(|_| begin(address, "flood?mib=64")).collect();
     wait_for_busy(&server, 3);
     for _ in 0..3 {

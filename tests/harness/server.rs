@@ -105,6 +105,11 @@ impl Server {
         compiled_code::reuse(data, || Server::spawn_and_wait(command, data))
     }
 
+    /// The same. Its standard output loses its reader as soon as the server listens.
+    pub fn spawn_without_reader(command: Command, data: &Path) -> Self {
+        compiled_code::reuse(data, || Server::spawn_and_read(command, data).0)
+    }
+
     /// Starts `hexad up --demo`, and returns what it prints to a person too.
     pub fn start_demo(data: &Path) -> (Self, String) {
         let mut command = up(Path::new("spin.toml"), data);

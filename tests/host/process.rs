@@ -1,6 +1,7 @@
 //! The process: its signals, its descriptors, and what is left of its work when it is killed.
 
 use super::probe::{exchange, get, write_manifest};
+use super::stopping::ServiceManager;
 use hexad_tests::server::{Server, program, up, up_in_shell};
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
@@ -74,6 +75,18 @@ fn a_command_whose_output_nothing_reads_ends_without_a_word() {
     let output = status.args(["status", "--data"]).arg(folder.path().join("data")).stdout(writer).output();
     let output = output.expect("the program runs");
     assert_eq!((output.status.code(), &*output.stderr), (Some(128 + 13), &b""[..]));
+}
+
+#[test]
+fn a_demo_whose_output_nothing_reads_is_served() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let manager = ServiceManager::new(folder.path());
+    let mut command = up(Path::new("spin.toml"), &data);
+    command.arg("--demo").envs([manager.variable()]);
+    let server = Server::spawn_without_reader(command, &data);
+    assert_eq!(manager.receive(), "READY=1");
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

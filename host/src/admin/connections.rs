@@ -19,8 +19,14 @@ const MAX_UNAUTHENTICATED: usize = 32;
 /// Connections that have sent nothing.
 const MAX_SILENT: usize = 256;
 
-/// How long a connection has to send something, also in a flood. More wait in the socket's queue meanwhile.
+/// How long a connection has to send something where all are of addresses with few. More wait in the socket's queue
+/// meanwhile.
 const TIME_TO_SEND: Duration = Duration::from_millis(250);
+
+/// The silent connections of an address that have that time. Of a flood from one address or some, the oldest makes place
+/// at once: a queue of thousands would take seconds, and the operator's connection is in it. A client sends its request
+/// as soon as it is connected.
+const FEW_SILENT: usize = 8;
 
 /// The connections of a listener.
 pub struct Connections {
@@ -85,9 +91,9 @@ impl Connections {
         if silent.0.len() < MAX_SILENT {
             return Ok(());
         }
-        let Some(next) = silent.next() else { return Ok(()) };
+        let Some((next, count)) = silent.next() else { return Ok(()) };
         match silent.0.get(next).map(|entry| entry.since + TIME_TO_SEND) {
-            Some(until) if until > now => Err(until),
+            Some(until) if until > now && count <= FEW_SILENT => Err(until),
             _ => {
                 silent.evict(next);
                 Ok(())
@@ -117,7 +123,7 @@ impl Connection {
         self.connections.left.notify_one();
         let unauthenticated = &mut others.unauthenticated;
         if unauthenticated.0.len() >= MAX_UNAUTHENTICATED
-            && let Some(next) = unauthenticated.next()
+            && let Some((next, _)) = unauthenticated.next()
         {
             unauthenticated.evict(next);
         }
@@ -150,14 +156,15 @@ impl Drop for Connection {
 }
 
 impl Evictable {
-    /// The oldest connection of the address that has the most.
-    fn next(&self) -> Option<usize> {
+    /// The oldest connection of the address that has the most, and how many that has.
+    fn next(&self) -> Option<(usize, usize)> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for entry in &self.0 {
             *counts.entry(entry.address).or_default() += 1;
         }
         let most = counts.values().copied().max()?;
-        self.0.iter().position(|entry| counts.get(&entry.address) == Some(&most))
+        let next = self.0.iter().position(|entry| counts.get(&entry.address) == Some(&most))?;
+        Some((next, most))
     }
 
     fn evict(&mut self, index: usize) {
@@ -217,17 +224,35 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_connection_has_its_time() {
+    fn a_silent_connection_of_an_address_with_few_has_its_time() {
         let (connections, now) = (Connections::new(), Instant::now());
-        let mut silent: Vec<_> = (0..MAX_SILENT).map(|_| admit(&connections, 1, now)).collect();
+        let addresses = (0..MAX_SILENT).map(|n| u8::try_from(n / FEW_SILENT).unwrap());
+        let mut silent: Vec<_> = addresses.map(|n| admit(&connections, n, now)).collect();
         assert_eq!(connections.try_make_place(now), Err(now + TIME_TO_SEND));
         assert!(!silent.iter_mut().any(is_evicted));
         // One that sends something, or ends, makes place.
         silent[1].0.begin();
         assert_eq!(connections.try_make_place(now), Ok(()));
-        silent.push(admit(&connections, 2, now));
+        silent.push(admit(&connections, 0, now));
         assert_eq!(connections.try_make_place(now + TIME_TO_SEND), Ok(()));
-        assert!(is_evicted(&mut silent[0]) && !silent[1..].iter_mut().any(is_evicted));
+        let evicted = silent.iter_mut().map(is_evicted).filter(|is_evicted| *is_evicted).count();
+        assert_eq!(evicted, 1);
+    }
+
+    #[test]
+    fn a_flood_of_silent_connections_makes_place_at_once() {
+        for addresses in [1, 10] {
+            let (connections, now) = (Connections::new(), Instant::now());
+            let mut operator = admit(&connections, 200, now);
+            let mut flood = Vec::new();
+            for n in 0..10_000 {
+                assert_eq!(connections.try_make_place(now), Ok(()), "{n} of {addresses}");
+                flood.push(admit(&connections, u8::try_from(n % addresses).unwrap(), now));
+            }
+            assert!(!is_evicted(&mut operator), "it has sent nothing yet, and its address has few");
+            let left = flood.iter_mut().map(is_evicted).filter(|is_evicted| !is_evicted).count();
+            assert_eq!(left + 1, MAX_SILENT);
+        }
     }
 
     #[test]

@@ -58,6 +58,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout, timeout_at}
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::acceptor;
 use crate::deploy::Deployer;
 use crate::ingress::client_network;
 use crate::random;
@@ -112,7 +113,7 @@ impl Admin {
         threads: ServingThreads,
     ) -> io::Result<Self> {
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
-        let listener = std::net::TcpListener::bind(address)?;
+        let listener = acceptor::bind(address)?;
         listener.set_nonblocking(true)?;
         let listening = listener.local_addr()?;
         let access = Access { url: format!("http://{listening}"), token };

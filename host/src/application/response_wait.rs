@@ -61,7 +61,7 @@ impl ResponseWait<'_> {
             if let Poll::Ready(head) = head {
                 return Poll::Ready(head.map_err(|error| self.call_error(context, &error)));
             }
-            upload_wait.poll(&context.upload, lease.permit(), cx).map(|()| Err(RequestError::SlowClient))
+            upload_wait.poll(context, lease.permit(), cx).map(|()| Err(RequestError::SlowClient))
         });
         let head = head.await;
         lease.permit().try_resume();

@@ -76,8 +76,13 @@ pub struct IngressArgs {
     #[arg(long, value_name = "SIZE")]
     send_buffer: Option<ByteSize>,
 
-    /// What a client must take of a response that waits for it, in bytes per second; 0 is no minimum. One
-    /// that takes less loses the response [default: 8KiB].
+    /// HTTP/2: bytes of requests' bodies that clients may send before the components have read them; more requests
+    /// with a body are refused for a while [default: 128MiB].
+    #[arg(long, value_name = "SIZE")]
+    receive_buffer: Option<ByteSize>,
+
+    /// What a client must take of a response that waits for it, in bytes per second, and send of a request's body
+    /// while others wait for the instance; 0 is no minimum. One that is slower loses its request [default: 8KiB].
     #[arg(long, value_name = "SIZE")]
     min_send_rate: Option<ByteSize>,
 
@@ -126,6 +131,7 @@ impl IngressArgs {
                 per_address: bytes(self.send_buffer_per_address, defaults.send.per_address),
                 total: bytes(self.send_buffer, defaults.send.total),
             },
+            receive_buffer: bytes(self.receive_buffer, defaults.receive_buffer),
             drain: DrainPolicy {
                 min_rate: self.min_send_rate.map_or(defaults.drain.min_rate, |ByteSize(bytes)| bytes),
                 period: self.min_send_rate_period.unwrap_or(defaults.drain.period),

@@ -27,7 +27,7 @@ pub use self::http::agent;
 pub use backup::Backup;
 pub use status::Status;
 pub use swap::{Promote, Rollback, Swap};
-pub use terminal::{has_lost_reader, one_line, printable};
+pub use terminal::{announce, has_lost_reader, one_line, printable};
 pub use up::{Serving, Up};
 pub use validate::Validate;
 pub use values::parse_time;

@@ -1,6 +1,6 @@
 //! Text for a terminal.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 
 use anyhow::Error;
@@ -22,6 +22,15 @@ pub fn one_line(error: &Error) -> String {
         }
     }
     line
+}
+
+/// Writes what a command that serves says on standard output. It serves on without a reader, who may have read as much
+/// as was wanted.
+pub fn announce(text: &str) {
+    let mut out = io::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        tracing::warn!(%error, "standard output cannot be written; what was to be shown there is lost");
+    }
 }
 
 /// Whether a command failed because the program that read its output has gone, as `head` does after ten lines. Nothing
@@ -46,8 +55,6 @@ fn is_without_reader(output: impl AsFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use anyhow::Context;
 
     use super::*;

@@ -1,6 +1,5 @@
 //! `hexad up`: serves an application until it is told to stop.
 
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use super::reload::{ManifestSource, Reloads};
 use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
+use super::terminal::announce;
 use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
@@ -183,9 +183,9 @@ impl Up {
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
         memory::release_free_memory();
-        // Programs that start this one read the address from this line. That nobody can is no reason not to serve.
+        // Programs that start this one read the address from this line.
         for address in &addresses {
-            let _ = writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme());
+            announce(&format!("listening on {}://{address}\n", ingress.scheme()));
         }
         let is_tls = ingress.certificates.is_some();
         let (external_url, data) = (self.external_url.as_deref(), &*self.data);

@@ -125,7 +125,7 @@ where
             None
         }
         End::SlowReader(reason) => {
-            connection.log_slow_reader(reason);
+            connection.log_slow_reader(&connection.flow, reason);
             connection.socket.reset_on_close();
             None
         }

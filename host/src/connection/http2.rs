@@ -61,8 +61,7 @@ where
         .max_header_list_size(u32::try_from(max_head).unwrap_or(u32::MAX))
         .max_send_buf_size(MAX_SEND_BUFFER)
         .initial_connection_window_size(upload_window)
-        // A body that its guest does not read leaves room for another.
-        .initial_stream_window_size(upload_window / 2)
+        .initial_stream_window_size(connection.receive_bounds.stream_window())
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
@@ -154,7 +153,7 @@ where
             });
             // hyper resets a stream whose future is dropped.
             if let Some(reason) = slow.await {
-                connection.log_slow_reader(reason);
+                connection.log_slow_reader(&flow, reason);
             }
         });
     }

@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::Notify;
 
+use crate::ingress::ReceiveReservation;
 use crate::read_bounds::OverheadMeter;
 
 tokio::task_local! {
@@ -97,6 +98,8 @@ pub struct RequestInFlight {
     in_flight: Option<InFlight>,
     unended: Option<Unended>,
     overhead: Option<Arc<OverheadMeter>>,
+    /// What the client may send ahead.
+    reservation: Option<ReceiveReservation>,
 }
 
 impl RequestInFlight {
@@ -104,7 +107,12 @@ impl RequestInFlight {
     pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<ChunkedEnds>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::begin(count));
         let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(Unended::begin);
-        Self { body, in_flight, unended, overhead: OVERHEAD.try_with(Arc::clone).ok() }
+        Self { body, in_flight, unended, overhead: OVERHEAD.try_with(Arc::clone).ok(), reservation: None }
+    }
+
+    /// Keeps a reservation until the end of the body.
+    pub fn keep(&mut self, reservation: Option<ReceiveReservation>) {
+        self.reservation = reservation;
     }
 }
 
@@ -127,6 +135,7 @@ impl Body for RequestInFlight {
         if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
             self.in_flight = None;
             self.unended = None;
+            self.reservation = None;
         }
         frame
     }

@@ -1,6 +1,7 @@
 //! Hands a connection's requests to the application, and knows how many are under way.
 
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
+use wasmtime_wasi_http::WasiBody;
 
 use super::client_body::ClientBody;
 use super::in_flight::{ChunkedEnds, InFlight, RequestInFlight};
@@ -54,6 +56,8 @@ pub struct Connection {
     followed: Followed,
     peer: Peer,
     budget: Arc<Budget>,
+    /// What the client may send of request bodies over HTTP/2, before components have read them.
+    upload_window: Arc<Budget>,
     requests: AtomicUsize,
     /// Told when the first request begins, and each of HTTP/2.
     request_begun: Notify,
@@ -89,6 +93,7 @@ impl Connection {
             shard: AtomicUsize::new(shard),
             peer,
             budget,
+            upload_window: Arc::new(Budget::new(usize::try_from(receive_bounds.upload_window).unwrap_or(usize::MAX))),
             requests: AtomicUsize::new(0),
             request_begun: Notify::new(),
             in_flight: Arc::default(),
@@ -156,9 +161,14 @@ impl Connection {
         self.chunked_ends.are_unclear()
     }
 
-    /// Logs that the client has lost a response.
-    pub fn log_slow_reader(&self, reason: TooSlow) {
-        self.ingress.log_slow_reader(self.peer.address(), reason);
+    /// The flow of the request that is served.
+    fn current_flow(&self) -> Arc<Flow> {
+        STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone())
+    }
+
+    /// Logs that the client of this flow has lost a response.
+    pub fn log_slow_reader(&self, flow: &Flow, reason: TooSlow) {
+        self.ingress.log_slow_reader(self.peer.source(flow.client()), reason);
     }
 
     /// Waits for a request of the client, or for the rest of one's head; meanwhile the connection may have to close for
@@ -167,9 +177,10 @@ impl Connection {
         self.ingress.idle.enter(self.peer.network())
     }
 
-    /// Logs that the connection was closed because its client sent frames for nothing.
+    /// Logs that the connection was closed because its client sent frames for nothing. Over HTTP/2, a proxy's clients
+    /// share them.
     pub fn log_flood(&self) {
-        self.ingress.log_flood(self.peer.address());
+        self.ingress.log_flood(self.peer.source(self.flow.client()));
     }
 
     /// Serves one request.
@@ -200,10 +211,24 @@ impl Connection {
         }
     }
 
-    async fn serve(&self, request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
+    /// Reserves what the client of `network` may send of a body ahead of the component, if that is known. The request has
+    /// its body for the component; false if there is no room for it.
+    fn reserve_ahead(&self, request: Request<RequestInFlight>, network: Option<IpAddr>) -> (Request<WasiBody>, bool) {
+        let (head, mut body) = request.into_parts();
+        let network = network.filter(|_| !body.is_end_stream());
+        let window = u64::from(self.receive_bounds.stream_window());
+        let ahead = body.size_hint().upper().map_or(window, |length| length.min(window));
+        let ahead = usize::try_from(ahead).unwrap_or(usize::MAX);
+        let reservation =
+            network.map(|network| self.ingress.receive_budget.reserve(network, &self.upload_window, ahead));
+        let has_room = !matches!(reservation, Some(None));
+        body.keep(reservation.flatten());
+        (Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), has_room)
+    }
+
+    async fn serve(&self, mut request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
         // Before fields that are not believed are removed: the client has sent them.
         let has_too_many_headers = request.headers().len() > MAX_HEADERS;
-        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let is_safe = request.method().is_safe();
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
@@ -217,12 +242,17 @@ impl Connection {
         if let Some(network) = network.filter(|_| !is_safe) {
             request.extensions_mut().insert(Unread { ingress: self.ingress.clone(), network });
         }
+        if let Some(network) = network.filter(|_| self.peer.is_trusted()) {
+            self.current_flow().set_client(network);
+        }
         let mut waited = false;
         let is_overdrawn = || network.is_some_and(|network| self.ingress.send_budgets.is_overdrawn_by(network));
         let is_http2 = version == Version::HTTP_2;
+        let (request, has_room) = self.reserve_ahead(request, network.filter(|_| is_http2));
         let response = match is_framed_twice(&request) {
             true => refuse_framing(),
             false if is_overdrawn() => refuse_response(is_http2),
+            false if !has_room => reply::unread_requests(),
             // hyper has refused it over HTTP/1.
             false if has_too_many_headers => reply::too_many_headers(MAX_HEADERS),
             false => {
@@ -261,8 +291,11 @@ impl Connection {
         let in_progress = head.extensions.remove::<InProgress>();
         let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
         let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
-            let flow = STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone());
-            SendBuffer::new(flow, self.ingress.send_budgets.of_response(self.budget.clone(), network), is_http2)
+            SendBuffer::new(
+                self.current_flow(),
+                self.ingress.send_budgets.of_response(self.budget.clone(), network),
+                is_http2,
+            )
         });
         let body = match buffer {
             Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, in_flight, access),

@@ -291,13 +291,13 @@ impl Fleet {
         lock(&self.report).clone()
     }
 
-    /// Changes what this host says of itself. True if that is something new.
     /// Tells the others which manifest this host has, after it has applied another one.
     pub fn report_manifest(&self) {
         let manifest = digest_of(&self.manifest);
         self.set_report(|report| report.manifest = manifest);
     }
 
+    /// Changes what this host says of itself. True if that is something new.
     pub fn set_report(&self, change: impl FnOnce(&mut HostReport)) -> bool {
         let mut report = lock(&self.report);
         let before = report.clone();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::expected::Expected;
 use super::files::completed;
-use super::fleet::{Fleet, FleetHost, Proposal, ServingRecord};
+use super::fleet::{Fleet, FleetHost, Proposal, ServingEntry, ServingRecord};
 use super::planned_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::{DeployError, DeployReport, Deployer, HOST};
@@ -102,7 +102,7 @@ impl Deployer {
         }
     }
 
-    /// Ends the trial on all hosts: by a promotion, or for a reason.
+    /// Ends the trial on all hosts: by a promotion, or for a reason. Returns the revision, and the entry that it made.
     fn end_fleet_trial(
         &self,
         fleet: &Fleet,
@@ -110,27 +110,32 @@ impl Deployer {
         by: &str,
         expected: Option<&Expected>,
         (action, reason): (Action, Option<&str>),
-    ) -> Result<i64, DeployError> {
+    ) -> Result<(i64, ServingEntry), DeployError> {
         let (component, unswapped) = (slot.id(), slot.current().digest);
-        fleet.update(|record| {
+        let no_canary = || DeployError::NoCanary(component.to_owned());
+        let mut ended = None;
+        let revision = fleet.update(|record| {
             Expected::check(expected, component, &record.served(component, unswapped))?;
-            let no_canary = || DeployError::NoCanary(component.to_owned());
             let entry = record.components.get_mut(component).ok_or_else(no_canary)?;
             let canary = entry.canary.take().ok_or_else(no_canary)?.digest;
-            let (before, line);
-            match action {
+            let line = match action {
                 Action::Promote => {
-                    before = std::mem::replace(&mut entry.digest, canary);
-                    entry.previous = Some(before);
-                    line = completed(by, action, component, canary, Some(before));
+                    let before = std::mem::replace(&mut entry.digest, canary);
+                    // The way back from a component leads not to itself.
+                    if before != canary {
+                        entry.previous = Some(before);
+                    }
+                    completed(by, action, component, canary, Some(before))
                 }
-                _ => line = completed(by, action, component, entry.digest, Some(canary)),
-            }
+                _ => completed(by, action, component, entry.digest, Some(canary)),
+            };
             entry.by = by.to_owned();
             entry.action = action;
             entry.reason = reason.map(str::to_owned);
+            ended = Some(entry.clone());
             Ok(vec![AuditEntry { reason, ..line }.to_json()])
-        })
+        })?;
+        Ok((revision, ended.ok_or_else(no_canary)?))
     }
 
     pub(super) fn promote_in_fleet(
@@ -142,9 +147,13 @@ impl Deployer {
     ) -> Result<DeployReport, DeployError> {
         let started = Instant::now();
         let slot = self.slot(component)?;
-        let revision = self.end_fleet_trial(fleet, slot, by, expected, (Action::Promote, None))?;
+        let on_trial = slot.deployment().canary.as_ref().map(|canary| canary.generation.clone());
+        let (revision, entry) = self.end_fleet_trial(fleet, slot, by, expected, (Action::Promote, None))?;
         finish(fleet, revision, &[])?;
-        Ok(self.fleet_report(slot, started))
+        // Another host may have deployed meanwhile.
+        let promoted = on_trial.filter(|generation| generation.digest == entry.digest);
+        let promoted = promoted.unwrap_or_else(|| slot.current());
+        Ok(DeployReport { previous: entry.restored(), ..self.report(slot, &promoted, started) })
     }
 
     /// Ends the trial of a canary that failed on this host.
@@ -180,24 +189,19 @@ impl Deployer {
         let entry = record.components.get(component).ok_or_else(none)?;
         if seen.canary.is_some() {
             let ended = (Action::Rollback, Some("the canary"));
-            let revision = self.end_fleet_trial(fleet, slot, by, Some(&seen), ended)?;
+            let (revision, _) = self.end_fleet_trial(fleet, slot, by, Some(&seen), ended)?;
             finish(fleet, revision, &[])?;
             return Ok(self.report(slot, &slot.current(), started));
         }
         let previous = entry.previous.ok_or_else(none)?;
         let prepared = self.prepare(fleet, slot, &previous)?;
+        let generation = prepared.1.clone();
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
         // Otherwise it would undo what another host has deployed meanwhile.
         let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
         let change = FleetChange { by, action, canary: None, trust, without: &[], expected, sent: None };
         let previous = self.deploy_to_fleet(fleet, slot, prepared, &change)?;
-        Ok(DeployReport { previous, ..self.fleet_report(slot, started) })
-    }
-
-    fn fleet_report(&self, slot: &Slot, started: Instant) -> DeployReport {
-        let deployment = slot.deployment();
-        let previous = deployment.previous.as_ref().map(|previous| previous.digest);
-        DeployReport { previous, ..self.report(slot, &deployment.current, started) }
+        Ok(DeployReport { previous, ..self.report(slot, &generation, started) })
     }
 }
 

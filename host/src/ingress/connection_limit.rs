@@ -16,8 +16,8 @@ struct Allowance {
     largest: usize,
 }
 
-/// Request bodies over HTTP/2 that no guest has read. The largest window lets a client far away send some megabytes a
-/// second.
+/// Request bodies over HTTP/2 that no guest has read: the windows of connections. What they may hold together is bounded
+/// by the listener's `ReceiveBudget`. The largest window lets a client far away send some megabytes a second.
 const UPLOADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 64 << 10, largest: 1 << 20 };
 
 /// Heads that are not there as a whole. hyper takes up to three times as much memory. Clients send some kilobytes.
@@ -30,6 +30,13 @@ pub struct ReceiveBounds {
     pub upload_window: u32,
     /// The largest head of a request.
     pub head: usize,
+}
+
+impl ReceiveBounds {
+    /// The part of the upload window that one body may have. A body that its guest does not read leaves room for another.
+    pub fn stream_window(&self) -> u32 {
+        self.upload_window / 2
+    }
 }
 
 /// The connections of a listener.

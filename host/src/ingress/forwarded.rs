@@ -16,7 +16,7 @@ use super::forwarded_element::forwarded_elements;
 use super::forwarding::{
     FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace,
 };
-use super::listener::Ingress;
+use super::listener::{ClientSource, Ingress};
 use super::operator_cookie::remove_operator_cookies;
 use crate::host_and_port::is_host_and_port;
 
@@ -66,6 +66,18 @@ impl Peer {
     /// The addresses that the peer has, unless it is a trusted proxy, whose clients have others.
     pub fn network(&self) -> Option<IpAddr> {
         (!self.trusted).then(|| client_network(self.address()))
+    }
+
+    pub fn is_trusted(&self) -> bool {
+        self.trusted
+    }
+
+    /// A client that is behind the peer if that is a trusted proxy, and otherwise is the peer.
+    pub fn source(&self, forwarded: Option<IpAddr>) -> ClientSource {
+        match self.network() {
+            Some(client) => ClientSource { client: Some(client), proxy: None },
+            None => ClientSource { client: forwarded, proxy: Some(self.address()) },
+        }
     }
 
     /// Removes the headers that the peer may not set, and adds the origin to the request.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{Extensions, HeaderValue};
 use ipnet::IpNet;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -13,6 +13,7 @@ use super::certificates::{CertificateError, Certificates};
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::forwarding::Forwarding;
 use super::idle_connections::IdleConnections;
+use super::receive_budget::ReceiveBudget;
 use crate::access_log::AccessLog;
 use crate::log_throttle::LogThrottle;
 use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits, TooSlow};
@@ -29,6 +30,9 @@ pub struct Ingress {
     pub idle: IdleConnections,
     /// The bytes of responses that clients have not taken.
     pub send_budgets: SendBudgets,
+    /// The bytes of request bodies over HTTP/2 that components have not read.
+    pub receive_budget: Arc<ReceiveBudget>,
+    /// How fast a client has to take a response, and to send a request's body that others wait for.
     pub drain: DrainPolicy,
     pub keep_alive: KeepAlive,
     /// Concurrent requests on one HTTP/2 connection.
@@ -48,10 +52,24 @@ pub struct Unread {
 }
 
 impl Unread {
+    /// How fast the client of a request has to send its body while others wait for the instance.
+    pub fn min_rate(extensions: &Extensions) -> DrainPolicy {
+        extensions.get::<Self>().map_or_else(DrainPolicy::default, |unread| unread.ingress.drain)
+    }
+
     /// Whether the client's addresses leave too much unread for another response.
     pub fn is_too_much(&self) -> bool {
         self.ingress.send_budgets.is_overdrawn_by(self.network)
     }
+}
+
+/// A client as the limits see it, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSource {
+    /// Its network. `None` if it is not known which of a proxy's clients it is.
+    pub client: Option<IpAddr>,
+    /// The trusted proxy that it came by.
+    pub proxy: Option<IpAddr>,
 }
 
 /// How long a connection stays open without a request.
@@ -82,6 +100,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
 const MAX_STREAMS: u32 = 100;
 
+const RECEIVE_BUFFER: usize = 128 << 20;
+
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(3600);
 
 /// The options of the command line.
@@ -94,6 +114,8 @@ pub struct IngressOptions {
     pub connections: usize,
     pub connections_per_address: usize,
     pub send: SendLimits,
+    /// Bytes of request bodies over HTTP/2 that components have not read.
+    pub receive_buffer: usize,
     pub drain: DrainPolicy,
     pub keep_alive: Duration,
     pub max_streams: u32,
@@ -110,6 +132,7 @@ impl Default for IngressOptions {
             connections: MAX_CONNECTIONS,
             connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
             send: SendLimits::default(),
+            receive_buffer: RECEIVE_BUFFER,
             drain: DrainPolicy::default(),
             keep_alive: IDLE_TIMEOUT,
             max_streams: MAX_STREAMS,
@@ -133,6 +156,7 @@ impl Ingress {
             connections,
             idle: IdleConnections::default(),
             send_budgets: SendBudgets::new(options.send),
+            receive_budget: ReceiveBudget::new(options.receive_buffer),
             drain: options.drain,
             keep_alive: KeepAlive::new(options.keep_alive),
             max_streams: options.max_streams,
@@ -144,16 +168,29 @@ impl Ingress {
     }
 
     /// Logs that a client has lost a response, because it took too little of it.
-    pub fn log_slow_reader(&self, address: IpAddr, reason: TooSlow) {
+    pub fn log_slow_reader(&self, source: ClientSource, reason: TooSlow) {
         if let Some(suppressed) = self.slow_reader_throttle.pass() {
-            tracing::warn!(%address, %reason, suppressed, "a response was ended before its client had taken it");
+            let ClientSource { client, proxy } = source;
+            tracing::warn!(
+                client = client.map(tracing::field::display),
+                proxy = proxy.map(tracing::field::display),
+                %reason,
+                suppressed,
+                "a response was ended before its client had taken it"
+            );
         }
     }
 
     /// Logs that a connection was closed because its client sent frames for nothing.
-    pub fn log_flood(&self, address: IpAddr) {
+    pub fn log_flood(&self, source: ClientSource) {
         if let Some(suppressed) = self.flood_throttle.pass() {
-            tracing::warn!(%address, suppressed, "a connection was closed: its client floods it with bytes that carry nothing");
+            let ClientSource { client, proxy } = source;
+            tracing::warn!(
+                client = client.map(tracing::field::display),
+                proxy = proxy.map(tracing::field::display),
+                suppressed,
+                "a connection was closed: its client floods it with bytes that carry nothing"
+            );
         }
     }
 

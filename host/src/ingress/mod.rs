@@ -9,11 +9,13 @@ mod forwarding;
 mod idle_connections;
 mod listener;
 mod operator_cookie;
+mod receive_budget;
 
 pub use certificates::{CertificateError, CertificateState, Certificates, ReloadFailure};
 pub use connection_limit::{ReceiveBounds, client_network};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;
-pub use listener::{Accepted, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};
+pub use listener::{Accepted, ClientSource, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};
 pub use operator_cookie::{OPERATOR_COOKIE, remove_set_operator_cookies};
+pub use receive_budget::{HostMemory, ReceiveBudget, ReceiveReservation};

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use futures::poll;
 
 use super::*;
-use crate::concurrency_limit::ClientKey;
+use crate::concurrency_limit::{ClientKey, ConcurrencyLimit};
 
 const CLIENT: ClientKeys = [Some(ClientKey::Credential(1)), None, None];
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,8 +24,7 @@ impl Component {
         let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
         let has_memory = Arc::new(AtomicBool::new(true));
         let told = has_memory.clone();
-        let stalled =
-            StalledInstances::new(StalledInstances::limit(places), Box::new(move || told.load(Ordering::Relaxed)));
+        let stalled = StalledInstances::new(Places::new(places), Box::new(move || told.load(Ordering::Relaxed)));
         Self { limit, stalled, has_memory }
     }
 
@@ -47,7 +46,7 @@ impl Component {
 async fn an_instance_makes_way_once_another_request_waits() {
     let component = Component::new(1, 2);
     let instance = component.begin();
-    let mut make_way = pin!(instance.make_way());
+    let mut make_way = pin!(instance.make_way(Duration::ZERO));
     assert!(tokio::time::timeout(FOR_A_WHILE, &mut make_way).await.is_err());
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
     let other = component.serve_another(&mut make_way, PATIENCE).await.unwrap();
@@ -68,12 +67,12 @@ async fn an_instance_with_an_outbound_request_keeps_its_permit() {
     let component = Component::new(1, 2);
     let instance = component.begin();
     let outbound = instance.begin_outbound(PATIENCE).await.unwrap();
-    let mut make_way = pin!(instance.make_way());
+    let mut make_way = pin!(instance.make_way(Duration::ZERO));
     assert!(component.serve_another(&mut make_way, FOR_A_WHILE).await.is_none());
     assert!(!instance.try_make_way());
     drop(outbound);
     // A stalled one waits for a permit first.
-    let other = component.serve_another(instance.make_way(), PATIENCE).await.unwrap();
+    let other = component.serve_another(instance.make_way(Duration::ZERO), PATIENCE).await.unwrap();
     assert!(instance.begin_outbound(FOR_A_WHILE).await.is_none());
     let mut begins = pin!(instance.begin_outbound(PATIENCE));
     assert!(poll!(&mut begins).is_pending());
@@ -89,15 +88,14 @@ async fn no_instance_makes_way_without_memory_or_a_place() {
     let component = Component::new(1, 2);
     let instance = component.begin();
     component.has_memory.store(false, Ordering::Relaxed);
-    assert!(component.serve_another(instance.make_way(), FOR_A_WHILE).await.is_none());
+    assert!(component.serve_another(instance.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
     component.has_memory.store(true, Ordering::Relaxed);
 
-    // The client has one place of two.
-    let place = component.stalled.limit.try_acquire(CLIENT).unwrap();
-    assert!(component.serve_another(instance.make_way(), FOR_A_WHILE).await.is_none());
+    let places = [(); 2].map(|()| component.stalled.places.try_take(CLIENT).unwrap());
+    assert!(component.serve_another(instance.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
     assert!(!instance.try_make_way());
-    drop(place);
-    assert!(component.serve_another(instance.make_way(), PATIENCE).await.is_some());
+    drop(places);
+    assert!(component.serve_another(instance.make_way(Duration::ZERO), PATIENCE).await.is_some());
 }
 
 #[tokio::test]
@@ -106,26 +104,45 @@ async fn only_an_instance_that_waits_for_its_client_makes_way() {
     let instance = component.begin();
     assert!(!instance.try_make_way());
     {
-        let mut make_way = pin!(instance.make_way());
+        let mut make_way = pin!(instance.make_way(Duration::ZERO));
         assert!(poll!(&mut make_way).is_pending());
-        let place = component.stalled.limit.try_acquire(CLIENT).unwrap();
+        let places = [(); 2].map(|()| component.stalled.places.try_take(CLIENT).unwrap());
         assert!(!instance.try_make_way());
-        drop(place);
+        drop(places);
         assert!(instance.try_make_way() && !instance.try_make_way());
     }
     assert_eq!((component.limit.taken(), component.stalled.count()), (0, 1));
 }
 
 #[tokio::test]
-async fn a_stalled_instance_sees_that_others_want_its_place() {
+async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
     let component = Component::new(1, 1);
     let first = component.begin();
-    let permit = component.serve_another(first.make_way(), PATIENCE).await.unwrap();
+    let permit = component.serve_another(first.make_way(Duration::ZERO), PATIENCE).await.unwrap();
     let second = InstancePermit::new(permit, CLIENT, component.stalled.clone());
-    let mut contended = pin!(first.contended());
-    assert!(poll!(&mut contended).is_pending());
+    // There is no other place, and the request that waits is the client's own.
+    assert!(component.serve_another(second.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
+
+    let mut first_waits = pin!(first.make_way(Duration::ZERO));
+    assert!(poll!(&mut first_waits).is_pending());
+    let [other, another] = [2, 3].map(|number| [Some(ClientKey::Credential(number)), None, None]);
     tokio::select! {
-        () = contended => {}
-        _ = component.serve_another(second.make_way(), PATIENCE) => panic!("there is one place"),
+        () = second.make_way(Duration::ZERO) => {}
+        _ = component.limit.acquire(other) => panic!("it is not free yet"),
     }
+    second.release();
+
+    let permit = component.limit.try_acquire(other).unwrap();
+    let third = InstancePermit::new(permit, other, component.stalled.clone());
+    tokio::select! {
+        () = first_waits => {}
+        () = third.make_way(Duration::ZERO) => panic!("its client has no other instance"),
+        _ = component.limit.acquire(another) => panic!("the place is not free yet"),
+    }
+    first.release();
+    tokio::select! {
+        () = third.make_way(Duration::ZERO) => panic!("there is a place"),
+        permit = component.limit.acquire(another) => drop(permit.unwrap()),
+    }
+    assert_eq!(component.stalled.count(), 1);
 }

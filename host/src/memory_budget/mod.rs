@@ -15,6 +15,7 @@ use std::time::Instant;
 pub use division::{MemoryDivision, MemoryError};
 pub use reservation::Reservation;
 
+use crate::ingress::HostMemory;
 use crate::metrics::Counter;
 
 /// How many idle instances end at most, so that a quarter of the budget is free.
@@ -29,7 +30,7 @@ pub trait IdleInstances: Send + Sync {
     fn evict(&self) -> bool;
 }
 
-/// The linear memory of all guests of a host.
+/// The linear memory of all guests of a host, and what clients send ahead of them.
 pub struct MemoryBudget {
     /// In bytes.
     limit: u64,
@@ -49,7 +50,7 @@ impl MemoryBudget {
         self.limit
     }
 
-    /// Bytes that guests have.
+    /// Bytes that guests have, and clients may have sent ahead.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -63,9 +64,17 @@ impl MemoryBudget {
 
     /// Takes bytes of the budget, if need be those of idle instances. False if they are not there.
     pub fn take(&self, bytes: u64) -> bool {
+        let is_taken = self.take_or_evict(bytes);
+        if !is_taken {
+            self.denials.add(1);
+        }
+        is_taken
+    }
+
+    /// The same, which counts as no denial.
+    fn take_or_evict(&self, bytes: u64) -> bool {
         while !self.try_take(bytes) {
             if !self.evict_idle() {
-                self.denials.add(1);
                 return false;
             }
         }
@@ -106,6 +115,17 @@ impl MemoryBudget {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Weak<dyn IdleInstances>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What clients may send before a guest has read it.
+impl HostMemory for MemoryBudget {
+    fn take(&self, bytes: u64) -> bool {
+        self.take_or_evict(bytes)
+    }
+
+    fn give_back(&self, bytes: u64) {
+        Self::give_back(self, bytes);
     }
 }
 

@@ -132,19 +132,19 @@ impl Budgets {
 }
 
 impl Budget {
-    fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, used: AtomicUsize::new(0) }
     }
 
     /// Returns how many of these bytes are within the limit.
-    fn take(&self, bytes: usize) -> usize {
+    pub fn take(&self, bytes: usize) -> usize {
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
         self.limit.saturating_sub(before).min(bytes)
     }
 
     /// Returns how many of these bytes were within the limit, over all calls as many as [`Self::take`] has said, and
     /// whether the budget was exhausted.
-    fn give_back(&self, bytes: usize) -> (usize, bool) {
+    pub fn give_back(&self, bytes: usize) -> (usize, bool) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         let after = before.saturating_sub(bytes);
         (self.limit.saturating_sub(after).min(bytes), before >= self.limit)

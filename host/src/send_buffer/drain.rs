@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +43,8 @@ pub struct Flow {
     taken: AtomicU64,
     /// Set while a guest writes the response.
     permit: Mutex<Option<Arc<InstancePermit>>>,
+    /// The client, as the limits see it, if a proxy has named it.
+    client: Mutex<Option<IpAddr>>,
 }
 
 impl Flow {
@@ -62,6 +65,14 @@ impl Flow {
     /// The guest with this permit has written its response. The next one on the connection may have begun.
     pub fn end(&self, ended: &Arc<InstancePermit>) {
         self.permit().take_if(|permit| Arc::ptr_eq(permit, ended));
+    }
+
+    pub fn set_client(&self, client: IpAddr) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+
+    pub fn client(&self) -> Option<IpAddr> {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records whether the guest waits for the client to send.

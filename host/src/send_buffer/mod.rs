@@ -17,6 +17,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures::task::AtomicWaker;
@@ -91,7 +92,11 @@ impl SendBuffer {
         }
         tokio::spawn(async move {
             while let Some(frame) = buffer.next_frame(&mut body, permit.as_deref()).await {
+                let is_broken = frame.is_err();
                 buffer.push(frame);
+                if is_broken {
+                    break;
+                }
             }
             buffer.complete(body, permit);
         });
@@ -115,8 +120,8 @@ impl SendBuffer {
         body: &mut ResponseBody,
         permit: Option<&InstancePermit>,
     ) -> Option<Result<Frame<Bytes>, BodyError>> {
-        if !self.has_room() {
-            self.wait_for_room(permit).await;
+        if !self.has_room() && !self.wait_for_room(permit).await {
+            return Some(Err(BodyError::SlowClient));
         }
         if let Some(permit) = permit {
             permit.try_resume();
@@ -131,8 +136,9 @@ impl SendBuffer {
         .await
     }
 
-    /// Returns once there is room, or the response is abandoned. Meanwhile its instance makes way for others.
-    async fn wait_for_room(&self, permit: Option<&InstancePermit>) {
+    /// Waits until there is room, or the response is abandoned. Meanwhile its instance makes way for others; false if it
+    /// has to end for them.
+    async fn wait_for_room(&self, permit: Option<&InstancePermit>) -> bool {
         let has_room = |cx: &mut Context<'_>| {
             self.writer.register(cx.waker());
             match self.has_room() || self.queue().is_abandoned {
@@ -142,7 +148,7 @@ impl SendBuffer {
         };
         let make_way = async {
             match permit {
-                Some(permit) => permit.make_way().await,
+                Some(permit) => permit.make_way(Duration::ZERO).await,
                 None => std::future::pending().await,
             }
         };
@@ -152,16 +158,13 @@ impl SendBuffer {
             tokio::pin!(freed);
             // Registered before the budgets are looked at, so that no release is missed.
             freed.as_mut().enable();
-            let found_room = poll_fn(|cx| match has_room(cx) {
-                Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending => {
-                    // It is never ready.
-                    let _ = make_way.as_mut().poll(cx);
-                    freed.as_mut().poll(cx).map(|()| false)
-                }
+            let may_go_on = poll_fn(|cx| match has_room(cx) {
+                Poll::Ready(()) => Poll::Ready(Some(true)),
+                Poll::Pending if make_way.as_mut().poll(cx).is_ready() => Poll::Ready(Some(false)),
+                Poll::Pending => freed.as_mut().poll(cx).map(|()| None),
             });
-            if found_room.await {
-                break;
+            if let Some(may_go_on) = may_go_on.await {
+                return may_go_on;
             }
         }
     }

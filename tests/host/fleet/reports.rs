@@ -44,3 +44,22 @@ fn the_way_back_is_to_what_another_host_has_swapped_in_meanwhile() {
     let canary = hosts[1].operator().swap("hello?percent=100&window=1h", &version(3)).json();
     assert_eq!(canary["previous"], digests(&[2]));
 }
+
+#[test]
+fn the_way_back_of_a_promotion_is_what_a_rollback_restores() {
+    let Some(fleet) = Fleet::start() else { return };
+    let (first, Member { server, folder }) = (fleet.host(&[]), fleet.host(&[]));
+    let operator = first.operator();
+    assert_eq!(operator.swap("hello", &version(1)).status, 200);
+    assert_eq!(server.stop(), Some(0));
+    // It has not loaded what served before.
+    let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    assert_eq!(second.serves(), 1);
+    let canary = operator.swap("hello?percent=100&window=1h", &version(1)).json();
+    assert_eq!(canary["previous"], digests(&[1]));
+    let promoted = second.operator().post("/components/hello/promote").json();
+    assert_eq!((&promoted["digest"], &promoted["previous"]), (&digests(&[1]).into(), &digests(&[0]).into()));
+    let rolled_back = second.operator().post("/components/hello/rollback").json();
+    assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[0]).into(), &digests(&[1]).into()));
+    assert_eq!([first.serves(), second.serves()], [0; 2]);
+}

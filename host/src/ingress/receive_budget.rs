@@ -1,0 +1,148 @@
+//! Bytes of requests' bodies that clients may send over HTTP/2 before a component has read them.
+//!
+//! HTTP/2 lets a client send as much as a window says, and the host keeps it until the component reads it. A body
+//! counts with what its windows allow, from the head of its request to its end, so that what is kept is never more than
+//! what counts. HTTP/1 needs none of this: what a component does not read the host does not read from the socket.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::send_buffer::Budget;
+use crate::shared_map::SharedMap;
+
+/// The memory of a host that guests and clients share.
+pub trait HostMemory: Send + Sync {
+    /// Takes bytes, if need be those of idle instances. False if they are not there.
+    fn take(&self, bytes: u64) -> bool;
+
+    fn give_back(&self, bytes: u64);
+}
+
+/// What the clients of a listener may send ahead.
+pub struct ReceiveBudget {
+    /// In bytes.
+    limit: usize,
+    used: AtomicUsize,
+    addresses: SharedMap<IpAddr, AtomicUsize>,
+    /// The memory that the bytes count in as well, once the listener is a host's.
+    memory: OnceLock<Arc<dyn HostMemory>>,
+}
+
+/// What one body may have of the budget. Dropping it gives that back.
+pub struct ReceiveReservation {
+    budget: Arc<ReceiveBudget>,
+    address: Arc<AtomicUsize>,
+    /// The window of the connection, which bounds all of its bodies together.
+    connection: Arc<Budget>,
+    bytes: usize,
+}
+
+impl ReceiveBudget {
+    pub fn new(limit: usize) -> Arc<Self> {
+        let (used, addresses, memory) = (AtomicUsize::new(0), SharedMap::default(), OnceLock::new());
+        Arc::new(Self { limit, used, addresses, memory })
+    }
+
+    /// Has the bytes count in this memory. A listener that several hosts share counts in that of the first.
+    pub fn count_in(&self, memory: Arc<dyn HostMemory>) {
+        let _ = self.memory.set(memory);
+    }
+
+    /// Bytes that clients may have sent.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Reserves so many bytes for a body of a client of `network`. An address gets no more than stays free, so that a few
+    /// of them leave room for others. `None` if there is no room.
+    pub fn reserve(
+        self: &Arc<Self>,
+        network: IpAddr,
+        connection: &Arc<Budget>,
+        bytes: usize,
+    ) -> Option<ReceiveReservation> {
+        let address = self.addresses.get_or_insert_with(network, AtomicUsize::default);
+        let within = connection.take(bytes);
+        let of_address = address.fetch_add(within, Ordering::Relaxed).saturating_add(within);
+        let used = self.used.fetch_add(within, Ordering::Relaxed).saturating_add(within);
+        let is_free = used.saturating_add(of_address) <= self.limit;
+        if is_free && self.memory.get().is_none_or(|memory| memory.take(within as u64)) {
+            return Some(ReceiveReservation { budget: self.clone(), address, connection: connection.clone(), bytes });
+        }
+        address.fetch_sub(within, Ordering::Relaxed);
+        self.used.fetch_sub(within, Ordering::Relaxed);
+        connection.give_back(bytes);
+        None
+    }
+}
+
+impl fmt::Debug for ReceiveBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiveBudget").field("limit", &self.limit).field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ReceiveReservation {
+    fn drop(&mut self) {
+        let (within, _) = self.connection.give_back(self.bytes);
+        self.address.fetch_sub(within, Ordering::Relaxed);
+        self.budget.used.fetch_sub(within, Ordering::Relaxed);
+        if let Some(memory) = self.budget.memory.get() {
+            memory.give_back(within as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    /// Bytes that are left.
+    struct Memory(AtomicUsize);
+
+    impl HostMemory for Memory {
+        fn take(&self, bytes: u64) -> bool {
+            let take = |left: usize| left.checked_sub(bytes as usize);
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        }
+
+        fn give_back(&self, bytes: u64) {
+            self.0.fetch_add(bytes as usize, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_address_gets_no_more_than_stays_free() {
+        let (budget, memory) = (ReceiveBudget::new(100), Arc::new(Memory(AtomicUsize::new(90))));
+        budget.count_in(memory.clone());
+        let connection = || Arc::new(Budget::new(1000));
+        let first = budget.reserve(network(1), &connection(), 50).unwrap();
+        assert!(budget.reserve(network(1), &connection(), 1).is_none());
+        let second = budget.reserve(network(2), &connection(), 25).unwrap();
+        assert!(budget.reserve(network(2), &connection(), 1).is_none());
+        assert!(budget.reserve(network(3), &connection(), 13).is_none());
+        let third = budget.reserve(network(3), &connection(), 12).unwrap();
+        assert_eq!((budget.used(), memory.0.load(Ordering::Relaxed)), (87, 3));
+        assert!(budget.reserve(network(4), &connection(), 4).is_none(), "there is no memory for it");
+        drop((first, second, third));
+        assert_eq!((budget.used(), memory.0.load(Ordering::Relaxed)), (0, 90));
+    }
+
+    #[test]
+    fn the_bodies_of_a_connection_have_its_window_together() {
+        let (budget, connection) = (ReceiveBudget::new(100), Arc::new(Budget::new(30)));
+        let bodies = [(); 4].map(|()| budget.reserve(network(1), &connection, 20).unwrap());
+        assert_eq!(budget.used(), 30);
+        let [first, rest @ ..] = bodies;
+        drop(first);
+        assert_eq!(budget.used(), 30);
+        drop(rest);
+        assert_eq!((budget.used(), connection.is_unused()), (0, true));
+    }
+}

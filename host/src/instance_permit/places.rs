@@ -1,0 +1,197 @@
+//! The places of stalled instances. While all are taken, the client that has the most gives one up for another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::concurrency_limit::{ClientKey, ClientKeys};
+
+/// The places of a host.
+pub struct Places {
+    size: usize,
+    state: Mutex<State>,
+    /// Told when a place is given back.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    taken: HashMap<u64, Taken>,
+}
+
+struct Taken {
+    client: Option<ClientKey>,
+    wait: Wait,
+}
+
+/// Whether an instance waits for its client.
+enum Wait {
+    No,
+    /// With the number of the wait, and what tells the instance to end.
+    Since(u64, oneshot::Sender<()>),
+    /// The instance was told to end.
+    Ended,
+}
+
+/// One instance's place. Dropping it gives the place back.
+pub struct Place {
+    places: Arc<Places>,
+    pub number: u64,
+}
+
+/// The wait of a stalled instance for its client. It can be ended only during that.
+pub struct WaitInPlace<'a> {
+    places: &'a Places,
+    number: u64,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Places {
+    pub fn new(size: usize) -> Arc<Self> {
+        Arc::new(Self { size, state: Mutex::default(), freed: Notify::new() })
+    }
+
+    pub fn taken(&self) -> usize {
+        self.state().taken.len()
+    }
+
+    /// Takes a place if one is free.
+    pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<Place> {
+        let mut state = self.state();
+        if state.taken.len() >= self.size {
+            return None;
+        }
+        let number = state.next();
+        state.taken.insert(number, Taken { client: key(client), wait: Wait::No });
+        Some(Place { places: self.clone(), number })
+    }
+
+    /// Takes a place once one is free.
+    pub async fn take(self: &Arc<Self>, client: ClientKeys) -> Place {
+        loop {
+            let freed = self.freed.notified();
+            if let Some(place) = self.try_take(client) {
+                return place;
+            }
+            freed.await;
+        }
+    }
+
+    /// Begins a wait of the instance with this place for its client. It ends at once if the instance was told to end
+    /// before.
+    pub fn begin_wait(&self, number: u64) -> WaitInPlace<'_> {
+        let (sender, ended) = oneshot::channel();
+        let mut state = self.state();
+        let since = state.next();
+        if let Some(taken) = state.taken.get_mut(&number)
+            && !matches!(taken.wait, Wait::Ended)
+        {
+            taken.wait = Wait::Since(since, sender);
+        }
+        WaitInPlace { places: self, number, ended }
+    }
+
+    /// How many places a client has.
+    pub fn taken_by(&self, client: ClientKeys) -> usize {
+        let client = key(client);
+        self.state().taken.values().filter(|taken| taken.client == client).count()
+    }
+
+    /// Ends one instance that waits for its client: of the client that has the most places, which must be more than
+    /// `client` has, the one that has waited for longest. Returns whether there is one.
+    pub fn end_one_for(&self, client: ClientKeys) -> bool {
+        let mut state = self.state();
+        let mut counts: HashMap<Option<ClientKey>, usize> = HashMap::new();
+        for taken in state.taken.values().filter(|taken| !matches!(taken.wait, Wait::Ended)) {
+            *counts.entry(taken.client).or_default() += 1;
+        }
+        let own = counts.get(&key(client)).copied().unwrap_or(0);
+        let waits = state.taken.iter().filter_map(|(number, taken)| match &taken.wait {
+            Wait::Since(since, _) => {
+                let count = counts.get(&taken.client).copied().unwrap_or(0);
+                Some((count, std::cmp::Reverse(*since), *number))
+            }
+            Wait::No | Wait::Ended => None,
+        });
+        let Some((_, _, number)) = waits.max().filter(|(count, ..)| *count > own) else { return false };
+        if let Some(taken) = state.taken.get_mut(&number)
+            && let Wait::Since(_, sender) = std::mem::replace(&mut taken.wait, Wait::Ended)
+        {
+            let _ = sender.send(());
+        }
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// Who has a place: an address, or all of a site, whose addresses cost nothing.
+fn key([network, site, _]: ClientKeys) -> Option<ClientKey> {
+    site.or(network)
+}
+
+impl WaitInPlace<'_> {
+    /// Returns once the instance has to end.
+    pub async fn ended(&mut self) {
+        // An instance that was told to end before has no sender.
+        let _ = (&mut self.ended).await;
+    }
+}
+
+impl Drop for WaitInPlace<'_> {
+    fn drop(&mut self) {
+        if let Some(taken) = self.places.state().taken.get_mut(&self.number)
+            && !matches!(taken.wait, Wait::Ended)
+        {
+            taken.wait = Wait::No;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.state().taken.remove(&self.number);
+        self.places.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn client(last: u8) -> ClientKeys {
+        [Some(ClientKey::Network([192, 0, 2, last].into())), None, None]
+    }
+
+    #[test]
+    fn the_client_that_has_the_most_places_gives_one_up() {
+        let places = Places::new(4);
+        let [first, second, other, working] = [1, 1, 2, 1].map(|last| places.try_take(client(last)).unwrap());
+        assert!(places.try_take(client(3)).is_none());
+        assert!(!places.end_one_for(client(3)), "none of them waits for its client");
+        let mut waits = [&second, &first, &other].map(|place| places.begin_wait(place.number));
+        assert!(!places.end_one_for(client(1)), "no other client has more");
+        let mut ended = || waits.each_mut().map(|wait| wait.ended().now_or_never().is_some());
+        assert!(places.end_one_for(client(2)));
+        assert_eq!(ended(), [true, false, false], "the one that has waited for longest");
+        assert!(places.end_one_for(client(3)));
+        assert_eq!(places.taken(), 4, "until it has ended");
+        drop(second);
+        assert!(places.take(client(3)).now_or_never().is_some());
+        drop((waits, working));
+        assert!(!places.end_one_for(client(4)), "they do not wait any more");
+    }
+}
