@@ -66,14 +66,18 @@ impl UserFilter {
     /// Whether the list has the owner of this namespace, as far as the catalog knows.
     pub fn covers(&self, namespace: Namespace) -> bool {
         let (is_active, is_bot) = (namespace.has_active_owner(), namespace.has_bot_owner());
-        !self.is_of_absent
-            && !(self.is_of_active && !is_active)
-            && !((self.is_of_blocked || self.excludes_active) && is_active)
-            && !(self.is_of_external && !namespace.has_external_owner())
-            && !(self.excludes_external && namespace.has_external_owner())
-            && !(self.excludes_bots && is_bot)
-            && !(self.excludes_humans && !is_bot)
-            && !(self.is_of_administrators && !namespace.has_admin_owner())
+        let is_external = namespace.has_external_owner();
+        let excluded = [
+            self.is_of_absent,
+            self.is_of_active && !is_active,
+            (self.is_of_blocked || self.excludes_active) && is_active,
+            self.is_of_external && !is_external,
+            self.excludes_external && is_external,
+            self.excludes_bots && is_bot,
+            self.excludes_humans && !is_bot,
+            self.is_of_administrators && !namespace.has_admin_owner(),
+        ];
+        !excluded.contains(&true)
             && self.username.as_ref().is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
     }
 }
