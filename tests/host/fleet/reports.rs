@@ -55,11 +55,11 @@ fn the_way_back_of_a_promotion_is_what_a_rollback_restores() {
     // It has not loaded what served before.
     let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
     assert_eq!(second.serves(), 1);
-    let canary = operator.swap("hello?percent=100&window=1h", &version(1)).json();
+    let canary = operator.swap("hello?percent=100&window=1h", &version(2)).json();
     assert_eq!(canary["previous"], digests(&[1]));
     let promoted = second.operator().post("/components/hello/promote").json();
-    assert_eq!((&promoted["digest"], &promoted["previous"]), (&digests(&[1]).into(), &digests(&[0]).into()));
+    assert_eq!((&promoted["digest"], &promoted["previous"]), (&digests(&[2]).into(), &digests(&[1]).into()));
     let rolled_back = second.operator().post("/components/hello/rollback").json();
-    assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[0]).into(), &digests(&[1]).into()));
-    assert_eq!([first.serves(), second.serves()], [0; 2]);
+    assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[1]).into(), &digests(&[2]).into()));
+    assert_eq!([first.serves(), second.serves()], [1; 2]);
 }
