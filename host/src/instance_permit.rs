@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use self::places::Places;
+pub use self::places::StalledPlaces;
 
 use self::places::Place;
 use crate::concurrency_limit::{ClientKeys, Contention, Counted, Permit, REPORT_INTERVAL};
@@ -27,14 +27,14 @@ pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
 /// The instances of one component that wait for their clients and do not count in its limit.
 pub struct StalledInstances {
     /// Of all components.
-    places: Arc<Places>,
+    places: Arc<StalledPlaces>,
     has_memory: HasMemory,
     count: AtomicUsize,
 }
 
 impl StalledInstances {
     /// `places` are the host's.
-    pub fn new(places: Arc<Places>, has_memory: HasMemory) -> Arc<Self> {
+    pub fn new(places: Arc<StalledPlaces>, has_memory: HasMemory) -> Arc<Self> {
         Arc::new(Self { places, has_memory, count: AtomicUsize::new(0) })
     }
 

@@ -47,7 +47,7 @@
 //! | `time_slices` | a shard's time for guests that compute for long |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `validation` | whether a manifest and its components could be served |
-//! | `memory_budget` | what caches, responses and guests may take together |
+//! | `memory_budget` | what caches, responses, uploads over HTTP/2 and guests may take together |
 //! | `read_bounds` | what is read of a connection in one turn, and for nothing |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 

@@ -56,6 +56,16 @@ pub enum RouteError {
     Duplicate { first: String, second: String },
 }
 
+impl RouteError {
+    /// The route to correct; of two, the one that comes later.
+    pub fn route(&self) -> &str {
+        match self {
+            Self::NotAPath { route } | Self::NotInAPath { route, .. } | Self::Misplaced { route, .. } => route,
+            Self::Duplicate { second, .. } => second,
+        }
+    }
+}
+
 impl<T> Router<T> {
     pub fn new(routes: impl IntoIterator<Item = (String, T)>) -> Result<Self, RouteError> {
         let mut parsed = Vec::new();

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::concurrency_limit::{ClientKey, ClientKeys};
 
 /// The places of a host.
-pub struct Places {
+pub struct StalledPlaces {
     size: usize,
     state: Mutex<State>,
     /// Told when a place is given back.
@@ -37,18 +37,18 @@ enum Wait {
 
 /// One instance's place. Dropping it gives the place back.
 pub struct Place {
-    places: Arc<Places>,
+    places: Arc<StalledPlaces>,
     pub number: u64,
 }
 
 /// The wait of a stalled instance for its client. It can be ended only during that.
 pub struct WaitInPlace<'a> {
-    places: &'a Places,
+    places: &'a StalledPlaces,
     number: u64,
     ended: oneshot::Receiver<()>,
 }
 
-impl Places {
+impl StalledPlaces {
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self { size, state: Mutex::default(), freed: Notify::new() })
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_client_that_has_the_most_places_gives_one_up() {
-        let places = Places::new(4);
+        let places = StalledPlaces::new(4);
         let [first, second, other, working] = [1, 1, 2, 1].map(|last| places.try_take(client(last)).unwrap());
         assert!(places.try_take(client(3)).is_none());
         assert!(!places.end_one_for(client(3)), "none of them waits for its client");

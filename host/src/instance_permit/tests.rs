@@ -24,7 +24,7 @@ impl Component {
         let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
         let has_memory = Arc::new(AtomicBool::new(true));
         let told = has_memory.clone();
-        let stalled = StalledInstances::new(Places::new(places), Box::new(move || told.load(Ordering::Relaxed)));
+        let stalled = StalledInstances::new(StalledPlaces::new(places), Box::new(move || told.load(Ordering::Relaxed)));
         Self { limit, stalled, has_memory }
     }
 

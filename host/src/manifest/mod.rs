@@ -8,8 +8,8 @@ mod credentials;
 mod difference;
 mod error;
 mod limits;
+mod location;
 mod maintenance;
-mod place;
 mod schema;
 mod unknown_component;
 mod value;
@@ -37,7 +37,7 @@ use crate::imports::outbound::AllowedHosts;
 use crate::imports::variables::Variables;
 use crate::response_cache::CachePolicy;
 use crate::router::{RouteError, Router};
-use place::Places;
+use location::Locations;
 use schema::{PrivateRoute, TextOr};
 
 /// The manifest that the commands read by default.
@@ -122,11 +122,11 @@ impl Manifest {
         let document = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
         let schema::Manifest { application, variables, component: declared, trigger, _version } =
             value::read(&document).map_err(|error| ManifestError::invalid(path, vec![error.reason(text)]))?;
-        let places = &Places::new(text, &document);
+        let locations = &Locations::new(text, &document);
         let mut problems = Problems::default();
-        problems.keep(application.check().map_err(|reason| places.in_table(&["application"], &reason)));
+        problems.keep(application.check().map_err(|reason| locations.in_table(&["application"], &reason)));
 
-        let mut values = variables::resolve(&variables, options.environment, places, &mut problems);
+        let mut values = variables::resolve(&variables, options.environment, locations, &mut problems);
         if let (Some(url), Some(value)) = (options.external_url, values.get_mut(EXTERNAL_URL)) {
             url.clone_into(value);
         }
@@ -143,18 +143,18 @@ impl Manifest {
         let mut components = Vec::with_capacity(declared.len());
         for (id, declared) in declared {
             let values = Values { values: &values, all_labels: &all_labels, options };
-            components.extend(component(id, declared, folder, &values, places, &mut problems));
+            components.extend(component(id, declared, folder, &values, locations, &mut problems));
         }
         let mut routes = Vec::with_capacity(trigger.http.len());
         for (index, trigger) in trigger.http.into_iter().enumerate() {
-            let at = |reason: String| places.at(&["trigger", "http", &index.to_string()], &reason);
+            let at = |reason: String| locations.at(&["trigger", "http", &index.to_string()], &reason);
             let route = problems.keep(route(trigger, &ids).map_err(at)).flatten();
             routes.extend(route.map(|route| (index, route)));
         }
         // What follows looks at how the parts fit together.
         problems.check(path)?;
-        check_local_hosts(&components, places, &mut problems);
-        check_paths(&components, &routes, places, &mut problems);
+        check_local_hosts(&components, locations, &mut problems);
+        check_paths(&components, &routes, locations, &mut problems);
         problems.check(path)?;
         let routes = routes.into_iter().map(|(_, route)| route).collect();
         Ok(Self { path: path.to_owned(), name: application.name, components, routes })
@@ -174,10 +174,10 @@ fn component(
     declared: schema::Component,
     folder: &Path,
     &Values { values, all_labels, options }: &Values<'_>,
-    places: &Places<'_>,
+    locations: &Locations<'_>,
     problems: &mut Problems,
 ) -> Option<Component> {
-    let at = |reason: String| places.in_table(&["component", &id], &reason);
+    let at = |reason: String| locations.in_table(&["component", &id], &reason);
     let checked = problems.keep(check_id(&id).and_then(|()| declared.check()).map_err(at));
     let source = problems.keep(declared.source_path().map_err(at));
     let variables = variables(&declared, values, options, &mut |reason| problems.add(at(reason)));
@@ -197,7 +197,7 @@ fn component(
         (None, None) => None,
         (read, write) => Some((read.as_deref().unwrap_or_default(), write.as_deref().unwrap_or_default())),
     };
-    let at = |reason: String| places.in_table(&["component", &id, "tool", "hexad"], &reason);
+    let at = |reason: String| locations.in_table(&["component", &id, "tool", "hexad"], &reason);
     let mut problem = |reason| problems.add(at(reason));
     let limits = Limits::from_tool(&tool, &mut problem);
     let route_limits = limits.request.of_routes(&tool, &mut problem);
@@ -259,14 +259,14 @@ fn variables(
 }
 
 /// An entry of `allowed_outbound_hosts` that names a component must name one that there is.
-fn check_local_hosts(components: &[Component], places: &Places<'_>, problems: &mut Problems) {
+fn check_local_hosts(components: &[Component], locations: &Locations<'_>, problems: &mut Problems) {
     for Component { id, allowed_hosts, .. } in components {
         for named in allowed_hosts.components().filter(|named| !components.iter().any(|known| known.id == *named)) {
             let reason = format!(
                 "allowed_outbound_hosts has \"{named}.spin.internal\", and there is no [component.{named}]; add it or \
                  correct the entry"
             );
-            problems.add(places.in_table(&["component", id], &reason));
+            problems.add(locations.in_table(&["component", id], &reason));
         }
     }
 }
@@ -303,13 +303,16 @@ fn route(trigger: schema::HttpTrigger, ids: &BTreeSet<String>) -> Result<Option<
 
 /// A limit for a route that leads elsewhere would bound nothing, and maintenance would be asked of another
 /// component: the path is probably misspelt.
-fn check_paths(components: &[Component], routes: &[(usize, Route)], places: &Places<'_>, problems: &mut Problems) {
+fn check_paths(
+    components: &[Component],
+    routes: &[(usize, Route)],
+    locations: &Locations<'_>,
+    problems: &mut Problems,
+) {
     let targets = routes.iter().map(|(_, route)| (route.pattern.clone(), route.component.as_str()));
     let at = |error: RouteError| {
-        let reason = error.to_string();
-        let is_named = |route: &Route| reason.contains(&format!("\"{}\"", route.pattern));
-        let index = routes.iter().rfind(|(_, route)| is_named(route)).map_or(0, |(index, _)| *index);
-        places.at(&["trigger", "http", &index.to_string()], &reason)
+        let index = routes.iter().rfind(|(_, route)| route.pattern == error.route()).map_or(0, |(index, _)| *index);
+        locations.at(&["trigger", "http", &index.to_string()], &error.to_string())
     };
     let Some(router) = problems.keep(Router::new(targets).map_err(at)) else { return };
     for component in components {
@@ -318,7 +321,7 @@ fn check_paths(components: &[Component], routes: &[(usize, Route)], places: &Pla
             if router.find(&pattern.replace("...", "*")) != Some(&id) {
                 let reason =
                     format!("\"{pattern}\" is not a part of a route to this component; correct it, or add the route");
-                problems.add(places.in_table(&["component", id, "tool", "hexad", "routes"], &reason));
+                problems.add(locations.in_table(&["component", id, "tool", "hexad", "routes"], &reason));
             }
         }
         let Some(maintenance) = &component.maintenance else { continue };
@@ -327,7 +330,7 @@ fn check_paths(components: &[Component], routes: &[(usize, Route)], places: &Pla
                 "maintenance.path = \"{}\" does not lead to this component; correct it or add a [[trigger.http]] route",
                 maintenance.path
             );
-            problems.add(places.in_table(&["component", id, "tool", "hexad"], &reason));
+            problems.add(locations.in_table(&["component", id, "tool", "hexad"], &reason));
         }
     }
 }

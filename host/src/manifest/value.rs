@@ -11,7 +11,7 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeInteger, DeString, DeValue};
 
-use super::place::{line, shown};
+use super::location::{line, shown};
 
 const TEXT: &str = "a text in quotes";
 const NUMBER: &str = "a whole number";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytesize::ByteSize;
 
 use super::error::Problems;
-use super::place::Places;
+use super::location::Locations;
 use super::schema::Variable;
 
 /// Looks up an environment variable.
@@ -22,12 +22,12 @@ const MAX_EXPANDED_BYTES: usize = 1024 * 1024;
 pub fn resolve(
     variables: &BTreeMap<String, Variable>,
     environment: Environment<'_>,
-    places: &Places<'_>,
+    locations: &Locations<'_>,
     problems: &mut Problems,
 ) -> BTreeMap<String, String> {
     let resolved = |(name, variable): (&String, &Variable)| {
         let value = value(name, variable, environment);
-        let value = problems.keep(value.map_err(|reason| places.at(&["variables", name], &reason)));
+        let value = problems.keep(value.map_err(|reason| locations.at(&["variables", name], &reason)));
         (name.clone(), value.unwrap_or_default())
     };
     variables.iter().map(resolved).collect()

@@ -66,16 +66,22 @@ fn a_repository_that_an_earlier_build_kept_for_the_next_project_stays_its_own() 
     timed.is_sound();
 }
 
-#[test]
-fn comments_on_a_deleted_fork_are_shown_without_its_files() {
-    let timed = TimedForge::new();
-    let forge = &timed.forge;
+/// A fork that merge request 3 comes from, and a suggestion on a file of it.
+fn suggestion_on_fork(forge: &Forge) -> (Repository, u64) {
     let fork = example();
     fork.write("a.txt", b"one\ntwo\nthree\nfour\n");
     fork.commit("a fork's");
     forge.import(FORK, &fork);
     forge.merge_request(3, json!({"source_project_id": FORK}));
     let id = forge.suggest(3, "a.txt", 4, &block("", "vier"))[0];
+    (fork, id)
+}
+
+#[test]
+fn comments_on_a_deleted_fork_are_shown_without_its_files() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let (fork, id) = suggestion_on_fork(forge);
     assert_eq!(forge.flags(id), (true, false));
     replace(forge, FORK);
     // The next project has a branch of that name, and the same file.
@@ -153,12 +159,7 @@ fn everything_of_a_project_whose_record_is_damaged_is_kept_and_the_run_goes_on()
 fn comments_on_a_fork_whose_record_is_damaged_keep_its_files() {
     let timed = TimedForge::new();
     let forge = &timed.forge;
-    let fork = example();
-    fork.write("a.txt", b"one\ntwo\nthree\nfour\n");
-    fork.commit("a fork's");
-    forge.import(FORK, &fork);
-    forge.merge_request(3, json!({"source_project_id": FORK}));
-    let id = forge.suggest(3, "a.txt", 4, &block("", "vier"))[0];
+    let (_, id) = suggestion_on_fork(forge);
     let key = format!("directory/v1/project/{FORK}");
     let record = forge.store.get(&key).unwrap().unwrap();
     forge.store.set(&key, b"{").unwrap();

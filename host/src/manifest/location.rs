@@ -4,12 +4,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The parts of a document.
-pub struct Places<'a> {
+pub struct Locations<'a> {
     text: &'a str,
     document: &'a DeValue<'a>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Locations<'a> {
     pub fn new(text: &'a str, document: &'a Spanned<DeValue<'a>>) -> Self {
         Self { text, document: document.get_ref() }
     }
