@@ -41,11 +41,19 @@ pub fn rest(mut client: TcpStream) -> std::io::Result<Vec<u8>> {
     client.read_to_end(&mut rest).map(|_| rest)
 }
 
-/// Checks the end of the probe's `hello`: in a chunk, if the probe gave the body after its head was sent.
+/// Checks the end of the probe's `hello`.
 #[track_caller]
 pub fn assert_hello(answer: &[u8]) {
+    assert_body(answer, "hello");
+}
+
+/// Checks the last body of what was read from a connection: it is in one chunk, if the guest gave it after
+/// its head was sent.
+#[track_caller]
+pub fn assert_body(answer: &[u8], body: &str) {
     let answer = String::from_utf8_lossy(answer);
-    assert!(answer.ends_with("hello") || answer.ends_with("\r\nhello\r\n0\r\n\r\n"), "{answer}");
+    let chunked = format!("\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    assert!(answer.ends_with(&format!("\r\n\r\n{body}")) || answer.ends_with(&chunked), "{answer}");
 }
 
 /// Waits until this many requests of the probe are being served.
