@@ -45,7 +45,7 @@ fn clients_that_have_sent_no_request_keep_no_other_out() {
 
 #[test]
 fn part_of_a_later_head_keeps_no_other_out() {
-    let (_server, address, _) = server(three());
+    let (_server, address, _) = server(IngressOptions { connections: 4, ..three() });
     let mut clients = connect_three(address, HELLO);
     for client in &mut clients {
         let mut answer = Vec::new();
@@ -56,6 +56,8 @@ fn part_of_a_later_head_keeps_no_other_out() {
         }
         client.write_all(b"G").unwrap();
     }
+    // Only now are there as many as there may be: before, one that waits for its turn to write could lose its place.
+    let _fourth = TcpStream::connect(address).unwrap();
     assert!(ask(address, "").starts_with("HTTP/1.1 200"));
     let [mut first, _, mut last] = clients;
     last.write_all(&HELLO[1..]).unwrap();

@@ -48,7 +48,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // In a box, which is gone once the response is there: a stream keeps its room until its client has taken it.
-    let service = service_fn(|request| Box::pin(connection.handle(request)));
+    let service = service_fn(|request| connection.handle(request));
     let is_flooded = Arc::new(AtomicBool::new(false));
     let ReceiveBounds { upload_window, head: max_head } = connection.receive_bounds;
     // What was read is the preface; frames follow.

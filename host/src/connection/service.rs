@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Context;
@@ -66,6 +66,10 @@ pub struct Connection {
     bodies: Arc<AtomicUsize>,
     chunked_ends: Arc<ChunkedEnds>,
 }
+
+/// A request that is served. It has some kilobytes, which would be copied from hand to hand, and which a connection
+/// would keep while it has no request.
+pub type Serving = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send>>;
 
 /// What follows a request whose end is not certain is not taken for a request.
 #[derive(Debug, thiserror::Error)]
@@ -184,10 +188,7 @@ impl Connection {
     }
 
     /// Serves one request.
-    pub fn handle(
-        self: &Arc<Self>,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send + 'static + use<> {
+    pub fn handle(self: &Arc<Self>, request: Request<Incoming>) -> Serving {
         if self.requests.fetch_add(1, Ordering::Relaxed) == 0 || request.version() == Version::HTTP_2 {
             self.request_begun.notify_waiters();
         }
@@ -198,7 +199,7 @@ impl Connection {
         let request = request.map(|body| RequestInFlight::begin(body, &self.bodies, ends));
         let own = self.chunked_ends.unseen().saturating_sub(earlier);
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
-        async move {
+        Box::pin(async move {
             if earlier > 0 {
                 // hyper has the whole body of the request before, and what reads it may not.
                 let seen = connection.chunked_ends.until_seen(own);
@@ -208,7 +209,7 @@ impl Connection {
                 true => Err(UnclearBeginning),
                 false => Ok(connection.serve(request, in_flight).await),
             }
-        }
+        })
     }
 
     /// Reserves what the client of `network` may send of a body ahead of the component, if that is known. The request has
