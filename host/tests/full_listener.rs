@@ -33,7 +33,7 @@ fn is_closed(client: &mut TcpStream) -> bool {
 fn clients_that_have_sent_no_request_keep_no_other_out() {
     for start in [&b""[..], b"G", &HELLO[..20]] {
         let (_server, address, _) = server(three());
-        let [mut first, _, mut last] = connect_three(address, start);
+        let [mut first, _second, mut last] = connect_three(address, start);
         assert!(ask(address, "").starts_with("HTTP/1.1 200"), "{start:?}");
         last.write_all(&HELLO[start.len()..]).unwrap();
         let mut status = [0; 12];
@@ -59,7 +59,7 @@ fn part_of_a_later_head_keeps_no_other_out() {
     // Only now are there as many as there may be: before, one that waits for its turn to write could lose its place.
     let _fourth = TcpStream::connect(address).unwrap();
     assert!(ask(address, "").starts_with("HTTP/1.1 200"));
-    let [mut first, _, mut last] = clients;
+    let [mut first, _second, mut last] = clients;
     last.write_all(&HELLO[1..]).unwrap();
     last.read_exact(&mut [0; 12]).unwrap();
     assert!(is_closed(&mut first));
@@ -69,7 +69,7 @@ fn part_of_a_later_head_keeps_no_other_out() {
 fn clients_of_http2_without_a_request_keep_no_other_out() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let (_server, address, _) = server(three());
-    let [mut first, _, mut last] = connect_three(address, PREFACE);
+    let [mut first, _second, mut last] = connect_three(address, PREFACE);
     assert!(ask(address, "").starts_with("HTTP/1.1 200"));
     last.set_nonblocking(true).unwrap();
     let mut frames = Vec::new();
@@ -83,7 +83,7 @@ fn clients_that_agree_on_no_keys_keep_no_other_out() {
     let root = certificate(folder.path());
     let (_server, address, _) = server(IngressOptions { connections: 3, ..with_tls(&folder) });
     // The beginning of a record of a handshake.
-    let [mut first, _, mut last] = connect_three(address, b"\x16\x03\x01");
+    let [mut first, _second, mut last] = connect_three(address, b"\x16\x03\x01");
     let mut client = connect_tls(address, &root, "http/1.1").unwrap();
     client.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut status = [0; 12];

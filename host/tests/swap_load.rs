@@ -110,7 +110,7 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
         return;
     }
     let server = Server::with("");
-    let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let variants = [variant("incoming", 1), variant("incoming", 2)];
     let swaps = |count: usize| {
         for n in 0..count {
