@@ -1,6 +1,7 @@
 //! The places of stalled instances. While all are taken, the client that has the most gives one up for another.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
@@ -71,7 +72,9 @@ impl StalledPlaces {
     /// Takes a place once one is free.
     pub async fn take(self: &Arc<Self>, client: ClientKeys) -> Place {
         loop {
-            let freed = self.freed.notified();
+            let mut freed = pin!(self.freed.notified());
+            // Of several that are about to wait, each is told of a place of its own.
+            freed.as_mut().enable();
             if let Some(place) = self.try_take(client) {
                 return place;
             }
