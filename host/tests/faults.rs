@@ -254,7 +254,8 @@ fn a_request_whose_client_is_gone_gives_its_permit_back() {
     wait_for((1, 0));
     drop(stalled);
     wait_for((0, 0));
-    let hello = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(server.ok("hello"));
+    let hello =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(server.ok("hello"));
     assert_eq!(hello, "hello");
 }
 

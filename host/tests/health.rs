@@ -12,10 +12,15 @@ use crate::fixture::{self, Server, get, manifest, store, text};
 
 /// A host whose store has at most this many bytes.
 fn limited(max_bytes: u64) -> Server {
+    limited_with(max_bytes, "")
+}
+
+/// The same, with `tool` in the component's table `tool.hexad`.
+fn limited_with(max_bytes: u64, tool: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let probe_interval = Duration::from_millis(1);
     let store = sqlite::Options { max_bytes: Some(max_bytes), probe_interval, ..store() };
-    let host = fixture::start(&folder, &manifest(""), &[], store).unwrap();
+    let host = fixture::start(&folder, &manifest(tool), &[], store).unwrap();
     Server { host, folder }
 }
 
@@ -83,6 +88,22 @@ async fn an_instance_that_has_lost_what_it_wrote_takes_no_more_requests() {
     // A write that is refused, and not lost, is known to the guest.
     assert_eq!(server.ok("kv/get?key=probe/v1/second").await, "none");
     assert_eq!(server.ok("served").await, "3");
+}
+
+/// Otherwise a full store would stop requests that only read, of which something is counted.
+#[tokio::test]
+async fn a_change_of_a_volatile_key_that_is_lost_fails_no_request() {
+    let server = limited_with(1 << 20, "volatile = [\"probe/v1/rate/\"]");
+    server.ok("kv/set-big?key=probe/v1/first&value=990000").await;
+    let create = |key: &str| format!("kv/create?key=probe/v1/{key}&value={}", "x".repeat(60_000));
+    assert_eq!(server.get(&create("other")).await.0, 503);
+    assert_eq!(server.ok("served").await, "1");
+    let lost = server.ok(&create("rate/a")).await;
+    assert!(lost.starts_with("other: "), "the guest knows: {lost}");
+    assert_eq!(server.ok("kv/get?key=probe/v1/rate/a").await, "none");
+    assert_eq!(server.ok("served").await, "4", "the instance goes on");
+    assert_eq!(server.ok("kv/increment?key=probe/v1/rate/b").await, "1");
+    assert_eq!(server.ok("kv/increment?key=probe/v1/rate/b").await, "2");
 }
 
 /// A data folder with a store of which every page but the first is damaged.

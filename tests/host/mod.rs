@@ -7,6 +7,7 @@ mod deploy;
 mod directory;
 mod fleet;
 mod import;
+mod locked_store;
 mod log;
 mod maintenance;
 mod many_hosts;

@@ -12,6 +12,9 @@
 //! number of roots ([`SLOTS`]), each of which holds only the callers of the present window, so the
 //! stored size does not grow with the number of callers ever seen.
 //!
+//! A store that cannot count, because it is full or locked, stops no request: until it can again, an instance that
+//! has no permits left counts by itself, from the beginning of a window.
+//!
 //! A counted request costs one read and one swap, whose flush is shared with concurrent writers; a
 //! refused request costs the read alone. Limits that are on by default must cost less: [`check_leased`]
 //! takes several permits at once, and an instance counts those in its memory.
@@ -20,6 +23,7 @@ use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::{self, Decision};
+use crate::store::StoreError;
 use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -65,9 +69,10 @@ struct Window {
 pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
     match env.variables.number(limit.variable, 0) {
         0 => Ok(()),
-        allowed => match take(env, limit, allowed, caller, 1)?.permits {
-            0 => Err(Error::too_many_requests()),
-            _ => Ok(()),
+        allowed => match take(env, limit, allowed, caller, 1) {
+            Ok(Lease { permits: 0, .. }) | Err(NotTaken::Refused) => Err(Error::too_many_requests()),
+            Ok(_) => Ok(()),
+            Err(NotTaken::Store) => count_leased(env, limit, caller, |_| Ok(Lease::of_instance(env, allowed))),
         },
     }
 }
@@ -81,6 +86,20 @@ pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, call
     if allowed == 0 {
         return Ok(());
     }
+    count_leased(env, limit, caller, |env| match take(env, limit, allowed, caller, lease.max(1)) {
+        Err(NotTaken::Refused) => Err(Error::too_many_requests()),
+        Err(NotTaken::Store) => Ok(Lease::of_instance(env, allowed)),
+        Ok(taken) => Ok(taken),
+    })
+}
+
+/// Counts a request by the lease that the instance has for the caller, or by one that `take` gives.
+fn count_leased(
+    env: &Env,
+    limit: &RateLimit,
+    caller: &str,
+    take: impl FnOnce(&Env) -> Result<Lease, Error>,
+) -> Result<(), Error> {
     let leases = leases(env);
     let key = [limit.keys, caller].concat();
     if let Some(lease) = leases.0.borrow_mut().get_mut(&key).filter(|lease| lease.is_current(env, limit)) {
@@ -92,7 +111,7 @@ pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, call
             return Ok(());
         }
     }
-    let mut taken = take(env, limit, allowed, caller, lease.max(1))?;
+    let mut taken = take(env)?;
     let outcome = match taken.permits.checked_sub(1) {
         None => Err(Error::too_many_requests()),
         Some(left) => {
@@ -126,6 +145,11 @@ struct Lease {
 }
 
 impl Lease {
+    /// All permits of a window, without the store.
+    fn of_instance(env: &Env, allowed: u64) -> Self {
+        Self { began: env.now, permits: allowed, is_last: true }
+    }
+
     fn is_current(&self, env: &Env, limit: &RateLimit) -> bool {
         (env.now.millis() - self.began.millis()).abs() < length(limit)
     }
@@ -144,8 +168,22 @@ fn length(limit: &RateLimit) -> i64 {
     limit.seconds.saturating_mul(1000)
 }
 
+/// Why the store gave no permits.
+enum NotTaken {
+    /// The caller's slot has no room.
+    Refused,
+    /// It cannot count. The host logs why.
+    Store,
+}
+
+impl From<StoreError> for NotTaken {
+    fn from(_: StoreError) -> Self {
+        Self::Store
+    }
+}
+
 /// Takes up to `wanted` of the caller's permits.
-fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -> Result<Lease, Error> {
+fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -> Result<Lease, NotTaken> {
     let key = format!("{}{}", limit.keys, slot(caller));
     // A swap that took place but was reported lost is counted twice if another call counted in between. That is within
     // the precision of a rate limit, and cheaper than recording every request.
@@ -154,7 +192,7 @@ fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -
         let mut slot = slot.unwrap_or_default();
         slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length(limit));
         if slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller) {
-            return Err(Error::too_many_requests());
+            return Err(NotTaken::Refused);
         }
         let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0, last: None });
         if let Some((_, lease)) = taken.filter(|(id, _)| window.last == Some(*id)) {
@@ -271,6 +309,19 @@ mod tests {
         let env = testing::env(LostReplyStore::with(store, |_| SwapReply::Denied), &[]);
         let asked = [(); 12].map(|()| check_leased(&env, &LIMIT, 10, 4, "w").is_ok());
         assert_eq!(asked.iter().filter(|passed| **passed).count(), 10);
+    }
+
+    #[test]
+    fn while_the_store_cannot_count_each_instance_does() {
+        let store = MemoryStore::default();
+        let full = || testing::env(FailingStore::after(0, store.clone()), &[("limit", "3")]);
+        let env = full();
+        assert_eq!([(); 5].map(|()| check(&env, &LIMIT, "u").is_ok()), [true, true, true, false, false]);
+        assert_eq!([(); 4].map(|()| check_leased(&env, &LIMIT, 10, 2, "v").is_ok()), [true, true, true, false]);
+        let later = Env { now: Timestamp::from_millis(NOW.millis() + 15_000), ..env.clone() };
+        assert!(check(&later, &LIMIT, "u").is_ok());
+        let again = Env { store: Rc::new(store.clone()), ..env };
+        assert_eq!([(); 4].map(|()| check(&again, &LIMIT, "u").is_ok()), [true, true, true, false]);
     }
 
     #[test]

@@ -101,7 +101,8 @@ pub trait Backend: Send + Sync {
     ) -> Result<Swap, StoreError>;
 
     /// The same as [`increment`](Self::increment) for a key that the manifest calls volatile: a crash of the engine
-    /// may undo the last changes of it, if that costs less.
+    /// may undo the last changes of it, if that costs less, and a store that cannot keep the change fails no more than
+    /// this call.
     async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
         self.increment(ledger, key, delta).await
     }

@@ -26,9 +26,21 @@ struct LedgerState {
     settled: Notify,
     /// What the engine keeps for the request.
     engine_state: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Changes of volatile keys.
+    volatile: OnceLock<Ledger>,
 }
 
 impl Ledger {
+    /// The ledger of the request's changes of volatile keys, which may be lost without a failure of the request.
+    pub fn of_volatile(&self) -> &Ledger {
+        self.0.volatile.get_or_init(Ledger::default)
+    }
+
+    /// Whether changes of volatile keys are not closed yet.
+    pub fn has_open_volatile(&self) -> bool {
+        self.0.volatile.get().is_some_and(|volatile| !volatile.is_settled())
+    }
+
     /// Adds an operation. The ledger is not settled until the entry is committed, failed or dropped.
     pub fn enter(&self) -> LedgerEntry {
         self.0.open.fetch_add(1, Ordering::SeqCst);

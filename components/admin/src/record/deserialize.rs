@@ -3,11 +3,13 @@
 use directory::access::Role;
 use directory::namespace::Visibility;
 use directory::project::FeatureAccess;
+use directory::token::TokenId;
 use directory::user::UserState;
 use kit::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use std::num::NonZeroU64;
 
 /// A text that `read` knows; `null` counts as absent. `what` names it in the error.
 fn known<'de, D: Deserializer<'de>, T>(
@@ -20,6 +22,29 @@ fn known<'de, D: Deserializer<'de>, T>(
         Some(value) => Ok(Some(value)),
         None => Err(D::Error::custom(format_args!("{what} `{text}` is not known"))),
     }
+}
+
+/// The highest id of a group, project or namespace: clients send ids in lists, which are signed numbers.
+const MAX_ID: u64 = u64::MAX >> 1;
+
+fn at_most<E: serde::de::Error>(id: NonZeroU64, max: u64) -> Result<NonZeroU64, E> {
+    match id.get() <= max {
+        true => Ok(id),
+        false => Err(E::custom(format_args!("id {id} is too large; the largest is {max}"))),
+    }
+}
+
+pub fn id<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU64, D::Error> {
+    at_most(NonZeroU64::deserialize(from)?, MAX_ID)
+}
+
+pub fn some_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU64>, D::Error> {
+    Option::deserialize(from)?.map(|id| at_most(id, MAX_ID)).transpose()
+}
+
+/// The ids of a user's tokens are made of the user's.
+pub fn user_id<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU64, D::Error> {
+    at_most(NonZeroU64::deserialize(from)?, TokenId::MAX_USER_ID)
 }
 
 pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<UserState>, D::Error> {

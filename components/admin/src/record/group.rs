@@ -13,6 +13,7 @@ use std::num::NonZeroU64;
 
 #[derive(Deserialize)]
 pub struct Group {
+    #[serde(deserialize_with = "deserialize::id")]
     pub id: NonZeroU64,
     name: Option<String>,
     path: Option<String>,

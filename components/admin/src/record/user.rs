@@ -12,6 +12,7 @@ use std::num::NonZeroU64;
 
 #[derive(Deserialize)]
 pub struct User {
+    #[serde(deserialize_with = "deserialize::user_id")]
     pub id: NonZeroU64,
     username: String,
     name: Option<String>,
@@ -25,6 +26,7 @@ pub struct User {
     external: bool,
     #[serde(default)]
     bot: bool,
+    #[serde(default, deserialize_with = "deserialize::some_id")]
     pub namespace_id: Option<NonZeroU64>,
 }
 

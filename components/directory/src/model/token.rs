@@ -106,6 +106,9 @@ pub struct TokenId {
 impl TokenId {
     const NUMBER_BITS: u32 = 20;
 
+    /// The highest id of a user whose tokens have ids.
+    pub const MAX_USER_ID: u64 = u64::MAX >> Self::NUMBER_BITS;
+
     /// The highest number of a token.
     pub(crate) const MAX_NUMBER: u64 = (1 << Self::NUMBER_BITS) - 1;
 

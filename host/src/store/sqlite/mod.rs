@@ -255,13 +255,32 @@ impl Backend for ShardBackend {
         self.writer.apply(ledger, |reply| WriteOperation::Cas { key, expected, value, reply }).await
     }
 
+    async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        self.increment(ledger.of_volatile(), key, delta).await
+    }
+
+    async fn cas_volatile(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        self.cas(ledger.of_volatile(), key, expected, value).await
+    }
+
     fn change_clock(&self) -> Option<&ChangeClock> {
         Some(self.writer.change_clock())
     }
 
     async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError> {
-        if !ledger.is_settled() {
+        let has_open_volatile = ledger.has_open_volatile();
+        if has_open_volatile || !ledger.is_settled() {
             self.writer.commit_soon();
+        }
+        if has_open_volatile {
+            // Its change of a volatile key may be lost; the request reads it only if it is not.
+            let _ = ledger.of_volatile().settled().await;
         }
         ledger.settled().await
     }

@@ -69,6 +69,18 @@ fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
         (r#"{"id":1}"#, "missing field `kind` (column 8)"),
         (r#"{"kind":"issue"}"#, "kind `issue` is not one of user, token, group, project, member, setting, feature"),
         (r#"{"kind":"user","id":0,"username":"x"}"#, "invalid value: integer `0`, expected a nonzero u64 (column 21)"),
+        (
+            r#"{"kind":"user","id":17592186044416,"username":"x"}"#,
+            "id 17592186044416 is too large; the largest is 17592186044415 (column 34)",
+        ),
+        (
+            r#"{"kind":"group","id":9223372036854775808,"path":"x"}"#,
+            "id 9223372036854775808 is too large; the largest is 9223372036854775807 (column 40)",
+        ),
+        (
+            r#"{"kind":"project","id":9223372036854775808,"path":"x","namespace_id":10}"#,
+            "id 9223372036854775808 is too large; the largest is 9223372036854775807 (column 42)",
+        ),
         (r#"{"kind":"user","id":7}"#, "missing field `username` (column 22)"),
         (r#"{"kind":"user","id":7,"username":"x","state":"odd"}"#, "state `odd` is not known (column 51)"),
         (r#"{"kind":"user","id":7,"username":"acme"}"#, "path `acme` is taken by namespace 10"),

@@ -262,6 +262,22 @@ async fn a_failed_flush_leaves_open_whether_the_write_took_place() {
 }
 
 #[tokio::test]
+async fn a_volatile_change_that_is_lost_fails_nothing_else_of_its_request() {
+    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    let ledger = Ledger::default();
+    f.one.cas_volatile(&ledger, key("rate"), None, vec![1]).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    assert_eq!(f.one.get(&key("rate")).await.unwrap(), Some(vec![1]), "the request reads what it has changed");
+    f.fail_next_commit();
+    f.one.cas_volatile(&ledger, key("rate"), Some(vec![1]), vec![2]).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    f.until_problem(None).await;
+    f.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    assert_eq!(f.one.get(&key("rate")).await.unwrap(), Some(vec![1]));
+}
+
+#[tokio::test]
 async fn a_writer_that_ended_is_known_and_its_requests_are_told() {
     let f = Fixture::new();
     f.engine.writer.faults.panic_at_next_commit.store(true, Ordering::SeqCst);
