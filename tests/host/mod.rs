@@ -15,6 +15,7 @@ mod memory;
 mod operator;
 mod probe;
 mod process;
+mod proxies;
 mod pushes;
 mod races;
 mod reload;

@@ -3,9 +3,11 @@
 use super::probe::{exchange, get, write_manifest};
 use super::stopping::ServiceManager;
 use hexad_tests::server::{Server, program, up, up_in_shell};
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -208,6 +210,24 @@ fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
         let output = command.args([option, value]).output().expect("the program runs");
         let error = String::from_utf8(output.stderr).expect("UTF-8");
         assert!(!output.status.success() && error.contains(words) && error.contains(option), "{error}");
+    }
+    // The host that takes a token all the same ends as well, because the address is in use.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let admin = taken.local_addr().expect("an address").to_string();
+    for token in [&b"secret\n"[..], b" lead", b"trail ", "\u{fc}".as_bytes(), b"\xff"] {
+        let token = OsStr::from_bytes(token);
+        let mut host = up(&manifest, &folder.path().join("data"));
+        let mut status = Command::new(program());
+        status.args(["status", "--admin", &format!("http://{admin}"), "--timeout", "200ms"]);
+        for command in [host.args(["--admin", &admin]), &mut status] {
+            let output = command.env("HEXAD_ADMIN_TOKEN", token).output().expect("the program runs");
+            let error = String::from_utf8(output.stderr).expect("UTF-8");
+            assert!(
+                !output.status.success() && error.contains("in HEXAD_ADMIN_TOKEN cannot be sent"),
+                "{token:?}: {error}"
+            );
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
     }
     let mut command = up_in_shell("ulimit -n 20 && exec \"$@\"", &manifest, &folder.path().join("data"));
     let output = command.args(["--threads", "1"]).output().expect("the program runs");

@@ -21,12 +21,15 @@ use kit::store::StoreError;
 const CHALLENGES: u32 = 20;
 
 /// The present or former owner of `segment` below the namespace `parent_id`, and the incarnation to which a
-/// former path leads. 1 read.
+/// former path leads. `None` for what can be no segment, which may be no key either. 1 read.
 pub(crate) fn owner(
     env: &Env,
     parent_id: Option<u64>,
     segment: &str,
 ) -> Result<Option<(PathOwner, Incarnation)>, StoreError> {
+    if !is_segment(segment) {
+        return Ok(None);
+    }
     let entry = store::read::<PathRecord>(env, &Key::path(parent_id, segment))?;
     Ok(entry.map(|entry| (entry.owner(), entry.incarnation)))
 }

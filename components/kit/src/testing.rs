@@ -20,7 +20,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-/// A store in memory. Clones share their contents.
+/// The longest key of a host, in bytes.
+const MAX_KEY: usize = 1024;
+
+/// A store in memory, which refuses the keys that a host refuses. Clones share their contents.
 #[derive(Clone, Default)]
 pub struct MemoryStore {
     records: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
@@ -38,26 +41,38 @@ impl MemoryStore {
     }
 }
 
+fn check_key(key: &str) -> Result<(), StoreError> {
+    match (1..=MAX_KEY).contains(&key.len()) && !key.contains('\0') {
+        true => Ok(()),
+        false => Err(StoreError::Other(format!("a key of {} bytes that no host takes", key.len()))),
+    }
+}
+
 impl Store for MemoryStore {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        check_key(key)?;
         Ok(self.records.borrow().get(key).cloned())
     }
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        check_key(key)?;
         self.records.borrow_mut().insert(key.to_owned(), value.to_vec());
         Ok(())
     }
 
     fn delete(&self, key: &str) -> Result<(), StoreError> {
+        check_key(key)?;
         self.records.borrow_mut().remove(key);
         Ok(())
     }
 
     fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        check_key(key)?;
         Ok(self.records.borrow().contains_key(key))
     }
 
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
+        check_key(key)?;
         let mut records = self.records.borrow_mut();
         let counter = records.entry(key.to_owned()).or_insert_with(|| 0_i64.to_le_bytes().to_vec());
         let old: [u8; 8] = counter.as_slice().try_into().map_err(|_| StoreError::corrupt(key, "not a counter"))?;

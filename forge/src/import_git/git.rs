@@ -29,18 +29,22 @@ impl Git {
     }
 
     /// Copies every branch and tag from `address` into the empty folder `folder`, and packs them well. git reads the
-    /// header with the credentials from its environment, where other users do not see it. It gives up when nothing has
-    /// arrived for as long as `timeout`.
+    /// header with the credentials from its environment, where other users do not see it, and sends it to no proxy. It
+    /// gives up when nothing has arrived for as long as `timeout`.
     pub fn mirror(address: &str, authorization: &str, timeout: Duration, folder: &Path) -> Result<Self> {
         let git = Git { folder: folder.to_owned() };
         let progress = if io::stderr().is_terminal() { "--progress" } else { "-q" };
         let mut command = git.command(&["clone", "--mirror", progress, address, "."]);
         command.envs([
-            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_COUNT", "2"),
             ("GIT_CONFIG_KEY_0", "http.extraHeader"),
+            // Empty, it turns off the proxies of variables such as `http_proxy`.
+            ("GIT_CONFIG_VALUE_1", ""),
             ("GIT_HTTP_LOW_SPEED_LIMIT", "1"),
             ("GIT_TERMINAL_PROMPT", "0"),
         ]);
+        // Of this address alone, it goes before a setting of the user's for the address's host.
+        command.env("GIT_CONFIG_KEY_1", format!("http.{address}.proxy"));
         command.env("GIT_HTTP_LOW_SPEED_TIME", timeout.as_secs().max(1).to_string());
         let status = command.env("GIT_CONFIG_VALUE_0", format!("Authorization: {authorization}")).status();
         let status = status.map_err(not_installed)?;

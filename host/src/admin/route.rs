@@ -59,11 +59,10 @@ impl Route {
             ["status"] => only(Method::GET, "GET, HEAD", Route::Status),
             ["components"] => only(Method::GET, "GET, HEAD", Route::Components),
             ["components", id] if *method == Method::PUT => {
-                let query = query.unwrap_or_default();
-                let given = query.split('&').filter_map(|pair| pair.split_once('='));
-                let canary = canary_policy(given.filter(|(name, _)| *name != WITHOUT))?;
-                let hosts = url::form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == WITHOUT);
-                let without = hosts.map(|(_, host)| host.into_owned()).collect();
+                let given = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+                let (hosts, trial): (Vec<_>, Vec<_>) = given.partition(|(name, _)| name == WITHOUT);
+                let canary = canary_policy(trial.iter().map(|(name, value)| (&**name, &**value)))?;
+                let without = hosts.into_iter().map(|(_, host)| host.into_owned()).collect();
                 Ok(Route::Swap { component: id.to_owned(), canary, without })
             }
             ["components", id] => only(Method::GET, "GET, HEAD, PUT", Route::Component(id.to_owned())),
@@ -80,12 +79,15 @@ impl Route {
     }
 }
 
-/// The policy of a canary, of names and values; `None` without `percent`. Durations are like `60s`, errors are
-/// in percent.
+/// The policy of a canary, of names and values, each once; `None` if there are none. Without `percent` the others are
+/// refused, because what is meant as a trial must not be a swap. Durations are like `60s`, errors are in percent.
 pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<CanaryPolicy>, RouteError> {
     let mut policy = CanaryPolicy::default();
-    let mut is_canary = false;
+    let mut names = Vec::new();
     for (name, value) in given {
+        if names.contains(&name) {
+            return Err(RouteError::Parameter(format!("{name} is given more than once")));
+        }
         let wrong = |what: &str| RouteError::Parameter(format!("{name}={value} is not {what}"));
         let percent = || value.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
         let duration = || {
@@ -95,7 +97,6 @@ pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Res
         };
         match name {
             "percent" => {
-                is_canary = true;
                 let above_zero = percent().filter(|percent| *percent > 0.0);
                 policy.percent = above_zero.ok_or_else(|| wrong("a percentage, above 0 and at most 100"))?;
             }
@@ -104,8 +105,14 @@ pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Res
             "max_errors" => policy.max_errors = percent().ok_or_else(|| wrong("a percentage"))? / 100.0,
             _ => return Err(RouteError::Parameter(format!("there is no parameter `{}`", name.escape_debug()))),
         }
+        names.push(name);
     }
-    Ok(is_canary.then_some(policy))
+    match names.first() {
+        Some(name) if !names.contains(&"percent") => Err(RouteError::Parameter(format!(
+            "{name} is for a trial, which needs a percentage of the callers, such as percent=5"
+        ))),
+        first => Ok(first.map(|_| policy)),
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +155,8 @@ mod tests {
         };
         let target = "/components/a?percent=2.5&window=5m&max_errors=1&max_latency=250ms";
         assert_eq!(of("PUT", target), Ok(swap("a", Some(expected), &[])));
+        let encoded = "/components/a?%70ercent=2%2E5&window=5m&max_errors=1&max_latency=250ms";
+        assert_eq!(of("PUT", encoded), of("PUT", target));
         for wrong in [
             "percent=0",
             "percent=101",
@@ -157,6 +166,12 @@ mod tests {
             "window=9999999999h",
             "max_errors=-1",
             "speed=1",
+            "percent",
+            "percent=5&percent=6",
+            "percent=5&window=1m&window=1m",
+            "window=10m",
+            "max_errors=1",
+            "max_latency=1s&without=b",
         ] {
             assert!(matches!(of("PUT", &format!("/components/a?{wrong}")), Err(RouteError::Parameter(_))), "{wrong}");
         }

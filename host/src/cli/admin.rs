@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::http::agent_with;
 use super::terminal::printable;
 use super::values::parse_time;
-use crate::admin::Access;
+use crate::admin::{self, Access};
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
 /// instead of a random one; a command needs it with `--admin`.
-pub const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
+const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
 
 /// How long the host may take to answer a question, and a request for a change.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,6 +42,18 @@ pub struct HostArgs {
     timeout: Option<Duration>,
 }
 
+/// The token in [`TOKEN_VARIABLE`]; `None` if it is unset or empty.
+pub fn token_from_environment() -> Result<Option<String>> {
+    let Some(token) = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty()) else { return Ok(None) };
+    let token = token.into_string().ok().filter(|token| admin::is_sendable(token));
+    token.map(Some).with_context(|| {
+        format!(
+            "the token in {TOKEN_VARIABLE} cannot be sent in a header: it has to be of ASCII characters, without a line \
+             break, and without white space at its beginning or end"
+        )
+    })
+}
+
 /// A request to the admin listener.
 pub enum AdminRequest<'a> {
     Get,
@@ -54,8 +66,7 @@ impl HostArgs {
         match &self.admin {
             None => Ok(Access::find(&self.data)?),
             Some(url) => {
-                let token = std::env::var(TOKEN_VARIABLE)
-                    .ok()
+                let token = token_from_environment()?
                     .with_context(|| format!("--admin needs the listener's token in {TOKEN_VARIABLE}"))?;
                 Ok(Access { url: url.trim_end_matches('/').to_owned(), token })
             }

@@ -22,13 +22,16 @@ pub fn agent_with(timeout: Duration) -> Agent {
     config().timeout_global(Some(timeout)).build().into()
 }
 
-/// It trusts the system's certificate authorities, and an error status is not an error.
+/// It trusts the system's certificate authorities, uses no proxy, and an error status is not an error.
 fn config() -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
     Agent::config_builder()
         .tls_config(tls)
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .http_status_as_error(false)
+        // ureq takes one from `http_proxy` and the like. Over plain HTTP a proxy would read the token, and it does not
+        // reach a host on this machine.
+        .proxy(None)
         // A redirect would send the token to another server.
         .max_redirects(0)
 }

@@ -152,6 +152,7 @@ impl Up {
     ) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
+        let admin_token = admin::token_from_environment()?;
         let source = ManifestSource {
             path: self.manifest.clone(),
             environment: Box::new(environment),
@@ -176,8 +177,7 @@ impl Up {
         }
         let address = *addresses.first().context("no socket to listen on was passed on")?;
         host.maintain()?;
-        let token = std::env::var(admin::TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-        let admin = host.administer(self.admin, token).map_err(|error| {
+        let admin = host.administer(self.admin, admin_token).map_err(|error| {
             anyhow!("cannot listen on {}: {error}; choose another address with --admin", self.admin)
         })?;
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

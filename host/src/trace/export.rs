@@ -210,7 +210,9 @@ impl CollectorClient {
             .or_else(|| parsed_variable("OTEL_EXPORTER_OTLP_TIMEOUT"));
         let timeout = millis.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = Agent::config_builder().tls_config(tls).timeout_global(Some(timeout));
+        // A proxy of `http_proxy` and the like would read the headers, with the token, and does not reach a collector on
+        // this machine.
+        let config = Agent::config_builder().tls_config(tls).timeout_global(Some(timeout)).proxy(None);
         // A redirect would send the headers, with the token, to another server.
         Self(config.http_status_as_error(false).max_redirects(0).build().into())
     }

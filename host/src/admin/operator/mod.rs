@@ -238,9 +238,6 @@ fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRe
         RouteError::Parameter(reason) => reason,
         other => format!("{other:?}"),
     })?;
-    if form.text("window").is_some() && canary.is_none() {
-        return Err("A trial needs a percentage of the callers.".to_owned());
-    }
     if form.text("confirmed") != Some("yes") {
         return Err("The swap was not confirmed.".to_owned());
     }

@@ -121,6 +121,7 @@ fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
         (r#"{"kind":"feature","name":"x","gates":[{"key":"odd","value":1}]}"#, "gates has a gate that is not known"),
         (r#"{"kind":"token","token":"glpat-x","scopes":["api"]}"#, "user_id or username is missing"),
         (r#"{"kind":"token","token":"glpat-x","username":"nobody"}"#, "user `nobody` is not known"),
+        (r#"{"kind":"token","token":"glpat-x","username":"\u0000"}"#, "user `\0` is not known"),
         (r#"{"kind":"token","token":"x","user_id":1,"expires_at":"soon"}"#, "expires_at is not a date or time"),
         (r#"{"kind":"token","token":"x","user_id":1,"expires_at":7}"#, "expires_at is not a date or time"),
         (r#"{"kind":"token","token":"a b","user_id":1}"#, "token must be visible ASCII characters without spaces"),

@@ -1,0 +1,59 @@
+//! Proxies that the environment names: they would read the tokens of what is sent through them.
+
+use super::probe::{exchange, write_manifest};
+use hexad_tests::server::{Server, run, up};
+use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::net::TcpListener;
+
+/// The environment of a program that is told to use a proxy for everything.
+fn environment(proxy: &str) -> Vec<(&'static str, &str)> {
+    let lower = ["http_proxy", "https_proxy", "all_proxy"];
+    let upper = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+    let proxies = lower.into_iter().chain(upper).map(|name| (name, proxy));
+    proxies.chain([("NO_PROXY", ""), ("no_proxy", "")]).collect()
+}
+
+#[test]
+fn commands_ask_the_host_itself() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", proxy.local_addr().expect("an address"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let server = Server::spawn(up(&write_manifest(folder.path()), &data), &data);
+    let (data, copy) = (data.to_str().expect("text"), copy.to_str().expect("text"));
+    let url = server.url.as_str();
+    for (arguments, words) in [
+        (&["status", "--data", data, "--timeout", "1s"][..], "probe"),
+        (&["rollback", "--data", data, "--timeout", "1s", "probe"], "nothing to go back to"),
+        (&["fsck", "--url", url, "--token", "t", "--timeout", "1s"], "does not serve"),
+        // Whether there is a copy depends on the store.
+        (&["backup", "--data", data, copy], ""),
+    ] {
+        let output = run(arguments, &environment(&address));
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed).expect("UTF-8");
+        assert!(printed.contains(words), "{arguments:?}: {printed}");
+    }
+    proxy.set_nonblocking(true).expect("a socket");
+    let accepted = proxy.accept().expect_err("a command used the proxy");
+    assert_eq!(accepted.kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_host_sends_its_traces_to_the_collector_itself() {
+    // It is told that this is the proxy too; the request's first line tells which of both is meant.
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", collector.local_addr().expect("an address"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = up(&write_manifest(folder.path()), &data);
+    command
+        .envs(environment(&address))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &address)
+        .env("OTEL_BSP_SCHEDULE_DELAY", "1");
+    let server = Server::spawn(command, &data);
+    exchange(server.address(), "hello").expect("an answer");
+    let (request, _) = collector.accept().expect("a request");
+    let line = BufReader::new(request).lines().next().expect("a line").expect("text");
+    assert_eq!(line, "POST /v1/traces HTTP/1.1");
+}
