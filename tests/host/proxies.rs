@@ -23,9 +23,9 @@ fn commands_ask_the_host_itself() {
     let (data, copy) = (data.to_str().expect("text"), copy.to_str().expect("text"));
     let url = server.url.as_str();
     for (arguments, words) in [
-        (&["status", "--data", data, "--timeout", "1s"][..], "probe"),
-        (&["rollback", "--data", data, "--timeout", "1s", "probe"], "nothing to go back to"),
-        (&["fsck", "--url", url, "--token", "t", "--timeout", "1s"], "does not serve"),
+        (&["status", "--data", data][..], "probe"),
+        (&["rollback", "--data", data, "probe"], "nothing to go back to"),
+        (&["fsck", "--url", url, "--token", "t"], "does not serve"),
         // Whether there is a copy depends on the store.
         (&["backup", "--data", data, copy], ""),
     ] {
