@@ -97,7 +97,7 @@ test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,b
 # What a data folder alone has: its file, its backup, its commands. The tests of the host besides: values that a test
 # puts into the file, sources of manifests that win after a restart, flushes, limits of size; the last two expect
 # numbers and an order that are different where a component is swapped by way of the store.
-OF_FOLDERS := host::backup host::maintenance
+OF_FOLDERS := host::backup host::locked_store host::maintenance
 OF_POSTGRES := host::deploy host::fleet host::many_hosts
 HOST_OF_FOLDERS := health:: restart:: foreign::asynchronous_calls_are_within_the_grants \
   key_value::a_response_is_replaced_if_its_writes key_value::grants_are_enforced key_value::listings_come_in_pages \
