@@ -27,9 +27,9 @@ impl Answer {
     }
 }
 
-/// A client for which every status is an answer, redirects too.
+/// A client for which every status is an answer, redirects too. It uses no proxy of the environment.
 pub fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into()
+    ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().into()
 }
 
 /// Reads a response to its end. An error means that the connection broke.
