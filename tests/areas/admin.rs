@@ -16,13 +16,20 @@ fn an_empty_store_knows_the_bootstrap_token_only() {
 #[test]
 fn good_lines_are_imported_and_bad_lines_are_reported() {
     let forge = Forge::empty();
-    let records = "{\"kind\":\"user\",\"id\":1,\"username\":\"a\",\"name\":\"A\"}\n\n{\"kind\":\"user\"}\nnonsense\n{\"kind\":\"user\",\"id\":2,\"username\":\"b\",\"name\":\"B\"}";
-    let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, records);
+    let records = [
+        r#"{"kind":"user","id":1,"username":"a","name":"A"}"#,
+        "",
+        r#"{"kind":"user"}"#,
+        "nonsense",
+        r#"{"kind":"token","username":"\u0000","token":"glpat-of-a-name-that-is-no-key"}"#,
+        r#"{"kind":"user","id":2,"username":"b","name":"B"}"#,
+    ];
+    let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, records.join("\n"));
     let answer = answer.json();
-    assert_eq!((&answer["imported"]["user"], &answer["failed"]), (&json!(2), &json!(2)), "{answer}");
+    assert_eq!((&answer["imported"]["user"], &answer["failed"]), (&json!(2), &json!(3)), "{answer}");
     let lines: Vec<u64> =
         answer["errors"].as_array().expect("errors").iter().filter_map(|error| error["line"].as_u64()).collect();
-    assert_eq!(lines, [3, 4]);
+    assert_eq!(lines, [3, 4, 5]);
 }
 
 #[test]

@@ -104,9 +104,6 @@ impl Resolution {
 /// The id of the namespace right below `parent_id` (at the top, without one) whose present path is
 /// `segment`, in any letter case. 2 reads.
 pub fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<u64>, StoreError> {
-    if !path::is_segment(segment) {
-        return Ok(None);
-    }
     match path::owner(env, parent_id, segment)? {
         Some((owner @ PathOwner::Namespace(id), _)) if path::is_present_path(env, owner, parent_id, segment)? => {
             Ok(Some(id))

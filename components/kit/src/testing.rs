@@ -337,3 +337,27 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         now: NOW,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_refuses_the_keys_that_a_host_refuses() {
+        let store = MemoryStore::default();
+        for (key, is_key) in [
+            ("a".to_owned(), true),
+            ("a".repeat(1024), true),
+            ("a".repeat(1025), false),
+            (String::new(), false),
+            ("\0".to_owned(), false),
+        ] {
+            assert_eq!(store.get(&key).is_ok(), is_key, "{} bytes", key.len());
+            assert_eq!(store.exists(&key).is_ok(), is_key, "{} bytes", key.len());
+            assert_eq!(store.compare(&key).is_ok(), is_key, "{} bytes", key.len());
+            assert_eq!(store.set(&key, b"").is_ok(), is_key, "{} bytes", key.len());
+            assert_eq!(store.delete(&key).is_ok(), is_key, "{} bytes", key.len());
+            assert_eq!(store.increment(&key, 1).is_ok(), is_key, "{} bytes", key.len());
+        }
+    }
+}

@@ -248,6 +248,12 @@ fn features_are_switched_for_all_or_for_some() {
         set("shiny", json!({"value": true, "user": "nobody"})),
         (400, json!({"message": "400 Bad request - nobody is not found!"}))
     );
+    for (kind, name) in
+        ["user", "group", "project"].iter().flat_map(|kind| [(kind, "\0".to_owned()), (kind, "a".repeat(3000))])
+    {
+        let not_found = json!({"message": format!("400 Bad request - {name} is not found!")});
+        assert_eq!(set("shiny", json!({"value": true, *kind: name})), (400, not_found), "{kind}");
+    }
     assert_eq!(set("shiny", json!({})), (400, json!({"error": "value is missing"})));
     let names = |list: Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|feature| feature["name"].as_str().unwrap().to_owned()).collect()

@@ -2,7 +2,9 @@ use super::*;
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::IntentLog;
 use crate::dependents;
+use crate::project::{self, ProjectLookup};
 use crate::testing::{forge, new_group};
+use crate::user;
 use kit::testing::{Behaviour, Simulation};
 use std::time::Duration;
 
@@ -60,4 +62,22 @@ fn of_two_groups_that_are_moved_below_each_other_at_once_one_at_most_moves() {
         moved += outcomes.iter().filter(|moved| **moved).count();
     }
     assert!(moved > 200, "{moved}");
+}
+
+#[test]
+fn text_that_can_be_no_path_leads_nowhere() {
+    let env = forge();
+    let long = "a".repeat(3000);
+    for segment in ["", "\0", "a\0", &long] {
+        assert!(child(&env, None, segment).unwrap().is_none(), "{segment:?}");
+        assert!(!path::is_or_was_path(&env, None, segment).unwrap(), "{segment:?}");
+        for text in [segment.to_owned(), format!("acme/{segment}"), format!("{segment}/acme")] {
+            assert!(by_path(&env, &text).unwrap().is_none(), "{text:?}");
+            assert!(by_present_or_former_path(&env, &text).unwrap().is_none(), "{text:?}");
+            assert!(find(&env, &text).unwrap().is_none(), "{text:?}");
+            assert!(user::by_username(&env, &text).unwrap().is_none(), "{text:?}");
+            assert!(user::find(&env, &text).unwrap().is_none(), "{text:?}");
+            assert!(matches!(project::find(&env, &text).unwrap(), ProjectLookup::Missing), "{text:?}");
+        }
+    }
 }

@@ -186,6 +186,16 @@ fn a_rotated_token_is_replaced_and_its_reuse_ends_the_line() {
 }
 
 #[test]
+fn a_name_that_no_user_can_have_is_an_unknown_user() {
+    let env = forge();
+    for name in ["nobody".to_owned(), "\0".to_owned(), "a".repeat(3000), "a/".repeat(1500)] {
+        let fields = json!({"username": name, "name": "n", "scopes": ["api"]});
+        let (status, answer) = json_call(&env, "adm", Method::POST, "personal_access_tokens", fields);
+        assert_eq!((status, answer), (404, json!({"message": "404 User Not Found"})), "{name:?}");
+    }
+}
+
+#[test]
 fn administrators_make_tokens_at_the_path_of_the_user() {
     let env = forge();
     let fields = json!({"name": "n", "scopes": ["api"], "username": "root"});
