@@ -120,11 +120,12 @@ impl Error {
         error
     }
 
-    /// The same error with both keys, for package managers: the missing one of `message` and `error`
-    /// gets the text of the other. A structured `message` is left alone.
+    /// The same error with both keys, for package managers, which print `error` only: the missing one of
+    /// `message` and `error` gets the text of the other; of `{"message":{"error":…}}`, the text within.
     pub fn paired(mut self) -> Self {
         if let Value::Object(body) = &mut self.body {
-            match (body.get("message"), body.get("error")) {
+            let text = body.get("message").map(|message| message.get("error").unwrap_or(message));
+            match (text, body.get("error")) {
                 (Some(Value::String(text)), None) => {
                     let text = text.clone();
                     body.insert("error".into(), text.into());
@@ -211,6 +212,9 @@ mod tests {
         );
         let pair = Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", "Package not found");
         assert_eq!(pair.clone().paired(), pair);
-        assert_eq!(Error::too_many_requests().paired(), Error::too_many_requests());
+        let paired = Error::too_many_requests().paired().to_json();
+        assert!(paired["error"].is_string() && paired["message"]["error"] == paired["error"], "{paired}");
+        let structured = Error::with_body(StatusCode::BAD_REQUEST, json!({"message": {"name": ["is missing"]}}));
+        assert_eq!(structured.clone().paired(), structured);
     }
 }

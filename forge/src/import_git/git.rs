@@ -29,25 +29,24 @@ impl Git {
     }
 
     /// Copies every branch and tag from `address` into the empty folder `folder`, and packs them well. git reads the
-    /// header with the credentials from its environment, where other users do not see it, and sends it to no proxy. It
-    /// gives up when nothing has arrived for as long as `timeout`.
+    /// header with the credentials from its environment, where other users do not see it, and sends it to no proxy and
+    /// to no other address. It gives up when nothing has arrived for as long as `timeout`.
     pub fn mirror(address: &str, authorization: &str, timeout: Duration, folder: &Path) -> Result<Self> {
         let git = Git { folder: folder.to_owned() };
         let progress = if io::stderr().is_terminal() { "--progress" } else { "-q" };
         let mut command = git.command(&["clone", "--mirror", progress, address, "."]);
-        command.envs([
-            ("GIT_CONFIG_COUNT", "2"),
-            ("GIT_CONFIG_KEY_0", "http.extraHeader"),
-            // Empty, it turns off the proxies of variables such as `http_proxy`.
-            ("GIT_CONFIG_VALUE_1", ""),
-            ("GIT_HTTP_LOW_SPEED_LIMIT", "1"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-        ]);
-        // Of this address alone, it goes before a setting of the user's for the address's host.
-        command.env("GIT_CONFIG_KEY_1", format!("http.{address}.proxy"));
+        command.envs([("GIT_HTTP_LOW_SPEED_LIMIT", "1"), ("GIT_TERMINAL_PROMPT", "0")]);
         command.env("GIT_HTTP_LOW_SPEED_TIME", timeout.as_secs().max(1).to_string());
-        let status = command.env("GIT_CONFIG_VALUE_0", format!("Authorization: {authorization}")).status();
-        let status = status.map_err(not_installed)?;
+        let settings = [
+            ("extraHeader", &*format!("Authorization: {authorization}")),
+            // Empty, it turns off the proxies of variables such as `http_proxy`.
+            ("proxy", ""),
+            // git would send the header to where the server redirects it.
+            ("followRedirects", "false"),
+        ];
+        // Of this address alone, they go before settings of the user's for the address's host.
+        set(&mut command, settings.map(|(name, value)| (format!("http.{address}.{name}"), value)));
+        let status = command.status().map_err(not_installed)?;
         if !status.success() {
             bail!("git clone of {} failed: {status}", printable(address));
         }
@@ -214,12 +213,26 @@ fn revisions<'a>(include: impl Iterator<Item = &'a str>, exclude: impl Iterator<
     include.map(|id| format!("{id}\n")).chain(exclude.map(|id| format!("^{id}\n"))).collect()
 }
 
+/// Gives git these settings, by name, in its environment, behind those that are there.
+fn set<'a>(command: &mut Command, settings: impl IntoIterator<Item = (String, &'a str)>) {
+    let before = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok());
+    let mut count = before.unwrap_or(0);
+    for (name, value) in settings {
+        command.env(format!("GIT_CONFIG_KEY_{count}"), name).env(format!("GIT_CONFIG_VALUE_{count}"), value);
+        count += 1;
+    }
+    command.env("GIT_CONFIG_COUNT", count.to_string());
+}
+
 fn not_installed(error: io::Error) -> Error {
     anyhow!("cannot run `git`: {error}; install it, or put it on the PATH")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -237,5 +250,26 @@ mod tests {
         assert!(Git::open(&folder.path().join("whole")).is_ok());
         let why = Git::open(&folder.path().join("shallow")).err().unwrap().to_string();
         assert!(why.contains("git fetch --unshallow"), "{why}");
+    }
+    #[test]
+    fn credentials_are_not_sent_to_where_a_server_redirects() {
+        let [server, elsewhere] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = |listener: &TcpListener| format!("http://{}/a.git", listener.local_addr().unwrap());
+        let (from, to) = (address(&server), address(&elsewhere));
+        let redirect = thread::spawn(move || {
+            let (mut client, _) = server.accept().unwrap();
+            let head: Vec<String> =
+                BufReader::new(&client).lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+            let response = format!("HTTP/1.1 302 Found\r\nLocation: {to}/info/refs\r\nContent-Length: 0\r\n\r\n");
+            client.write_all(response.as_bytes()).unwrap();
+            head
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let timeout = Duration::from_secs(1);
+        assert!(Git::mirror(&from, "Basic c2VjcmV0", timeout, folder.path()).is_err());
+        let head = redirect.join().unwrap();
+        assert!(head.contains(&"Authorization: Basic c2VjcmV0".to_owned()), "{head:?}");
+        elsewhere.set_nonblocking(true).unwrap();
+        assert_eq!(elsewhere.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

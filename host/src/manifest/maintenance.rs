@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use http::HeaderValue;
 use http::uri::PathAndQuery;
 
 use super::limits::duration;
@@ -65,13 +66,41 @@ pub fn from_tool(
     let is_path = path.starts_with('/');
     let path = path.parse::<PathAndQuery>().ok().filter(|_| is_path);
     let path = path.ok_or("maintenance.path is not a path; write one such as \"/tasks/cleanup\"")?;
-    let token = token.as_ref().map(|name| {
-        values.get(name).cloned().ok_or_else(|| {
-            format!(
-                "maintenance.token is \"{name}\", which is not in [variables]; declare it there or correct the name"
-            )
-        })
-    });
+    let token = token.as_ref().map(|name| bearer_token(name, values)).transpose()?;
     let every = every.unwrap_or(declared);
-    Ok(Some(Maintenance { path, every, token: token.transpose()? }).filter(|_| !every.is_zero()))
+    Ok(Some(Maintenance { path, every, token }).filter(|_| !every.is_zero()))
+}
+
+/// The value of the variable, which is not shown in an error.
+fn bearer_token(name: &str, values: &BTreeMap<String, String>) -> Result<String, String> {
+    let Some(token) = values.get(name) else {
+        return Err(format!(
+            "maintenance.token is \"{name}\", which is not in [variables]; declare it there or correct the name"
+        ));
+    };
+    if token.trim() != token || HeaderValue::from_str(token).is_err() {
+        return Err(format!(
+            "the value of the variable \"{name}\", which is maintenance.token, begins or ends with white space, \
+             such as a line break, or has a character that no HTTP header can have; correct it"
+        ));
+    }
+    Ok(token.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_no_header_can_have_is_refused_and_not_shown() {
+        let read = |token: &str| bearer_token("secret", &[("secret".to_owned(), token.to_owned())].into());
+        assert_eq!(read("glpat-1").as_deref(), Ok("glpat-1"));
+        for token in ["glpat-1\n", " glpat-1", "glpat\u{7f}1", "glpat\r\n1", "\u{a0}glpat-1"] {
+            let error = read(token).unwrap_err();
+            assert!(
+                error.contains("\"secret\"") && error.contains("line break") && !error.contains("glpat"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -94,7 +94,7 @@ pub(super) fn add(
     let (fingerprint, description) = (fingerprint.to_hex(), description.to_owned());
     let entry = UserTokenRecord { fingerprint, description, created_at: Some(env.now) };
     let id = add_all(env, user_id, &[entry])?.first().copied();
-    id.ok_or_else(|| StoreError::Other(format!("user {user_id} has had {} tokens", TokenId::MAX_NUMBER)))
+    id.ok_or_else(|| StoreError::Other(format!("user {user_id} has {} tokens", TokenId::MAX_NUMBER)))
 }
 
 /// Deletes a token and its entry.
@@ -125,19 +125,31 @@ fn add_all(env: &Env, user_id: u64, entries: &[UserTokenRecord]) -> Result<Vec<T
         for entry in entries {
             let number = match numbers.get(&entry.fingerprint) {
                 Some(number) => *number,
-                None if tokens.last < TokenId::MAX_NUMBER => {
-                    tokens.last += 1;
-                    numbers.insert(entry.fingerprint.clone(), tokens.last);
-                    tokens.tokens.insert(tokens.last, entry.clone());
-                    tokens.last
+                None => {
+                    let Some(number) = free_number(&tokens) else { continue };
+                    tokens.last = number;
+                    numbers.insert(entry.fingerprint.clone(), number);
+                    tokens.tokens.insert(number, entry.clone());
+                    number
                 }
-                None => continue,
             };
             ids.push(TokenId::new(user_id, number));
         }
         tokens
     })?;
     Ok(ids)
+}
+
+/// The first number after the last one that was given which no token has, from 1 again after the highest: the id of a
+/// token that is deleted names another one only after about a million others.
+fn free_number(tokens: &UserTokensRecord) -> Option<u64> {
+    (tokens.last + 1..=TokenId::MAX_NUMBER).chain(1..=tokens.last).find(|number| !tokens.tokens.contains_key(number))
+}
+
+/// The tokens in the order in which [`free_number`] has given their numbers, those of the last round at the end.
+pub(super) fn by_age(tokens: &UserTokensRecord) -> impl Iterator<Item = &UserTokenRecord> {
+    let before_the_last_round = tokens.tokens.range(tokens.last.saturating_add(1)..);
+    before_the_last_round.chain(tokens.tokens.range(..=tokens.last)).map(|(_, entry)| entry)
 }
 
 /// Whether a user may have another token, after the oldest inactive one is deleted if need be.
@@ -147,7 +159,7 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
         return Ok(true);
     }
     let owner = issued::holder(env, user_id)?;
-    for entry in tokens.tokens.values() {
+    for entry in by_age(&tokens) {
         let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
         // An entry whose token has no record yet may be that of another request.
         let Some(issued) = issued::find_issued(env, &fingerprint)? else { continue };

@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::UserTokensRecord;
 use crate::testing::{forge, new_token};
 use kit::Timestamp;
 use kit::testing::{LostReplyStore, MemoryStore, env};
@@ -78,6 +79,28 @@ fn an_import_lists_a_token_once_and_a_deleted_one_not_at_all() {
     assert_eq!((names(&env, 2).len(), names(&env, 3).len()), (0, 0));
     let again = create(&env, 3, &fingerprint("u"), new("u")).unwrap().unwrap();
     assert_eq!(again.id.number, 2, "a number is given once");
+}
+
+#[test]
+fn after_the_highest_number_the_first_free_one_is_given() {
+    let env = forge();
+    let highest = TokenId::MAX_NUMBER;
+    let numbers = |texts: &[&str]| -> Vec<u64> {
+        texts.iter().map(|text| create(&env, 2, &fingerprint(text), new(text)).unwrap().unwrap().id.number).collect()
+    };
+    assert_eq!(numbers(&["a", "b", "c"]), [1, 2, 3]);
+    save(&env, &fingerprint("b"), None).unwrap();
+    store::update(&env, &Key::UserTokens(2), |tokens: Option<UserTokensRecord>| UserTokensRecord {
+        last: highest - 1,
+        ..tokens.unwrap()
+    })
+    .unwrap();
+    assert_eq!(numbers(&["d", "e", "f"]), [highest, 2, 4]);
+    assert_eq!(names(&env, 2), ["a", "e", "c", "f", "d"], "by id");
+    let tokens = store::read::<UserTokensRecord>(&env, &Key::UserTokens(2)).unwrap().unwrap();
+    let by_age: Vec<_> = list::by_age(&tokens).map(|entry| entry.fingerprint.clone()).collect();
+    assert_eq!(by_age.last(), Some(&fingerprint("f").to_hex()));
+    assert_eq!(by_age.first(), Some(&fingerprint("d").to_hex()));
 }
 
 #[test]

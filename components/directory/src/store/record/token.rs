@@ -39,7 +39,7 @@ impl TokenRecord {
 /// Every personal token of one user, by number. What authenticates is in the records of the tokens.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserTokensRecord {
-    /// The highest number that was given, also of a deleted token.
+    /// The number that was given last, also of a deleted token.
     #[serde(default)]
     pub last: u64,
     #[serde(default)]

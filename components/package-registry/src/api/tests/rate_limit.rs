@@ -37,7 +37,7 @@ fn the_refusal_has_retry_after() {
     let answer = forge.get("/projects/7/packages/npm/lib");
     assert_eq!((answer.status, answer.header("retry-after")), (429, "60"));
     let text = "This endpoint has been requested too many times. Try again later.";
-    assert_eq!(answer.json(), json!({"message": {"error": text}}));
+    assert_eq!(answer.json(), json!({"message": {"error": text}, "error": text}), "package managers print `error`");
 }
 
 #[test]
