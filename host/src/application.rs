@@ -350,10 +350,8 @@ impl Steps<'_> {
         let (head, body) = response.into_parts();
         let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
         let (body, is_complete) = if bodiless { (body.skip(call), true) } else { body.buffer_small_body(call) };
-        match lease.mark_sent() {
-            Some(ResponseEnd::Broken) => return Err(RequestError::Broken),
-            Some(ResponseEnd::TimedOut) => return Err(RequestError::TimedOut),
-            _ => {}
+        if let Some(error) = lease.mark_sent().and_then(|end| error_response::of_end(end, limits)) {
+            return Err(error);
         }
         let mut response = Response::from_parts(head, body);
         if !is_complete {

@@ -72,6 +72,7 @@ impl Body for RequestBody {
                 }
             }
             Some(Err(error)) => {
+                self.context.mark_upload_broken();
                 self.end();
                 Poll::Ready(Some(Err(error)))
             }

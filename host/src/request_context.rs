@@ -28,6 +28,15 @@ pub enum Awaited {
     Body,
 }
 
+/// Why a guest did not get the whole body of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UploadFailure {
+    /// It passes the limit.
+    TooLarge,
+    /// The client has stopped in the middle of it, or sent what is no body.
+    Broken,
+}
+
 /// The clock, the writes and the outcome of one request.
 pub struct RequestContext {
     pub writes: WriteScope,
@@ -56,6 +65,8 @@ pub struct RequestContext {
     /// Woken when the response ends.
     response_ended: AtomicWaker,
     too_large: AtomicBool,
+    /// Whether the request's body has broken off.
+    upload_broken: AtomicBool,
     /// Woken when the request's body passes the limit: the task that waits for the response's head.
     body_too_large: AtomicWaker,
     abandoned: AtomicBool,
@@ -89,6 +100,7 @@ impl RequestContext {
             ended_at: OnceLock::new(),
             response_ended: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
+            upload_broken: AtomicBool::new(false),
             body_too_large: AtomicWaker::new(),
             abandoned: AtomicBool::new(false),
             abandonment: AtomicWaker::new(),
@@ -251,6 +263,20 @@ impl RequestContext {
         match self.too_large.load(Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,
+        }
+    }
+
+    /// Records that the request's body has broken off.
+    pub fn mark_upload_broken(&self) {
+        self.upload_broken.store(true, Ordering::SeqCst);
+    }
+
+    /// Why the guest did not get the whole body of its request.
+    pub fn upload_failure(&self) -> Option<UploadFailure> {
+        match (self.too_large.load(Ordering::SeqCst), self.upload_broken.load(Ordering::SeqCst)) {
+            (true, _) => Some(UploadFailure::TooLarge),
+            (false, true) => Some(UploadFailure::Broken),
+            (false, false) => None,
         }
     }
 

@@ -79,6 +79,8 @@ async fn a_body_that_grows_too_large_is_refused() {
     let server = Server::with("max_body = \"1MiB\"");
     assert_eq!(text(upload(&server, "count", 16).await).await, (200, (1 << 20).to_string()));
     assert_eq!(upload(&server, "count", 17).await.status(), 413);
+    let server = Server::with("max_body = \"1KiB\"");
+    assert_eq!(upload(&server, "echo", 1).await.status(), 413, "also if the guest answers before it has read it");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::stream::FuturesUnordered;
 use hexad::component::{Canary, CanaryPolicy};
 use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 use hexad::{Digest, ResponseBody};
@@ -236,6 +238,67 @@ async fn a_client_that_stops_sending_and_leaves_during_the_response_is_no_failur
         tokio::task::yield_now().await;
     }
     assert_eq!((canary.counts().failed, canary.failure()), (0, None));
+}
+
+/// The guest answers as it gets the request's body, which then breaks off, or is too large.
+#[tokio::test]
+async fn a_request_that_breaks_in_the_middle_takes_no_part_in_a_trial() {
+    use wasmtime_wasi_http::Error::ConnectionTerminated;
+    let server = Server::with("max_body = \"1KiB\"");
+    let canary = probe_on_trial(&server);
+    for end in [Err(ConnectionTerminated), Ok(Frame::data(Bytes::from_static(&[0; 1024])))] {
+        for _ in 0..10 {
+            let (body, parts) = unbounded();
+            body.unbounded_send(Ok(Frame::data(Bytes::from_static(b"part")))).unwrap();
+            let request = Request::post("/probe/echo").header("host", "forge.test");
+            let mut response = server.host.handle(request.body(StreamBody::new(parts)).unwrap()).await;
+            assert_eq!(response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap(), "part");
+            body.unbounded_send(end.as_ref().map(clone).map_err(|_| ConnectionTerminated)).unwrap();
+            response.into_body().collect().await.expect_err("the rest of the body");
+        }
+    }
+    assert_eq!((canary.counts().responses, canary.failure()), (0, None));
+}
+
+fn clone(frame: &Frame<Bytes>) -> Frame<Bytes> {
+    Frame::data(frame.data_ref().cloned().unwrap_or_default())
+}
+
+/// A request that waits is served by the version before as soon as that serves all callers.
+#[tokio::test]
+async fn what_a_version_that_was_rolled_back_holds_is_in_no_requests_way() {
+    let server = Server::with("instances = 10\nqueue_timeout = \"1h\"");
+    let mut held = FuturesUnordered::new();
+    for by_the_host in [true, false] {
+        if by_the_host {
+            let max_latency = Duration::from_millis(50);
+            let window = Duration::from_secs(3600);
+            let policy = CanaryPolicy { percent: 100.0, window, max_latency, ..CanaryPolicy::default() };
+            let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+            server.host.deployer().swap(&request).unwrap();
+        } else {
+            swap(&server, "probe", variant("probe", 2)).unwrap();
+        }
+        for _ in 0..10 {
+            held.push(server.send(get("never")));
+        }
+        let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+        let mut waiting = std::pin::pin!(server.send(get("hello")));
+        let response = loop {
+            tokio::select! {
+                biased;
+                _ = held.next() => panic!("it never answers"),
+                response = &mut waiting => break response,
+                () = tokio::task::yield_now() => {}
+            }
+            if !by_the_host && slot.load().1 == 1 {
+                server.host.deployer().roll_back("probe", "the tests", None).unwrap();
+            }
+        };
+        assert_eq!(text(response).await, (200, "hello".to_owned()));
+        assert_eq!(slot.load(), (held.len(), 0), "they are counted until they end");
+    }
+    drop(held);
 }
 
 #[tokio::test]

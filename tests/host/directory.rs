@@ -1,8 +1,8 @@
 //! The host is killed during an import of groups. The written records and the catalog, from which lists
-//! are made, agree after the next import, and the import can be repeated.
+//! are made, agree after the next import or check, and the import can be repeated.
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -73,10 +73,17 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
         let middle = there + (missing - there) / 2;
         if is_recorded(&server, middle) { there = middle } else { missing = middle }
     }
+    let url = format!("{}/api/v4/maintenance/admin/fsck", server.url);
+    let checked = ureq::post(url).header("private-token", BOOTSTRAP_TOKEN).send_empty().expect("an answer");
+    let checked: Value = checked.into_body().read_json().expect("JSON");
+    assert_eq!(checked["problems"], json!([]), "{checked}");
+    let agreed: Vec<u64> = (1..=there).collect();
+    assert_eq!(listed(&server), agreed, "a check completes the announced change before");
+
     let other = 1_000_000;
     import(&server, lines(other..=other));
-    let agreed: Vec<u64> = (1..=there).chain([other]).collect();
-    assert_eq!(listed(&server), agreed, "the next import completes the announced change");
+    let agreed: Vec<u64> = agreed.into_iter().chain([other]).collect();
+    assert_eq!(listed(&server), agreed);
 
     import(&server, lines(1..=2 * BATCH));
     let all: Vec<u64> = (1..=2 * BATCH).chain([other]).collect();

@@ -78,6 +78,16 @@ pub fn close_gates_of_deleted(
     Ok(gone)
 }
 
+/// Updates the catalog to what other writers have changed: one that was killed does not do that any more. As long as no
+/// other change is made, lists have what was before. 1 read if no change is logged.
+pub(crate) fn finish_interrupted(env: &Env) -> Result<(), StoreError> {
+    match IntentLog::of_others(env).and_then(|others| others.commit(env)) {
+        // What can be read of a damaged store is in the catalog; the damage is reported where it is met.
+        Err(StoreError::Corrupt { .. }) => Ok(()),
+        finished => finished,
+    }
+}
+
 impl IntentLog {
     /// Updates the catalog to the present records, those of other writers' intents included. What was put below groups
     /// and users while they were deleted is deleted with them first, and so are roles and invitations that were stored

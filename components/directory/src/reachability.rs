@@ -3,9 +3,11 @@
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::consistency::{Comparison, Subject, gate_problems, missing, repair};
+use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
 use kit::Env;
-use kit::fsck::CheckReport;
+use kit::fsck::{self, CheckReport};
+use kit::gc::{self, GcReport, GcRequest};
 use kit::maintenance::Maintain;
 use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
 use kit::root;
@@ -24,6 +26,20 @@ impl<'a> DirectoryRoots<'a> {
 }
 
 impl Maintain for DirectoryRoots<'_> {
+    fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
+        if request.cursor.is_none() && !request.dry_run {
+            finish_interrupted(env)?;
+        }
+        gc::step(env, self, request)
+    }
+
+    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+        if cursor.is_none() {
+            finish_interrupted(env)?;
+        }
+        fsck::step(env, self, cursor)
+    }
+
     fn repair(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         repair::step(env, cursor)
     }

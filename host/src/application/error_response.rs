@@ -3,8 +3,24 @@
 use http::Response;
 
 use crate::body::ResponseBody;
+use crate::component::ResponseEnd;
+use crate::manifest::RequestLimits;
 use crate::reply;
+use crate::request_context::UploadFailure;
 use crate::request_error::RequestError;
+
+/// The error of a response that has ended in this way before any of it was sent.
+pub fn of_end(end: ResponseEnd, limits: &RequestLimits) -> Option<RequestError> {
+    match end {
+        ResponseEnd::Broken => Some(RequestError::Broken),
+        ResponseEnd::TimedOut => Some(RequestError::TimedOut),
+        ResponseEnd::BrokenByClient(UploadFailure::TooLarge) => Some(RequestError::BodyTooLarge(limits.max_body)),
+        ResponseEnd::BrokenByClient(UploadFailure::Broken) => {
+            Some(RequestError::Malformed("the request's body broke off"))
+        }
+        ResponseEnd::Complete | ResponseEnd::Abandoned => None,
+    }
+}
 
 /// The response to a request that does not get one of its component.
 pub fn of(error: RequestError) -> Response<ResponseBody> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::generation::Generation;
 use crate::instance_permit::InstancePermit;
 use crate::metrics::Counters;
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, UploadFailure};
 
 /// Keeps a request's generation alive, and the permit of its instance taken.
 ///
@@ -25,6 +25,8 @@ pub enum ResponseEnd {
     Broken,
     /// The component ran out of time before it had sent all of it.
     TimedOut,
+    /// The component did not send all of it, and had not got the whole body of the request.
+    BrokenByClient(UploadFailure),
     /// The client went away, so that nothing can be said about the component.
     Abandoned,
 }
@@ -52,6 +54,11 @@ impl Lease {
     /// Records that the component did not send the whole response.
     pub fn record_broken(&self) {
         self.end(ResponseEnd::Broken);
+    }
+
+    /// Records that the component could not send the whole response, because of what the client sent.
+    pub fn record_broken_by_client(&self, failure: UploadFailure) {
+        self.end(ResponseEnd::BrokenByClient(failure));
     }
 
     /// Records that the component ran out of time in the middle of the response.

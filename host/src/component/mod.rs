@@ -12,6 +12,7 @@ mod canary;
 mod capabilities;
 mod generation;
 mod guest_call;
+mod instance_limits;
 mod lease;
 mod pool;
 mod response_body;

@@ -166,7 +166,10 @@ impl GuestBody {
             (None, _) => self.record_completion(),
             (Some(BodyError::SlowClient), _) => self.context.abandon(),
             (Some(BodyError::Timeout), Some(lease)) => lease.record_timeout(),
-            (Some(_), Some(lease)) => lease.record_broken(),
+            (Some(_), Some(lease)) => match self.context.upload_failure() {
+                Some(failure) => lease.record_broken_by_client(failure),
+                None => lease.record_broken(),
+            },
             (Some(_), None) => {}
         }
         self.recorder = None;

@@ -9,20 +9,18 @@ use arc_swap::ArcSwap;
 
 use super::canary::{Canary, CanaryPolicy};
 use super::generation::Generation;
+use super::instance_limits::{InstanceLimits, ReplacedLimits};
 use super::lease::{Lease, ResponseEnd};
 use super::tally::Tally;
-use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Permit, Saturated};
+use crate::concurrency_limit::{ClientKeys, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
 use crate::instance_permit::{InstancePermit, StalledInstances};
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::nested_request::{Depth, DepthLimits};
+use crate::nested_request::Depth;
 use crate::request_context::{Awaited, RequestContext};
-
-/// Requests that may wait for a permit, for each permit.
-const WAITING_PER_INSTANCE: usize = 16;
 
 /// A component's generations, and what outlives them.
 pub struct Slot {
@@ -34,6 +32,7 @@ pub struct Slot {
     changes: AtomicU64,
     metrics: Metrics,
     stalled: Arc<StalledInstances>,
+    replaced_limits: ReplacedLimits,
     /// Bounds the log lines about failed requests.
     log_throttle: LogThrottle,
 }
@@ -43,13 +42,14 @@ pub struct Settings {
     pub component: Arc<Component>,
     /// Sends the component's outbound requests. `None` for a component that may send none.
     pub outbound: Option<Arc<Outbound>>,
-    limits: DepthLimits,
 }
 
 /// The settings and the generations of a slot. A change replaces the whole in one step.
 #[derive(Clone)]
 pub struct Deployment {
     pub settings: Arc<Settings>,
+    /// Of its own after each change of what serves.
+    limits: Arc<InstanceLimits>,
     /// Serves all requests, or those that the canary does not serve.
     pub current: Arc<Generation>,
     /// The standby: it was current before, and a rollback makes it current again.
@@ -73,7 +73,8 @@ pub struct Trial {
     /// The request's number in the tally.
     number: u64,
     context: Arc<RequestContext>,
-    is_counted: bool,
+    /// Whether the response has ended, and was counted if it says something of the component.
+    is_judged: bool,
 }
 
 impl Trial {
@@ -81,7 +82,7 @@ impl Trial {
     fn begin(canary: Arc<Canary>, caller: u64, context: &Arc<RequestContext>) -> Self {
         let by_canary = canary.serves(caller);
         let number = canary.tally(by_canary).begin(context.clone());
-        Self { canary, by_canary, number, context: context.clone(), is_counted: false }
+        Self { canary, by_canary, number, context: context.clone(), is_judged: false }
     }
 
     /// The generation on trial.
@@ -92,8 +93,14 @@ impl Trial {
     /// Counts a response that has ended. Returns the reason if this response decides against the canary,
     /// which serves no requests from then on; the trial must be ended.
     pub fn record(mut self, is_error: bool, end: ResponseEnd) -> Option<String> {
-        // The guest ran out of time while it waited for its client, which says nothing about the component.
-        if end == ResponseEnd::TimedOut && self.context.is_waiting_for_client() {
+        // The guest waited in vain for its client, which says nothing about the component.
+        let is_of_client = match end {
+            ResponseEnd::TimedOut => self.context.is_waiting_for_client(),
+            ResponseEnd::BrokenByClient(_) => true,
+            _ => false,
+        };
+        if is_of_client {
+            self.is_judged = true;
             return None;
         }
         let failed = is_error
@@ -101,7 +108,7 @@ impl Trial {
                 ResponseEnd::Broken | ResponseEnd::TimedOut => true,
                 // The client did not wait for a body that had stalled.
                 ResponseEnd::Abandoned => self.overdue() == Some(Awaited::Body),
-                ResponseEnd::Complete => false,
+                ResponseEnd::Complete | ResponseEnd::BrokenByClient(_) => false,
             };
         self.count(failed, self.context.service_time() > self.canary.policy.max_latency);
         self.canary.fail_by_verdict()
@@ -109,7 +116,7 @@ impl Trial {
 
     fn count(&mut self, failed: bool, slow: bool) {
         self.tally().count(failed, slow);
-        self.is_counted = true;
+        self.is_judged = true;
     }
 
     /// What the client has waited for too long.
@@ -125,7 +132,7 @@ impl Trial {
 impl Drop for Trial {
     fn drop(&mut self) {
         // The client has gone before there was a head. If it waited for long, that says something about the component.
-        if !self.is_counted && self.overdue().is_some() {
+        if !self.is_judged && self.overdue().is_some() {
             self.count(false, true);
         }
         self.tally().end(self.number);
@@ -134,12 +141,11 @@ impl Drop for Trial {
 
 impl Settings {
     pub fn new(component: Arc<Component>, outbound: Option<Arc<Outbound>>) -> Self {
-        let limits = &component.limits;
-        let limits = DepthLimits::new(|| {
-            ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE)
-                .with_share(limits.instances_per_client)
-        });
-        Self { component, outbound, limits }
+        Self { component, outbound }
+    }
+
+    fn new_limits(&self) -> Arc<InstanceLimits> {
+        InstanceLimits::new(&self.component.limits)
     }
 }
 
@@ -153,8 +159,8 @@ impl Deployment {
 impl Slot {
     pub fn new(settings: Settings, generation: Generation, metrics: Metrics, stalled: Arc<StalledInstances>) -> Self {
         let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
-        let (settings, current) = (Arc::new(settings), Arc::new(generation));
-        let deployment = ArcSwap::from_pointee(Deployment { settings, current, previous: None, canary: None });
+        let (limits, settings, current) = (settings.new_limits(), Arc::new(settings), Arc::new(generation));
+        let deployment = ArcSwap::from_pointee(Deployment { settings, limits, current, previous: None, canary: None });
         Self {
             id,
             deployment,
@@ -162,6 +168,7 @@ impl Slot {
             changes: AtomicU64::default(),
             metrics,
             stalled,
+            replaced_limits: ReplacedLimits::default(),
             log_throttle: LogThrottle::new(1, 10),
         }
     }
@@ -211,9 +218,9 @@ impl Slot {
 
     /// Requests that are being served, and requests that wait for a permit.
     pub fn load(&self) -> (usize, usize) {
-        let deployment = self.deployment.load();
-        let limits = &deployment.settings.limits;
-        (limits.taken() + self.stalled.count(), limits.waiting())
+        let (taken, waiting) = self.deployment.load().limits.load();
+        let (replaced_taken, replaced_waiting) = self.replaced_limits.load();
+        (taken + replaced_taken + self.stalled.count(), waiting + replaced_waiting)
     }
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
@@ -221,7 +228,7 @@ impl Slot {
     pub fn reconfigure(&self, settings: Arc<Settings>, generation: Arc<Generation>) {
         self.change(|_| {
             let (settings, current) = (settings.clone(), generation.clone());
-            Some(Deployment { settings, current, previous: None, canary: None })
+            Some(Deployment { limits: settings.new_limits(), settings, current, previous: None, canary: None })
         });
     }
 
@@ -234,7 +241,8 @@ impl Slot {
                 true => deployment.previous.clone(),
                 false => Some(deployment.current.clone()),
             };
-            Some(Deployment { current: next.clone(), previous, canary: None, ..deployment.clone() })
+            let (limits, current) = (deployment.settings.new_limits(), next.clone());
+            Some(Deployment { limits, current, previous, canary: None, ..deployment.clone() })
         });
     }
 
@@ -253,7 +261,8 @@ impl Slot {
     pub fn end_trial(&self, digest: &Digest) -> bool {
         let ended = self.change(|deployment| match &deployment.canary {
             Some(canary) if canary.generation.digest == *digest => {
-                Some(Deployment { canary: None, ..deployment.clone() })
+                let limits = deployment.settings.new_limits();
+                Some(Deployment { limits, canary: None, ..deployment.clone() })
             }
             _ => None,
         });
@@ -268,6 +277,9 @@ impl Slot {
             let seen = self.deployment.compare_and_swap(&*before, after.clone());
             if !Arc::ptr_eq(&seen, &before) {
                 continue;
+            }
+            if !Arc::ptr_eq(&before.limits, &after.limits) {
+                self.replaced_limits.add(before.limits.clone());
             }
             // Afterwards, so that a request that sees this number is served by what it counts.
             self.changes.fetch_add(1, Ordering::SeqCst);
@@ -294,9 +306,15 @@ impl Slot {
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
-        let limit = began.settings.limits.at(depth);
         let client = context.client();
-        let permit = self.acquire_permit(limit, shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
+        let permit = match began.limits.try_acquire(depth, client) {
+            Some(permit) => permit,
+            // In a box, because most requests do not wait.
+            None => {
+                let permit = Box::pin(self.wait_for_permit(began, shard, depth, client)).await;
+                permit.map_err(|Saturated| LeaseError::Saturated)?
+            }
+        };
         context.mark_permit_obtained();
         let deployment = self.deployment.load();
         // A request has the same settings from its beginning to its end.
@@ -313,17 +331,21 @@ impl Slot {
         Ok((generation, lease))
     }
 
-    async fn acquire_permit(
+    async fn wait_for_permit(
         &self,
-        limit: &ConcurrencyLimit,
+        began: &Arc<Deployment>,
         shard: usize,
+        depth: Depth,
         client: ClientKeys,
     ) -> Result<Permit, Saturated> {
-        if let Some(permit) = limit.try_acquire(client) {
-            return Ok(permit);
-        }
         let started = Instant::now();
-        let permit = limit.acquire(client).await;
+        let mut limits = began.limits.clone();
+        let permit = loop {
+            match limits.acquire(depth, client).await {
+                Some(permit) => break permit,
+                None => limits = self.deployment.load().limits.clone(),
+            }
+        };
         if let Some(counters) = self.metrics.shard(shard) {
             counters.queue_wait.observe(started.elapsed());
         }

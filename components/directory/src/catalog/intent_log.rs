@@ -40,7 +40,7 @@ const ABANDONED_AFTER: i64 = 15 * 60_000;
 #[must_use = "the catalog is updated when this is committed"]
 pub struct IntentLog {
     changes: Changes,
-    /// The id of the blob with them; `None` if there are no changes.
+    /// The id of the blob with them; `None` if there are no changes, or if they are all others'.
     blob: Option<String>,
 }
 
@@ -59,6 +59,12 @@ impl IntentLog {
             }
         })?;
         Ok(IntentLog { changes, blob: Some(id) })
+    }
+
+    /// What other writers have logged. [`commit`](Self::commit) does their last step for those that were interrupted,
+    /// and does no harm to the others. 1 read, and 1 for each intent.
+    pub(crate) fn of_others(env: &Env) -> Result<IntentLog, StoreError> {
+        Ok(IntentLog { changes: pending(env)?, blob: None })
     }
 
     /// What other writers have put below namespaces that this one has deleted, after it looked for what is
@@ -99,10 +105,12 @@ impl IntentLog {
     /// Updates the catalog to the present records, those of other writers' intents included. If some of them have what
     /// belongs to deleted records, it is not updated, and that is returned.
     pub(crate) fn update_catalog(&self, env: &Env, dangling: DanglingRows) -> Result<Dangling, StoreError> {
-        let Some(own) = self.blob.clone() else { return Ok(Dangling::default()) };
+        if self.changes.is_empty() {
+            return Ok(Dangling::default());
+        }
         let mut changes = self.changes.clone();
         let intents = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
-        let mut done = vec![own];
+        let mut done = Vec::from_iter(self.blob.clone());
         for other in intents {
             if done.contains(&other.blob) {
                 continue;

@@ -62,6 +62,32 @@ fn sweep(env: &Env) -> Result<u64, StepError> {
     }
 }
 
+#[test]
+fn maintenance_does_the_last_step_of_interrupted_writers() {
+    let (_, env) = forge();
+    let begin = |path: &str| {
+        let mut changes = Changes::default();
+        changes.group(10);
+        let intent_log = IntentLog::begin(&env, changes).unwrap();
+        dependents::save_group(&env, new_group(10, path, None)).unwrap();
+        drop(intent_log);
+    };
+    let listed = || {
+        let env = later(&env, 0);
+        catalog::read(&env).unwrap().namespace(10).unwrap().full_path()
+    };
+    begin("before-fsck");
+    assert_eq!(listed(), "acme9");
+    assert_eq!(problems(&env), [""; 0]);
+    assert_eq!(listed(), "before-fsck");
+    begin("before-gc");
+    let dry_run = GcRequest { dry_run: true, ..GcRequest::default() };
+    DirectoryRoots::new(&env).collect(&env, &dry_run).unwrap();
+    assert_eq!(listed(), "before-fsck", "it changes nothing");
+    DirectoryRoots::new(&env).collect(&env, &GcRequest::default()).unwrap();
+    assert_eq!(listed(), "before-gc");
+}
+
 fn problems(env: &Env) -> Vec<String> {
     texts(env).into_iter().map(|(key, _)| key).collect()
 }

@@ -42,6 +42,14 @@ const END_ABANDONED: &str = "
     exception when others then null;
     end $$";
 
+/// What a setting of the role, of the database or in the URL may not weaken: a commit waits for the disk and for a
+/// synchronous standby, and the server sends the warning that such a wait was cancelled. A setting under which a commit
+/// waits for more stays.
+const COMMITS: &str = "
+    select set_config('synchronous_commit', 'on', false)
+    where current_setting('synchronous_commit') <> 'remote_apply';
+    set client_min_messages = warning";
+
 /// Connects to the servers of a URL.
 pub struct Connector {
     url: StoreUrl,
@@ -252,23 +260,17 @@ impl Connector {
             lost.cancel();
         });
         client.batch_execute(END_ABANDONED).await?;
-        // A user's or a database's own setting could be weaker. A stronger one stays.
-        client
-            .batch_execute(match self.defect.is(Mutant::AsynchronousRoots) {
-                true => "set synchronous_commit = off",
-                false => {
-                    "select set_config('synchronous_commit', 'on', false)
-                     where current_setting('synchronous_commit') <> 'remote_apply'"
-                }
-            })
-            .await?;
+        client.batch_execute(COMMITS).await?;
+        if self.defect.is(Mutant::AsynchronousRoots) {
+            client.batch_execute("set synchronous_commit = off").await?;
+        }
         Ok(client)
     }
 }
 
-/// Whether the server tells that it did not wait for a standby any more, because somebody cancelled the wait. The
-/// commit is told as successful right after, and would be lost with the primary. The text may be of any language, the
-/// name of the server's function is not.
+/// Whether the server warns that it has stopped waiting for a standby, because the wait was cancelled. It reports the
+/// commit as successful right after, and would lose it with the primary. The text may be of any language, the name of
+/// the server's function is not. A session without warnings would not be told ([`COMMITS`]).
 fn is_unconfirmed_commit(notice: &DbError) -> bool {
     notice.routine() == Some("SyncRepWaitForLSN")
 }

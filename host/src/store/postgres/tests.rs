@@ -22,6 +22,7 @@ mod replaced;
 mod restored;
 mod rights;
 mod silent;
+mod socket;
 mod tls;
 mod unusable;
 mod volatile;

@@ -3,6 +3,7 @@
 //! The certificate of PostgreSQL's manual is signed by itself, and as an authority: libraries of the web refuse a server
 //! that shows one. If the operator names that very certificate with `sslrootcert`, it is accepted, as by libpq.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::task::{Context, Poll};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -147,17 +148,19 @@ where
 {
     type Stream = Stream<S>;
     type TlsConnect = Handshake;
-    type Error = InvalidDnsNameError;
+    type Error = Infallible;
 
-    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, InvalidDnsNameError> {
-        Ok(Handshake { connector: TlsConnector::from(self.0.clone()), name: ServerName::try_from(host)?.to_owned() })
+    /// The library asks for one for each connection, also for one without TLS, and with an empty name for a Unix
+    /// socket: the handshake checks the name.
+    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Infallible> {
+        Ok(Handshake { connector: TlsConnector::from(self.0.clone()), host: host.to_owned() })
     }
 }
 
 /// A handshake that has not begun.
 pub struct Handshake {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    host: String,
 }
 
 impl<S> TlsConnect<S> for Handshake
@@ -169,7 +172,11 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { Ok(Stream(self.connector.connect(self.name, stream).await?)) })
+        Box::pin(async move {
+            let name = ServerName::try_from(self.host);
+            let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            Ok(Stream(self.connector.connect(name, stream).await?))
+        })
     }
 }
 

@@ -93,30 +93,44 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
     assert_eq!(host.store.status_reader()().reconnects, 0);
 }
 
-/// An operator ends the waits: the server then tells that the commit is done, though no standby has it.
+/// An operator ends the waits: the server then tells that the commit is done, though no standby has it. Only a
+/// warning says that, which the role, the database or the URL may ask the server not to send.
 #[tokio::test]
 async fn a_commit_whose_wait_for_a_standby_is_cancelled_is_of_unknown_outcome() {
     let Some(server) = start(&[]) else { return };
     let url = server.new_database("cancelled");
     let standby = server.start_standby();
-    let host = Host::open(&url);
-    let backend = host.store.backend(0);
-    write(&*backend, "before", b"1").await;
-    standby.signal_all("STOP");
-    let ledger = Ledger::default();
-    let mut swap = pin!(backend.cas(&ledger, key("a"), None, b"1".to_vec()));
-    let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep';";
-    let outcome = loop {
-        tokio::select! {
-            outcome = &mut swap => break outcome,
-            () = tokio::task::yield_now() => {
-                server.sql(cancel);
+    let without_warnings = format!("{url}?options=-c%20client_min_messages%3Derror");
+    let for_role = "alter role postgres set client_min_messages = 'error';";
+    let for_database = "alter role postgres reset client_min_messages;
+                        alter database cancelled set client_min_messages = 'error';";
+    let cases = [
+        ("url", "", &without_warnings),
+        ("none", "", &url),
+        ("role", for_role, &url),
+        ("database", for_database, &url),
+    ];
+    for (name, setting, url) in cases {
+        server.sql(setting);
+        let host = Host::open(url);
+        let backend = host.store.backend(0);
+        write(&*backend, "before", b"1").await;
+        standby.signal_all("STOP");
+        let ledger = Ledger::default();
+        let mut swap = pin!(backend.cas(&ledger, key(name), None, b"1".to_vec()));
+        let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep';";
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut swap => break outcome,
+                () = tokio::task::yield_now() => {
+                    server.sql(cancel);
+                }
             }
-        }
-    };
-    assert!(matches!(outcome.unwrap_err().kind(), ErrorKind::Unknown(_)));
-    standby.signal_all("CONT");
-    assert_eq!(until_readable(&*backend, "a").await, Some(b"1".to_vec()));
+        };
+        assert!(matches!(outcome.expect_err(name).kind(), ErrorKind::Unknown(_)), "{name}");
+        standby.signal_all("CONT");
+        assert_eq!(until_readable(&*backend, name).await, Some(b"1".to_vec()));
+    }
 }
 
 #[tokio::test]
