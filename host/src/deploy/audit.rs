@@ -1,5 +1,5 @@
 //! The audit log: a JSON line for each attempt to change a component, on disk before the change takes
-//! effect.
+//! effect. The line of a change that outlasts the host is in the record of what serves before it is here.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -140,28 +140,46 @@ impl Audit {
 
     /// The last lines, at most `count`, the newest first. A line that cannot be read is left out.
     pub fn recent(&self, count: usize) -> io::Result<Vec<AuditRecord>> {
+        let bytes = self.read_end()?;
+        let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        Ok(lines.take(count).collect())
+    }
+
+    /// Whether a line that [`AuditEntry::to_json`] has made is among the last ones.
+    pub fn has(&self, line: &str) -> io::Result<bool> {
+        Ok(self.read_end()?.rsplit(|byte| *byte == b'\n').any(|present| present == line.as_bytes()))
+    }
+
+    fn read_end(&self) -> io::Result<Vec<u8>> {
         let mut file = File::open(&self.path)?;
         let start = file.metadata()?.len().saturating_sub(MAX_READ);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
         file.take(MAX_READ).read_to_end(&mut bytes)?;
-        let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-        Ok(lines.take(count).collect())
+        Ok(bytes)
     }
 
     pub fn append(&mut self, line: &AuditEntry<'_>) -> io::Result<()> {
-        self.append_line(&line.to_json())
+        self.append_lines(&[line.to_json()])
     }
 
-    /// Appends a line that [`AuditEntry::to_json`] has made.
-    pub fn append_line(&mut self, line: &str) -> io::Result<()> {
+    /// Appends lines that [`AuditEntry::to_json`] has made. On an error the log has none of them, unless the file
+    /// cannot be cut back either.
+    pub fn append_lines(&mut self, lines: &[String]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         // A torn line is ended first: readers would lose both.
         let end_of_torn = if self.is_torn { "\n" } else { "" };
+        let length = self.file.metadata()?.len();
         // In one write, so that a crash can cut only the last line.
-        let written = self.file.write_all(format!("{end_of_torn}{line}\n").as_bytes());
-        self.is_torn = written.is_err();
-        written?;
-        self.file.sync_data()
+        let text = format!("{end_of_torn}{}\n", lines.join("\n"));
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
+        self.is_torn = match &written {
+            Ok(()) => false,
+            Err(_) => self.file.set_len(length).is_err() || self.is_torn,
+        };
+        written
     }
 }
 

@@ -278,8 +278,7 @@ impl Deployer {
         };
         let entry = Entry { digest: generation.digest, previous, source };
         let line = completed(by, action, &component.id, generation.digest, Some(current.digest));
-        files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
-        files.records.set(&component.id, Some(entry)).map_err(io_error("the record of what serves"))?;
+        files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
         slot.replace(generation.clone());
         self.prune(files);
         Ok(())

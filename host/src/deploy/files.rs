@@ -25,6 +25,8 @@ pub enum RecordError {
          `active.json` beside it to serve what the manifest names"
     )]
     Artifact { component: String, path: PathBuf, source: io::Error },
+    #[error("component `{component}`: it cannot be recorded that the manifest's source serves: {source}")]
+    Supersede { component: String, source: Box<DeployError> },
     #[error("component `{component}`: {path} is not trusted: {source}")]
     Untrusted { component: String, path: PathBuf, source: Box<Untrusted> },
     #[error("the policy of what may be served cannot be used: {0}")]
@@ -57,7 +59,11 @@ impl Deployments {
         let records = Records::open(path.clone()).map_err(at(path))?.read_only(is_read_only);
         let path = data.join("audit.ndjson");
         let audit = Audit::open(&path).map_err(at(path))?;
-        Ok(Self { policy, is_read_only, artifacts, records, audit })
+        let mut files = Self { policy, is_read_only, artifacts, records, audit };
+        if !is_read_only && let Err(error) = files.log_recorded() {
+            tracing::error!(%error, "the audit log does not have its line of the last change yet");
+        }
+        Ok(files)
     }
 
     /// Chooses the component that a slot starts with: the swapped-in one, unless the manifest's source
@@ -116,11 +122,10 @@ impl Deployments {
             tracing::warn!(component = component.id, swapped = %entry.digest, "not serving what was swapped in: {reason}");
             let line = completed(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
             let next = Entry { digest, previous: Some(entry.digest), source: Some(digest) };
-            let path = self.records.path().to_owned();
             self.store_source(&component.source, &digest, &wasm)
-                .and_then(|()| self.audit.append(&AuditEntry { reason: Some(reason), ..line }))
-                .and_then(|()| self.records.set(&component.id, Some(next)))
-                .map_err(|source| RecordError::Record { path, source })?;
+                .map_err(io_error("the component"))
+                .and_then(|()| self.record(&component.id, next, &AuditEntry { reason: Some(reason), ..line }))
+                .map_err(|source| RecordError::Supersede { component: component.id.clone(), source: source.into() })?;
         }
         Ok(Ok(InitialComponent { wasm, origin: component.source.clone() }))
     }
@@ -244,16 +249,49 @@ impl Deployments {
         }
     }
 
+    /// Records what serves in a slot, with the line of the audit log about it. The line is in the record before it is
+    /// in the log, so that no line tells of a change that did not take place, and no change is without its line.
+    pub(super) fn record(&mut self, component: &str, entry: Entry, line: &AuditEntry<'_>) -> Result<(), DeployError> {
+        announce(line);
+        // The record has room for one line.
+        self.log_recorded().map_err(io_error("the audit log"))?;
+        let (before, line) = (self.records.content().clone(), line.to_json());
+        let recorded = self.records.set_with_line(component, entry, line.clone());
+        recorded.map_err(io_error("the record of what serves"))?;
+        if let Err(error) = self.audit.append_lines(&[line]) {
+            return match self.records.restore(before) {
+                Ok(()) => Err(io_error("the audit log")(error)),
+                Err(restoring) => {
+                    tracing::error!(%error, %restoring, "the audit log gets the line of this change before that of the next");
+                    Ok(())
+                }
+            };
+        }
+        self.remove_recorded_line();
+        Ok(())
+    }
+
+    /// Gives the audit log the line of the last change, if the host or its disk has failed before it had it.
+    fn log_recorded(&mut self) -> io::Result<()> {
+        let Some(line) = self.records.unlogged() else { return Ok(()) };
+        if !self.audit.has(line)? {
+            tracing::warn!(line, "the audit log did not have its line of the last change");
+            self.audit.append_lines(&[line.to_owned()])?;
+        }
+        self.remove_recorded_line();
+        Ok(())
+    }
+
+    /// The log has the line. If it stays in the record, the next change or start finds it in both.
+    fn remove_recorded_line(&mut self) {
+        if let Err(error) = self.records.remove_line() {
+            tracing::warn!(%error, "the record of what serves cannot be written; it keeps a line of the audit log");
+        }
+    }
+
+    /// Writes the line of a change that a restart ends, before it is made.
     pub(super) fn log(&mut self, line: &AuditEntry<'_>) -> Result<(), DeployError> {
-        let AuditEntry { component, by, action, reason, .. } = line;
-        tracing::info!(
-            component,
-            by,
-            ?action,
-            digest = line.digest.map(|digest| digest.to_string()),
-            reason,
-            "changing what is served"
-        );
+        announce(line);
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
@@ -277,6 +315,13 @@ impl Deployments {
         }
         wanted
     }
+}
+
+/// Says in the host's log what is about to change.
+pub(super) fn announce(line: &AuditEntry<'_>) {
+    let AuditEntry { component, by, action, reason, .. } = line;
+    let digest = line.digest.map(|digest| digest.to_string());
+    tracing::info!(component, by, ?action, digest, reason, "changing what is served");
 }
 
 /// The audit entry of a completed change.

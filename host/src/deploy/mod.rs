@@ -3,8 +3,9 @@
 //! A new component is compiled and checked off the request path, one at a time and at low priority,
 //! by the same checks as at the start: its imports and exports, its area, the stored formats that it
 //! reads, its own `check`, and, if there is a [`Policy`], whether it is trusted. Then the host writes
-//! its bytes, an entry of the audit log, and the record of active components to disk, in this order,
-//! and replaces one pointer. A refused component changes nothing.
+//! its bytes, the record of active components, and an entry of the audit log to disk, in this order,
+//! and replaces one pointer. The record has the entry until the log has it, so that after a crash or with
+//! a full disk the log tells of what took place and of nothing else. A refused component changes nothing.
 //!
 //! In the data folder:
 //!

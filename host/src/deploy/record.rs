@@ -1,4 +1,8 @@
 //! The record of active components, so that a restart serves the swapped-in ones.
+//!
+//! A change of it comes with its line of the audit log, in the same file: after a crash or with a full disk there is
+//! neither a line of a change that did not take place nor a change without a line. The file has the line until the
+//! log has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,13 +41,17 @@ pub enum Choice {
     Superseded(Entry),
 }
 
-#[derive(Default, Serialize, Deserialize)]
-struct RecordFile {
+/// The content of the file.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct RecordFile {
     format: u32,
     components: BTreeMap<String, Entry>,
     /// The components of a copied store that no host has started with since, see [`Records::adopt_source`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     copied: BTreeSet<String>,
+    /// The line of the last change, until the audit log has it for certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unlogged: Option<String>,
 }
 
 /// All entries.
@@ -51,26 +59,28 @@ pub struct Records {
     path: PathBuf,
     /// Changes are not written.
     is_read_only: bool,
-    entries: BTreeMap<String, Entry>,
-    copied: BTreeSet<String>,
+    content: RecordFile,
 }
 
 impl Records {
     /// Reads the file, if there is one.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
-        let form = match fs::read(&path) {
+        let content = match fs::read(&path) {
             Ok(bytes) => {
-                let form: RecordFile = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
-                if form.format != FORMAT {
-                    return Err(invalid(format!("it has format {}, and this program reads {FORMAT}", form.format)));
+                let content: RecordFile = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+                if content.format != FORMAT {
+                    return Err(invalid(format!("it has format {}, and this program reads {FORMAT}", content.format)));
                 }
-                form
+                content
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => RecordFile::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (components, copied) = (BTreeMap::new(), BTreeSet::new());
+                RecordFile { format: FORMAT, components, copied, unlogged: None }
+            }
             Err(error) => return Err(error),
         };
-        Ok(Self { path, is_read_only: false, entries: form.components, copied: form.copied })
+        Ok(Self { path, is_read_only: false, content })
     }
 
     /// The same, whose changes are written unless `is_read_only`.
@@ -83,13 +93,13 @@ impl Records {
     }
 
     pub fn get(&self, component: &str) -> Option<&Entry> {
-        self.entries.get(component)
+        self.content.components.get(component)
     }
 
     /// Decides between the entry and the manifest's source, whose present digest is `source`; `None`
     /// if it cannot be read.
     pub fn choose(&self, component: &str, source: Option<Digest>) -> Choice {
-        match self.entries.get(component) {
+        match self.get(component) {
             None => Choice::Source,
             Some(entry) if source == Some(entry.digest) => Choice::Source,
             Some(entry) if source.is_none() || source == entry.source => Choice::Recorded(entry.clone()),
@@ -100,26 +110,55 @@ impl Records {
     /// Sets or removes the entry of a component. It is on disk when this returns; on an error nothing
     /// has changed.
     pub fn set(&mut self, component: &str, entry: Option<Entry>) -> io::Result<()> {
-        let (mut entries, mut copied) = (self.entries.clone(), self.copied.clone());
+        self.write(self.changed(component, entry))
+    }
+
+    /// Sets the entry of a component, as [`set`](Self::set) does, with the line of the audit log about it.
+    pub fn set_with_line(&mut self, component: &str, entry: Entry, line: String) -> io::Result<()> {
+        self.write(RecordFile { unlogged: Some(line), ..self.changed(component, Some(entry)) })
+    }
+
+    fn changed(&self, component: &str, entry: Option<Entry>) -> RecordFile {
+        let mut content = self.content.clone();
         match entry {
-            Some(entry) => entries.insert(component.to_owned(), entry),
-            None => entries.remove(component),
+            Some(entry) => content.components.insert(component.to_owned(), entry),
+            None => content.components.remove(component),
         };
-        copied.remove(component);
-        self.write(entries, copied)
+        content.copied.remove(component);
+        content
+    }
+
+    /// The line of the last change, if the audit log may not have it.
+    pub fn unlogged(&self) -> Option<&str> {
+        self.content.unlogged.as_deref()
+    }
+
+    /// Removes that line. On an error nothing has changed.
+    pub fn remove_line(&mut self) -> io::Result<()> {
+        self.write(RecordFile { unlogged: None, ..self.content.clone() })
+    }
+
+    /// What [`restore`](Self::restore) takes.
+    pub fn content(&self) -> &RecordFile {
+        &self.content
+    }
+
+    /// Undoes the changes since. On an error nothing has changed.
+    pub fn restore(&mut self, content: RecordFile) -> io::Result<()> {
+        self.write(content)
     }
 
     /// Replaces everything by the entries of another store, of which the manifest's sources are not known.
     pub fn set_copied(&mut self, entries: BTreeMap<String, Entry>) -> io::Result<()> {
         let copied = entries.keys().cloned().collect();
-        self.write(entries, copied)
+        self.write(RecordFile { components: entries, copied, ..self.content.clone() })
     }
 
     /// The first start with a copied store takes the manifest's present source for the one that was replaced by
     /// the swap: what served before the copy serves after it.
     pub fn adopt_source(&mut self, component: &str, source: Option<Digest>) -> io::Result<()> {
-        match self.entries.get(component) {
-            Some(entry) if source.is_some() && self.copied.contains(component) => {
+        match self.get(component) {
+            Some(entry) if source.is_some() && self.content.copied.contains(component) => {
                 let entry = Entry { source, ..entry.clone() };
                 self.set(component, Some(entry))
             }
@@ -129,27 +168,25 @@ impl Records {
 
     /// The components that have entries.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
-        self.entries.iter().map(|(component, entry)| (component.as_str(), entry))
+        self.content.components.iter().map(|(component, entry)| (component.as_str(), entry))
     }
 
-    fn write(&mut self, components: BTreeMap<String, Entry>, copied: BTreeSet<String>) -> io::Result<()> {
-        let form = RecordFile { format: FORMAT, components, copied };
-        let bytes = serde_json::to_vec_pretty(&form)?;
+    fn write(&mut self, content: RecordFile) -> io::Result<()> {
         if !self.is_read_only {
-            replace_file(&self.path, &bytes)?;
+            replace_file(&self.path, &serde_json::to_vec_pretty(&content)?)?;
         }
-        (self.entries, self.copied) = (form.components, form.copied);
+        self.content = content;
         Ok(())
     }
 
     /// Whether a restart serves this component.
     pub fn is_active(&self, digest: &Digest) -> bool {
-        self.entries.values().any(|entry| entry.digest == *digest)
+        self.content.components.values().any(|entry| entry.digest == *digest)
     }
 
     /// Every digest that a restart or a rollback may need.
     pub fn digests(&self) -> Vec<Digest> {
-        self.entries.values().flat_map(|entry| [Some(entry.digest), entry.previous]).flatten().collect()
+        self.content.components.values().flat_map(|entry| [Some(entry.digest), entry.previous]).flatten().collect()
     }
 }
 

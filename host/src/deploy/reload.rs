@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::audit::{Action, AuditEntry, Outcome};
-use super::files::{completed, io_error};
+use super::files::{announce, completed, io_error};
 use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
@@ -120,15 +120,19 @@ impl Deployer {
         if let Some(change) = changes.iter().find(|change| !Arc::ptr_eq(&change.slot.deployment(), &change.before)) {
             return Err(ReloadError::Replaced(change.slot.id().to_owned()));
         }
+        let mut lines = Vec::new();
         for Change { slot, generation, names, .. } in &changes {
-            let digest = generation.digest;
+            let (digest, names) = (generation.digest, names.join(", "));
             let line = completed(ACTOR, Action::Reload, slot.id(), digest, Some(digest));
-            state.files.log(&AuditEntry { reason: Some(&names.join(", ")), ..line })?;
+            let line = AuditEntry { reason: Some(&names), ..line };
+            announce(&line);
+            lines.push(line.to_json());
         }
         if changed_routes {
-            let line = AuditEntry { reason: Some("routes"), ..of_manifest(Outcome::Done) };
-            state.files.audit.append(&line).map_err(io_error("the audit log"))?;
+            lines.push(AuditEntry { reason: Some("routes"), ..of_manifest(Outcome::Done) }.to_json());
         }
+        // Together: none of them is there if one cannot be written.
+        state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
         let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
         for Change { slot, settings, generation, names, .. } in changes {
             slot.reconfigure(settings, generation);

@@ -103,7 +103,7 @@ impl Place<'_> {
         match self {
             Self::Folder(data) => {
                 let log = Audit::open(&data.join("audit.ndjson"));
-                let logged = log.and_then(|mut log| lines.iter().try_for_each(|line| log.append_line(line)));
+                let logged = log.and_then(|mut log| log.append_lines(&lines));
                 logged.map_err(io_error("the audit log"))?;
                 open_records(data)?.set_copied(entries).map_err(io_error("the record of what serves"))
             }

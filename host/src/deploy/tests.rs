@@ -132,6 +132,52 @@ fn a_promotion_that_fails_says_that_the_trial_was_ended() {
     assert!(matches!(&failed, DeployError::TrialEnded { .. }) && !failed.changed_nothing(), "{failed}");
     let deployment = slot(&host).deployment();
     assert!(deployment.canary.is_none() && deployment.current.digest == digest(0));
+    drop((deployment, host));
+    assert_eq!(slot(&start(folder.path(), None)).current().digest, digest(0));
+    assert_eq!(audit(&folder), ["canary done", "rollback done"], "the restart has ended the trial");
+}
+
+#[test]
+fn a_change_that_cannot_be_recorded_is_not_logged_as_done() {
+    let (host, folder) = start_alone();
+    swap(&host, 1, None).unwrap();
+    // A new record is written here first.
+    let unfinished = folder.path().join("data/components/active.new");
+    std::fs::create_dir(&unfinished).unwrap();
+    for failed in [swap(&host, 2, None), host.deployer().roll_back("a", "mia", None)] {
+        assert!(matches!(&failed, Err(DeployError::Io { what: "the record of what serves", .. })), "{failed:?}");
+    }
+    assert_eq!(slot(&host).current().digest, digest(1));
+    assert_eq!(audit(&folder), ["swap done", "swap refused", "rollback refused"]);
+    std::fs::remove_dir(&unfinished).unwrap();
+    host.deployer().roll_back("a", "mia", None).unwrap();
+    assert_eq!(audit(&folder)[3..], ["rollback done"]);
+}
+
+#[test]
+fn a_change_whose_line_only_the_record_has_is_logged_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = start(folder.path(), None);
+    swap(&host, 1, None).unwrap();
+    let line = || files::completed("mia", Action::Rollback, "a", digest(0), Some(digest(1))).to_json();
+    let (first, second) = (line(), line());
+    let expected = ["swap done", "rollback done", "rollback done", "swap done"];
+    // The log has the first line already when the host starts for the second time.
+    for (line, swaps_next, count) in [(&first, false, 2), (&first, false, 2), (&second, true, 4)] {
+        // As after a crash, or with a disk that is full by then.
+        let entry = record::Entry { digest: digest(0), previous: Some(digest(1)), source: None };
+        host.deployer().state().files.records.set_with_line("a", entry, line.clone()).unwrap();
+        if swaps_next {
+            swap(&host, 1, None).unwrap();
+        } else {
+            drop(host);
+            host = start(folder.path(), None);
+            assert_eq!(slot(&host).current().digest, digest(0));
+        }
+        assert_eq!(audit(&folder), expected[..count]);
+        let record = std::fs::read_to_string(folder.path().join("data/components/active.json")).unwrap();
+        assert!(!record.contains("unlogged"), "its form is as of before: {record}");
+    }
 }
 
 #[test]
