@@ -114,8 +114,10 @@ impl Comparison {
             }
         }
         problems.extend(subject.missing_user(env)?);
-        if !subject.is_pending(env)? {
-            problems.extend(holders::problems(env, subject)?);
+        // Most records have no problem, and then the intents, which can be long, are not read.
+        let held = holders::problems(env, subject)?;
+        if !held.is_empty() && !subject.is_pending(env)? {
+            problems.extend(held);
         }
         if !self.is_in_catalog(env, subject)? {
             let was_pending = subject.is_pending(env)?;

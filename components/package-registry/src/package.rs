@@ -222,7 +222,8 @@ impl Package {
     }
 
     /// Updates the tags after versions were removed from the segments, which list `listed`. A tag of an
-    /// unpublished version moves to its version in `requested_tags`, or is removed.
+    /// unpublished version moves to its version in `requested_tags`, or is removed; `latest` moves to no prerelease while
+    /// there is another version, although npm asks for the highest of all.
     pub fn remove_unpublished(
         &mut self,
         listed: &BTreeSet<String>,
@@ -233,9 +234,15 @@ impl Package {
         self.highest = versions().max();
         self.highest_stable = versions().filter(|version| !version.is_prerelease()).max();
         let is_listed = |version: &str| listed.contains(version);
+        let has_stable = self.highest_stable.is_some();
+        let may_be_latest =
+            |version: &str| !has_stable || Version::parse(version).is_some_and(|version| !version.is_prerelease());
         self.tags.retain(|tag, set| {
             if !is_listed(&set.version) {
-                let Some(version) = requested_tags(tag).filter(|version| is_listed(version)) else { return false };
+                let requested = requested_tags(tag).filter(|version| is_listed(version));
+                let Some(version) = requested.filter(|version| tag != LATEST || may_be_latest(version)) else {
+                    return false;
+                };
                 *set = Tag { version, at: now };
             }
             true
@@ -344,6 +351,20 @@ mod tests {
         assert_eq!(package.dist_tags(), BTreeMap::from([("latest", "1.0.0"), ("old", "1.0.0")]));
         package.remove_unpublished(&BTreeSet::new(), |_| None, NOW);
         assert_eq!((package.dist_tags(), package.latest()), (BTreeMap::new(), None));
+    }
+
+    #[test]
+    fn latest_moves_to_no_prerelease_while_there_is_another_version() {
+        let mut package = Package::new(NOW);
+        for (version, tag) in [("1.0.0", "latest"), ("2.0.0-rc.1", "next"), ("1.1.0", "latest")] {
+            publish(&mut package, version, tag);
+        }
+        // As npm asks for it.
+        let highest = |_: &str| Some("2.0.0-rc.1".to_owned());
+        package.remove_unpublished(&["1.0.0", "2.0.0-rc.1"].map(str::to_owned).into(), highest, NOW);
+        assert_eq!(package.dist_tags(), BTreeMap::from([("latest", "1.0.0"), ("next", "2.0.0-rc.1")]));
+        package.remove_unpublished(&["2.0.0-rc.1".to_owned()].into(), highest, NOW);
+        assert_eq!(package.latest(), Some("2.0.0-rc.1"));
     }
 
     #[test]
