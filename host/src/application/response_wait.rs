@@ -36,7 +36,12 @@ impl ResponseWait<'_> {
         lease: &Lease,
     ) -> Result<Response<WasiBody>, RequestError> {
         let response = self.wait_for_head(call, context, lease).await?;
-        self.wait_until_durable(call, context).await?;
+        context.writes.write_through();
+        // Requests that only read take this way; the wait of the others is in a box.
+        match context.writes.outcome() {
+            Some(outcome) => outcome.map_err(|error| self.store_error(context, &error))?,
+            None => Box::pin(self.wait_until_durable(call, context)).await?,
+        }
         // The guest does not know whether its request is worth trying again.
         match context.writes.outage().filter(|_| response.status().is_server_error()) {
             Some(error) => Err(self.store_error(context, error)),
@@ -91,7 +96,6 @@ impl ResponseWait<'_> {
     /// Waits until the guest's writes are durable: the client does not see a response before. The guest
     /// runs on meanwhile, and waits for the writes that it still makes itself.
     async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
-        context.writes.write_through();
         let counters = self.slot.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
         let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, self.trace, ""));
         let durable = tokio::select! {

@@ -101,6 +101,11 @@ impl Ledger {
         }
     }
 
+    /// The outcome, if every entry is closed, those of volatile keys included.
+    pub fn outcome(&self) -> Option<Result<(), StoreError>> {
+        (self.is_settled() && !self.has_open_volatile()).then(|| self.check())
+    }
+
     /// Waits until every entry is closed. This does not make the engine commit; see
     /// [`Backend::durable`](super::Backend::durable).
     pub async fn settled(&self) -> Result<(), StoreError> {

@@ -53,6 +53,11 @@ impl WriteScope {
         self.ledger.outage()
     }
 
+    /// The outcome of the writes so far, if it is known.
+    pub fn outcome(&self) -> Option<Result<(), StoreError>> {
+        self.ledger.outcome()
+    }
+
     /// Waits until every write so far is durable.
     pub async fn durable(&self, backend: &dyn Backend) -> Result<(), StoreError> {
         backend.durable(&self.ledger).await
