@@ -25,6 +25,8 @@ pub struct GroupFilter {
     pub min_role: Option<Role>,
     pub top_level_only: bool,
     pub visibility: Option<Visibility>,
+    /// Whether the list is of groups with something that none has here.
+    is_of_absent: bool,
     order: Order,
     is_descending: bool,
 }
@@ -39,12 +41,16 @@ enum Order {
 
 impl GroupFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 10] = [
+    pub const PARAMETERS: [&str; 14] = [
+        "active",
         "all_available",
+        "archived",
+        "marked_for_deletion_on",
         "min_access_level",
         "order_by",
         "owned",
         "pagination",
+        "repository_storage",
         "search",
         "skip_groups",
         "sort",
@@ -61,6 +67,7 @@ impl GroupFilter {
             min_role: min_role(params, checks),
             top_level_only: checks.boolean("top_level_only") == Some(true),
             visibility: visibility(checks),
+            is_of_absent: is_of_absent(checks),
             order: match checks.one_of("order_by", &["name", "path", "id", "similarity"]) {
                 Some("path") => Order::Path,
                 Some("id") => Order::Id,
@@ -73,7 +80,8 @@ impl GroupFilter {
     /// Whether the list has a group that the caller may read.
     pub fn covers(&self, group: Namespace, reader: &GroupReader) -> bool {
         let role = reader.snapshot.namespace_role(group);
-        (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_member(group))
+        !self.is_of_absent
+            && (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_member(group))
             && (!self.owned || role == Role::Owner)
             && self.min_role.is_none_or(|least| role >= least)
             && (!self.top_level_only || group.parent().is_none())
@@ -100,6 +108,18 @@ impl GroupFilter {
             groups.reverse();
         }
     }
+}
+
+/// Whether one of the filters is given that no group passes: none is archived or about to be deleted.
+fn is_of_absent(checks: &Validation) -> bool {
+    // Each of them is validated.
+    let given = [
+        checks.boolean("archived") == Some(true),
+        checks.boolean("active") == Some(false),
+        checks.datetime("marked_for_deletion_on").is_some(),
+        checks.text("repository_storage").is_some(),
+    ];
+    given.contains(&true)
 }
 
 /// The parameter `min_access_level`.

@@ -21,14 +21,17 @@ pub struct ProjectFilter {
     /// Whether the query applies to full paths, too.
     search_namespaces: bool,
     archived: Option<bool>,
+    /// Not archived: no project is about to be deleted, which is the other way not to be active.
+    is_active: Option<bool>,
+    with_issues: bool,
     visibility: Option<Visibility>,
     membership: bool,
     owned: bool,
     min_role: Option<Role>,
     id_after: Option<i64>,
     id_before: Option<i64>,
-    /// Whether the list is of projects with something that none has here: a star, a topic, a programming language, a time
-    /// of its last activity.
+    /// Whether the list is of projects with something that none has here, such as a star, a topic, or a time of its last
+    /// activity.
     is_of_absent: bool,
     /// Whether fields are left out that depend on the caller, or that few clients want.
     pub is_simple: bool,
@@ -52,18 +55,23 @@ enum Order {
 
 impl ProjectFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 21] = [
+    pub const PARAMETERS: [&str; 31] = [
+        "active",
         "archived",
         "id_after",
         "id_before",
+        "imported",
         "include_subgroups",
         "last_activity_after",
         "last_activity_before",
+        "marked_for_deletion_on",
         "membership",
         "min_access_level",
         "order_by",
         "owned",
         "pagination",
+        "repository_checksum_failed",
+        "repository_storage",
         "search",
         "search_namespaces",
         "simple",
@@ -71,8 +79,13 @@ impl ProjectFilter {
         "starred",
         "topic",
         "topic_id",
+        "updated_after",
+        "updated_before",
         "visibility",
+        "wiki_checksum_failed",
+        "with_issues_enabled",
         "with_programming_language",
+        "with_security_reports",
         "with_shared",
     ];
 
@@ -84,6 +97,8 @@ impl ProjectFilter {
             query: checks.text("search").and_then(Query::parse),
             search_namespaces: flag("search_namespaces"),
             archived: checks.boolean("archived"),
+            is_active: checks.boolean("active"),
+            with_issues: flag("with_issues_enabled"),
             visibility: group::visibility(checks),
             membership: flag("membership"),
             owned: flag("owned"),
@@ -116,6 +131,8 @@ impl ProjectFilter {
         let role = || reader.own_role(project);
         !self.is_of_absent
             && self.archived.is_none_or(|archived| archived == project.archived())
+            && self.is_active.is_none_or(|is_active| is_active != project.archived())
+            && (!self.with_issues || project.issues() != FeatureAccess::Disabled)
             && self.visibility.is_none_or(|visibility| visibility == project.visibility())
             && self.id_after.is_none_or(|id| signed > id)
             && self.id_before.is_none_or(|id| signed < id)
@@ -158,6 +175,14 @@ fn is_of_absent(checks: &Validation) -> bool {
         checks.text("with_programming_language").is_some(),
         checks.datetime("last_activity_after").is_some(),
         checks.datetime("last_activity_before").is_some(),
+        checks.datetime("updated_after").is_some(),
+        checks.datetime("updated_before").is_some(),
+        checks.datetime("marked_for_deletion_on").is_some(),
+        checks.text("repository_storage").is_some(),
+        checks.boolean("imported") == Some(true),
+        checks.boolean("repository_checksum_failed") == Some(true),
+        checks.boolean("wiki_checksum_failed") == Some(true),
+        checks.boolean("with_security_reports") == Some(true),
     ];
     given.contains(&true)
 }

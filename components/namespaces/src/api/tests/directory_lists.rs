@@ -201,6 +201,9 @@ fn projects_are_listed_from_the_youngest_and_filtered() {
     assert_eq!(found("t2", "order_by=last_activity_at"), [102, 101, 100]);
     assert_eq!(found("t2", "id_after=100&id_before=102"), [101]);
     assert_eq!(found("t2", "archived=true"), [0; 0]);
+    assert_eq!(found("t2", "active=false"), [0; 0]);
+    assert_eq!(found("t2", "active=true"), [102, 101, 100]);
+    assert_eq!(found("t2", "with_issues_enabled=true"), [102, 101, 100]);
     assert_eq!(
         forge.get("t2", "projects?order_by=size&min_access_level=7&visibility=odd&page=x").body["error"],
         "visibility does not have a valid value, min_access_level does not have a valid value, \
@@ -210,6 +213,22 @@ fn projects_are_listed_from_the_youngest_and_filtered() {
     assert_eq!((page.ids(), page.header("x-total")), (vec![100, 101], "4"));
     assert!(page.header("link").contains("projects?order_by=id&page=2&per_page=2&simple=true&sort=asc>; rel=\"next\""));
     assert!(!page.header("link").contains("private_token"));
+}
+
+#[test]
+fn projects_without_issues_and_archived_ones_can_be_left_out() {
+    let forge = forge();
+    let issues = directory::project::FeatureAccess::Disabled;
+    forge.save_project(NewProject { issues, archived: true, ..new_project(105, 10) });
+    let found = |query: &str| forge.get("t1", &format!("groups/acme/projects?{query}")).ids();
+    assert_eq!(found(""), [105, 100]);
+    assert_eq!(found("with_issues_enabled=true"), [100]);
+    assert_eq!(found("with_issues_enabled=false"), [105, 100]);
+    assert_eq!((found("active=false"), found("active=true")), (vec![105], vec![100]));
+    for nothing in ["archived=true", "active=false", "marked_for_deletion_on=2026-01-01", "repository_storage=x"] {
+        assert_eq!(forge.get("t1", &format!("groups?{nothing}")).ids(), [0; 0], "{nothing}");
+    }
+    assert!(!forge.get("t1", "groups?archived=false&active=true").ids().is_empty());
 }
 
 #[test]

@@ -15,7 +15,9 @@ fn a_list_in_place_of_a_value_is_refused() {
         (
             "projects",
             "search visibility owned membership archived simple min_access_level id_after id_before order_by sort \
-             pagination starred topic_id with_programming_language last_activity_after page",
+             pagination starred topic_id with_programming_language last_activity_after page active imported \
+             marked_for_deletion_on repository_storage repository_checksum_failed wiki_checksum_failed updated_after \
+             updated_before with_issues_enabled with_security_reports",
         ),
         ("projects/100", "simple"),
         ("groups", "search visibility owned all_available min_access_level top_level_only order_by sort page"),
@@ -50,11 +52,21 @@ fn projects_have_no_stars_topics_languages_and_times() {
         "with_programming_language=Rust",
         "last_activity_after=2001-01-01",
         "last_activity_before=2999-01-01T00:00:00Z",
+        "updated_after=2001-01-01",
+        "updated_before=2999-01-01",
+        "marked_for_deletion_on=2026-01-01",
+        "repository_storage=default",
+        "imported=true",
+        "repository_checksum_failed=true",
+        "wiki_checksum_failed=true",
+        "with_security_reports=true",
     ] {
         assert_eq!(found(&format!("projects?{nothing}")), [0; 0], "{nothing}");
         assert_eq!(found(&format!("groups/10/projects?{nothing}")), [0; 0], "{nothing}");
     }
-    for everything in ["starred=false", "topic=", "topic[]=", "with_programming_language=", "last_activity_after="] {
+    for everything in
+        ["imported=false", "starred=false", "topic=", "topic[]=", "with_programming_language=", "last_activity_after="]
+    {
         assert_eq!(found(&format!("projects?{everything}")), [100], "{everything}");
     }
     let answer = forge.get("t2", "projects?starred=some&topic[x]=1&topic_id=x&last_activity_after=soon");
