@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use wasmtime::Engine;
@@ -117,7 +118,10 @@ impl CodeCache {
     }
 
     fn save(&self, path: &Path, code: &[u8]) -> io::Result<()> {
-        let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+        // Two components of a manifest, or two hosts, may have the same code.
+        static SAVED: AtomicU64 = AtomicU64::new(0);
+        let number = SAVED.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{}-{number}.new", std::process::id()));
         let saved = private_files::create(&unfinished)
             .and_then(|file| write(file, code))
             .and_then(|()| fs::rename(&unfinished, path));
@@ -216,6 +220,19 @@ mod tests {
         let path = cache.folder.join(format!("x.{EXTENSION}"));
         fs::create_dir(&path).unwrap();
         cache.save(&path, b"code").unwrap_err();
+        assert_eq!(files(&cache.folder), [path]);
+    }
+
+    #[test]
+    fn the_same_code_can_be_saved_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(folder.path().join("code"), &Engine::default()).unwrap();
+        let path = cache.folder.join(format!("x.{EXTENSION}"));
+        let save = || (0..100).try_for_each(|_| cache.save(&path, b"code"));
+        std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(save));
+            threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+        });
         assert_eq!(files(&cache.folder), [path]);
     }
 
