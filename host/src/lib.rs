@@ -56,6 +56,7 @@ pub mod access_log;
 pub mod admin;
 mod application;
 mod balance;
+mod bearer_token;
 mod body;
 mod bounded_file;
 mod byte_lru;

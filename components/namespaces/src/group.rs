@@ -67,7 +67,7 @@ impl GroupFilter {
             min_role: min_role(params, checks),
             top_level_only: checks.boolean("top_level_only") == Some(true),
             visibility: visibility(checks),
-            is_of_absent: is_of_absent(checks),
+            is_of_absent: is_of_absent(params, checks),
             order: match checks.one_of("order_by", &["name", "path", "id", "similarity"]) {
                 Some("path") => Order::Path,
                 Some("id") => Order::Id,
@@ -111,9 +111,10 @@ impl GroupFilter {
 }
 
 /// Whether one of the filters is given that no group passes: none is archived or about to be deleted.
-fn is_of_absent(checks: &Validation) -> bool {
+fn is_of_absent(params: &Params, checks: &Validation) -> bool {
     // Each of them is validated.
     let given = [
+        params.has("custom_attributes"),
         checks.boolean("archived") == Some(true),
         checks.boolean("active") == Some(false),
         checks.datetime("marked_for_deletion_on").is_some(),

@@ -117,17 +117,20 @@ pub struct MemberFilter {
     query: Option<Query>,
     user_ids: Option<HashSet<u64>>,
     skipped: HashSet<u64>,
+    /// Whether the list is of members who wait to be let in: each one is active.
+    is_of_awaiting: bool,
 }
 
 impl MemberFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 3] = ["query", "skip_users", "user_ids"];
+    pub const PARAMETERS: [&str; 4] = ["query", "skip_users", "state", "user_ids"];
 
     pub fn check(checks: &Validation) -> Self {
         MemberFilter {
             query: checks.text("query").and_then(Query::parse_any_length),
             user_ids: group::ids(checks, "user_ids").filter(|ids| !ids.is_empty()),
             skipped: group::ids(checks, "skip_users").unwrap_or_default(),
+            is_of_awaiting: checks.one_of("state", &["active", "awaiting"]) == Some("awaiting"),
         }
     }
 
@@ -135,7 +138,8 @@ impl MemberFilter {
     pub fn covers(&self, user: Namespace) -> bool {
         let id = user.owner().unwrap_or(0);
         let matches = |query: &Query| query.matches(&lower(user.name())) || query.matches(&lower(user.path()));
-        self.user_ids.as_ref().is_none_or(|ids| ids.contains(&id))
+        !self.is_of_awaiting
+            && self.user_ids.as_ref().is_none_or(|ids| ids.contains(&id))
             && !self.skipped.contains(&id)
             && self.query.as_ref().is_none_or(matches)
     }

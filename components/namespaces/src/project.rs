@@ -105,7 +105,7 @@ impl ProjectFilter {
             min_role: group::min_role(params, checks),
             id_after: checks.integer("id_after"),
             id_before: checks.integer("id_before"),
-            is_of_absent: is_of_absent(checks),
+            is_of_absent: is_of_absent(params, checks),
             is_simple: flag("simple"),
             include_subgroups: flag("include_subgroups"),
             with_shared: checks.boolean("with_shared") != Some(false),
@@ -166,9 +166,10 @@ impl ProjectFilter {
 }
 
 /// Whether one of the filters is given that no project passes.
-fn is_of_absent(checks: &Validation) -> bool {
+fn is_of_absent(params: &Params, checks: &Validation) -> bool {
     // Each of them is validated.
     let given = [
+        params.has("custom_attributes"),
         checks.boolean("starred") == Some(true),
         checks.list("topic").is_some_and(|topics| !topics.is_empty()),
         checks.integer("topic_id").is_some(),

@@ -251,6 +251,7 @@ mod tests {
         let why = Git::open(&folder.path().join("shallow")).err().unwrap().to_string();
         assert!(why.contains("git fetch --unshallow"), "{why}");
     }
+
     #[test]
     fn credentials_are_not_sent_to_where_a_server_redirects() {
         let [server, elsewhere] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());

@@ -64,7 +64,7 @@ use crate::ingress::client_network;
 use crate::random;
 use crate::serving_threads::ServingThreads;
 use crate::store::StoreHealth;
-pub use access::{Access, AccessError, is_sendable};
+pub use access::{Access, AccessError};
 use access::{Publisher, TokenVerifier};
 use api::AdminApi;
 use connections::Connections;

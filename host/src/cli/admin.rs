@@ -12,7 +12,8 @@ use serde_json::Value;
 use super::http::agent_with;
 use super::terminal::printable;
 use super::values::parse_time;
-use crate::admin::{self, Access};
+use crate::admin::Access;
+use crate::bearer_token::is_sendable;
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
 /// instead of a random one; a command needs it with `--admin`.
@@ -45,7 +46,7 @@ pub struct HostArgs {
 /// The token in [`TOKEN_VARIABLE`]; `None` if it is unset or empty.
 pub fn token_from_environment() -> Result<Option<String>> {
     let Some(token) = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty()) else { return Ok(None) };
-    let token = token.into_string().ok().filter(|token| admin::is_sendable(token));
+    let token = token.into_string().ok().filter(|token| is_sendable(token));
     token.map(Some).with_context(|| {
         format!(
             "the token in {TOKEN_VARIABLE} cannot be sent in a header: it has to be of ASCII characters, without a line \

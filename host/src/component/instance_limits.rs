@@ -1,8 +1,7 @@
 //! How many requests of a component may be in progress. A change of what serves begins with all permits free: what a
 //! version holds that does not end, and that was rolled back for it, is in no other version's way.
 
-use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::uri::PathAndQuery;
 
 use super::limits::duration;
 use super::schema::{HexadTool, MaintenanceTool};
+use crate::bearer_token::is_sendable;
 use crate::random;
 
 /// Bytes of a random token.
@@ -78,7 +78,7 @@ fn bearer_token(name: &str, values: &BTreeMap<String, String>) -> Result<String,
             "maintenance.token is \"{name}\", which is not in [variables]; declare it there or correct the name"
         ));
     };
-    if token.trim() != token || HeaderValue::from_str(token).is_err() {
+    if !is_sendable(token) {
         return Err(format!(
             "the value of the variable \"{name}\", which is maintenance.token, begins or ends with white space, \
              such as a line break, or has a character that no HTTP header can have; correct it"

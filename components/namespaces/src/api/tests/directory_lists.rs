@@ -225,10 +225,21 @@ fn projects_without_issues_and_archived_ones_can_be_left_out() {
     assert_eq!(found("with_issues_enabled=true"), [100]);
     assert_eq!(found("with_issues_enabled=false"), [105, 100]);
     assert_eq!((found("active=false"), found("active=true")), (vec![105], vec![100]));
-    for nothing in ["archived=true", "active=false", "marked_for_deletion_on=2026-01-01", "repository_storage=x"] {
+    for nothing in [
+        "archived=true",
+        "active=false",
+        "marked_for_deletion_on=2026-01-01",
+        "repository_storage=x",
+        "custom_attributes[team]=x",
+    ] {
         assert_eq!(forge.get("t1", &format!("groups?{nothing}")).ids(), [0; 0], "{nothing}");
     }
     assert!(!forge.get("t1", "groups?archived=false&active=true").ids().is_empty());
+    for query in ["archived=no-flag", "active=2", "marked_for_deletion_on=soon"] {
+        let name = query.split('=').next().unwrap();
+        let refused = forge.get("t1", &format!("groups?{query}"));
+        assert_eq!((refused.status, &refused.body["error"]), (400, &json!(format!("{name} is invalid"))));
+    }
 }
 
 #[test]

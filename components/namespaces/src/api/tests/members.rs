@@ -31,6 +31,10 @@ fn direct_members_and_all() {
     assert_eq!(found("t2", "groups/10/members"), [(2, 50)]);
     assert_eq!(found("t2", "groups/acme%2Fcore/members"), [(3, 30)]);
     assert_eq!(found("t2", "groups/11/members/all"), [(2, 50), (3, 30)]);
+    assert_eq!(found("t2", "groups/11/members/all?state=active"), [(2, 50), (3, 30)]);
+    assert_eq!(found("t2", "groups/11/members/all?state=awaiting"), []);
+    let refused = forge.get("t2", "groups/11/members/all?state=x");
+    assert_eq!((refused.status, &refused.body["error"]), (400, &json!("state does not have a valid value")));
     assert_eq!(found("t2", "projects/101/members"), [(3, 20)]);
     assert_eq!(found("t1", "projects/101/members/all"), [(2, 50), (3, 30), (4, 30)]);
     assert_eq!(found("t3", "projects/bob%2Fp103/members"), [(3, 50)], "a user owns their own projects");

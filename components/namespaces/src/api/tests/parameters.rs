@@ -60,6 +60,7 @@ fn projects_have_no_stars_topics_languages_and_times() {
         "repository_checksum_failed=true",
         "wiki_checksum_failed=true",
         "with_security_reports=true",
+        "custom_attributes[team]=x",
     ] {
         assert_eq!(found(&format!("projects?{nothing}")), [0; 0], "{nothing}");
         assert_eq!(found(&format!("groups/10/projects?{nothing}")), [0; 0], "{nothing}");
