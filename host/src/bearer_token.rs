@@ -2,9 +2,10 @@
 
 use http::HeaderValue;
 
-/// Whether a header can have the token: white space at its ends, for example, gets lost there.
+/// Whether a header can have the token: white space at its ends, for example, gets lost there, and what is not ASCII is
+/// read as other text.
 pub fn is_sendable(token: &str) -> bool {
-    token.trim() == token && HeaderValue::from_str(token).is_ok()
+    token.trim() == token && HeaderValue::from_str(token).is_ok_and(|value| value.to_str().is_ok())
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn bearer_token(name: &str, values: &BTreeMap<String, String>) -> Result<String,
     if !is_sendable(token) {
         return Err(format!(
             "the value of the variable \"{name}\", which is maintenance.token, begins or ends with white space, \
-             such as a line break, or has a character that no HTTP header can have; correct it"
+             such as a line break, or has a control character or one that is not ASCII; correct it"
         ));
     }
     Ok(token.clone())
