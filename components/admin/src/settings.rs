@@ -1,6 +1,7 @@
 //! Settings in requests and answers.
 
 use crate::setting_types;
+use directory::engine_url;
 use directory::protection::{self, Rule};
 use directory::setting::{Settings, is_secret};
 use kit::Error;
@@ -13,6 +14,9 @@ const ALIASES: [(&str, &str); 2] =
 
 /// The setting with the key that signs the requests to analytics engines.
 pub const ANALYTICS_KEY: &str = "analytics_api_key";
+
+/// What is said of a base URL of an engine that is none.
+pub const INVALID_ENGINE_URL: &str = "analytics_api_base_url is not an http or https URL";
 
 /// The least bytes of a key for HS256 (RFC 7518, section 3.2).
 const MIN_KEY: usize = 32;
@@ -46,8 +50,8 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
             checks.reject(format!("{name} is invalid"));
         }
     }
-    if checks.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
-        checks.reject("analytics_api_base_url is not an http or https URL");
+    if checks.text("analytics_api_base_url").is_some_and(|url| engine_url::parse(url).is_none()) {
+        checks.reject(INVALID_ENGINE_URL);
     }
     // With rules that cannot be parsed, every publish would fail.
     if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null()) {
@@ -92,10 +96,6 @@ pub fn key_warning(name: &str, key: &str) -> Option<String> {
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-}
-
-pub fn is_http(url: &str) -> bool {
-    url.starts_with("http://") || url.starts_with("https://")
 }
 
 /// The settings in an answer: those with a default always, secret ones never.

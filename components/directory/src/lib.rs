@@ -40,7 +40,7 @@
 //! Deliberately absent: URLs, and every answer but those of failed authentication and of a moved
 //! project.
 //!
-//! Each layer uses only those before it: plain values (`model`, `glob`); keys and stored records
+//! Each layer uses only those before it: plain values (`model`, `glob`, [`engine_url`]); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
 //! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
 //! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`];
@@ -52,6 +52,7 @@ pub mod catalog;
 mod consistency;
 mod credential;
 pub mod dependents;
+pub mod engine_url;
 pub mod feature;
 pub mod glob;
 #[cfg(test)]

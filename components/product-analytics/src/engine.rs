@@ -1,9 +1,10 @@
 //! The analytics engine of a project: its address and key.
 
 use crate::route::Endpoint;
+use directory::engine_url;
 use directory::project::Project;
 use directory::setting::{License, Settings};
-use fluent_uri::{Uri, UriRef};
+use fluent_uri::UriRef;
 use kit::Env;
 use kit::store::StoreError;
 use std::fmt;
@@ -44,14 +45,10 @@ pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<En
 
 impl Engine {
     /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5):
-    /// a base path without a trailing slash loses its last segment. `None` if the base URL is invalid,
-    /// is not HTTP, or has a user name, which would not be sent.
+    /// a base path without a trailing slash loses its last segment. `None` if the base URL is none
+    /// ([`engine_url::parse`]), which an earlier build may have stored.
     pub fn address(&self, endpoint: Endpoint) -> Option<http::Uri> {
-        let base = Uri::parse(self.base_url.trim()).ok()?;
-        let known = matches!(base.scheme().as_str().to_ascii_lowercase().as_str(), "http" | "https");
-        if !known || base.authority().is_none_or(|authority| authority.has_userinfo() || authority.host().is_empty()) {
-            return None;
-        }
+        let base = engine_url::parse(&self.base_url)?;
         let reference = format!("{API}{}", endpoint.name());
         let address = UriRef::parse(reference.as_str()).ok()?.resolve_against(&base.strip_fragment()).ok()?;
         address.as_str().parse().ok()

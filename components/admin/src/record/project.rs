@@ -5,6 +5,7 @@ use super::reference::{ById, SharedWith, namespace_at, split};
 use crate::line_error::{InvalidLine, LineError};
 use crate::settings;
 use directory::access::Role;
+use directory::engine_url;
 use directory::member::Share;
 use directory::namespace::Visibility;
 use directory::project::{self, Analytics, FeatureAccess, NewProject};
@@ -114,8 +115,8 @@ impl Project {
             level.unwrap_or(if enabled == Some(false) { FeatureAccess::Disabled } else { FeatureAccess::Enabled })
         };
         let base_url = self.analytics_api_base_url.filter(|url| !url.is_empty());
-        if base_url.as_deref().is_some_and(|url| !settings::is_http(url)) {
-            return Err(InvalidLine::Fields("analytics_api_base_url is not an http or https URL").into());
+        if base_url.as_deref().is_some_and(|url| engine_url::parse(url).is_none()) {
+            return Err(InvalidLine::Fields(settings::INVALID_ENGINE_URL).into());
         }
         let new = NewProject {
             id: self.id.get(),

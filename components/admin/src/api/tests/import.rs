@@ -286,6 +286,7 @@ fn a_project_can_have_an_analytics_engine_of_its_own() {
     assert!(!format!("{site:?}").contains("hush3"));
     for (field, why) in [
         (r#","analytics_api_base_url":"file:///x""#, "analytics_api_base_url is not an http or https URL"),
+        (r#","analytics_api_base_url":"http://u:123456@h/""#, "analytics_api_base_url is not an http or https URL"),
         (r#","analytics_api_key":123456"#, "a secret is no text"),
     ] {
         let errors = send_lines(&env, line(field)).1["errors"].to_string();
