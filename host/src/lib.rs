@@ -81,6 +81,7 @@ mod memory;
 pub mod memory_budget;
 mod metrics;
 mod nested_request;
+mod pem;
 pub mod private_files;
 pub mod random;
 mod read_bounds;

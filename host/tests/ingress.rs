@@ -312,7 +312,15 @@ fn unusable_certificates_are_named() {
     certificate(other.path());
     std::fs::copy(other.path().join("key.pem"), folder.path().join("key.pem")).unwrap();
     let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
-    assert!(error.contains("cert.pem") && error.contains("key.pem"), "{error}");
+    assert!(error.contains("cert.pem") && error.contains("the key is not that of the first certificate"), "{error}");
+    let secp256k1 = "-----BEGIN PRIVATE KEY-----\n\
+        MIGEAgEAMBAGByqGSM49AgEGBSuBBAAKBG0wawIBAQQg6TdxwZbkPWJB5tXvukBt\n\
+        UEOljm1iUmmKnFm5C74OdQyhRANCAARgoWeblskdTzM7NIWv6FIO3W5m6rOY5jcC\n\
+        d9Q7ywPBcGvfvt7reQ5tf6SQGjXOmonD5dMT8fe86K5JKzD4dWj/\n\
+        -----END PRIVATE KEY-----\n";
+    std::fs::write(folder.path().join("key.pem"), secp256k1).unwrap();
+    let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
+    assert!(error.contains("the key is of a kind that is not supported"), "{error}");
 }
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -132,7 +132,7 @@ impl ProjectFilter {
         !self.is_of_absent
             && self.archived.is_none_or(|archived| archived == project.archived())
             && self.is_active.is_none_or(|is_active| is_active != project.archived())
-            && (!self.with_issues || project.issues() != FeatureAccess::Disabled)
+            && (!self.with_issues || reader.snapshot.may_read_issues(project))
             && self.visibility.is_none_or(|visibility| visibility == project.visibility())
             && self.id_after.is_none_or(|id| signed > id)
             && self.id_before.is_none_or(|id| signed < id)

@@ -8,14 +8,17 @@ use std::time::SystemTime;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::UnixTime;
 
 use super::certificate_validity::CertificateValidity;
 use crate::bounded_file;
+use crate::pem::{self, PemError};
 
 /// The largest file of certificates, and of a key, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
+
+/// What the operator is told of the files.
+const FILES: &str = "--tls-cert names a file of certificates in PEM, --tls-key one of their key";
 
 /// Certificates with their key, and the files that they were read from.
 pub struct Certificates {
@@ -52,9 +55,11 @@ pub struct ReloadFailure {
 /// Why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    #[error("cannot read {path}: {source}; it must be in PEM, --tls-cert the certificates and --tls-key their key")]
+    #[error("cannot read {path}: {source}; {FILES}")]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("the certificates in {chain} and the key in {key} cannot be used: {source}")]
+    #[error("{path} cannot be used: {source}; {FILES}")]
+    NotPem { path: PathBuf, source: PemError },
+    #[error("the certificates in {chain} and the key in {key} cannot be used: {}", in_words(source))]
     Unusable { chain: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
@@ -110,18 +115,30 @@ impl fmt::Debug for Certificates {
     }
 }
 
+/// Why certificates and a key do not make a server, for who made them.
+fn in_words(error: &rustls::Error) -> String {
+    match error {
+        // The library's text of a key that none of its algorithms can read.
+        rustls::Error::General(_) => {
+            "the key is of a kind that is not supported; RSA of 2048 to 8192 bits, ECDSA with P-256 or P-384, and \
+             Ed25519 are"
+                .to_owned()
+        }
+        rustls::Error::InconsistentKeys(_) => "the key is not that of the first certificate".to_owned(),
+        rustls::Error::InvalidCertificate(why) => format!("the first certificate is invalid: {why}"),
+        other => other.to_string(),
+    }
+}
+
 fn read(chain: &Path, key: &Path) -> Result<Loaded, CertificateError> {
-    let at =
-        |path: &Path, error| CertificateError::Unreadable { path: path.to_owned(), source: io::Error::other(error) };
     let contents = |path: &Path| {
         let unreadable = |source| CertificateError::Unreadable { path: path.to_owned(), source };
         bounded_file::read(path, MAX_BYTES).map_err(unreadable)
     };
-    let certificates = CertificateDer::pem_slice_iter(&contents(chain)?)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| at(chain, error))?;
+    let not_pem = |path: &Path, source| CertificateError::NotPem { path: path.to_owned(), source };
+    let certificates = pem::certificates(&contents(chain)?).map_err(|error| not_pem(chain, error))?;
     let validity = certificates.first().and_then(CertificateValidity::of);
-    let private = PrivateKeyDer::from_pem_slice(&contents(key)?).map_err(|error| at(key, error))?;
+    let private = pem::private_key(&contents(key)?).map_err(|error| not_pem(key, error))?;
     let unusable = |source| CertificateError::Unusable { chain: chain.to_owned(), key: key.to_owned(), source };
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

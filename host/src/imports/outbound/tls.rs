@@ -4,11 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::bounded_file;
+use crate::pem;
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +33,9 @@ pub fn client_config(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsE
     if let Some(path) = authority {
         let authority_error = |source| TlsError::Authority { path: path.to_owned(), source };
         let content = bounded_file::read(path, MAX_BYTES).map_err(authority_error)?;
-        let before = roots.len();
-        for certificate in CertificateDer::pem_slice_iter(&content) {
-            let certificate = certificate.map_err(|error| authority_error(io::Error::other(error)))?;
+        let certificates = pem::certificates(&content).map_err(|error| authority_error(io::Error::other(error)))?;
+        for certificate in certificates {
             roots.add(certificate).map_err(|error| authority_error(io::Error::other(error)))?;
-        }
-        if roots.len() == before {
-            return Err(authority_error(io::Error::other("it has no certificate")));
         }
     }
     if roots.is_empty() {

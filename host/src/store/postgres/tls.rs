@@ -13,7 +13,6 @@ use std::task::{Context, Poll};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -25,6 +24,7 @@ use tokio_rustls::client::TlsStream as RustlsStream;
 use super::open_error::OpenError;
 use super::url::TlsMode;
 use crate::bounded_file;
+use crate::pem;
 
 /// The largest file of certificates, in bytes.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -119,12 +119,7 @@ fn is_authority(error: &Error) -> bool {
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
     let content = bounded_file::read(path, MAX_BYTES).map_err(|error| unusable(path, &error))?;
-    let certificates = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
-    let certificates = certificates.map_err(|error| unusable(path, &error))?;
-    match certificates.is_empty() {
-        true => Err(unusable(path, &"it has no certificate")),
-        false => Ok(certificates),
-    }
+    pem::certificates(&content).map_err(|error| unusable(path, &error))
 }
 
 fn add_authorities(

@@ -225,6 +225,13 @@ fn projects_without_issues_and_archived_ones_can_be_left_out() {
     assert_eq!(found("with_issues_enabled=true"), [100]);
     assert_eq!(found("with_issues_enabled=false"), [105, 100]);
     assert_eq!((found("active=false"), found("active=true")), (vec![105], vec![100]));
+    // Issues for members only are none for others.
+    let issues = directory::project::FeatureAccess::Private;
+    let visibility = directory::namespace::Visibility::Public;
+    forge.save_project(NewProject { issues, visibility, ..new_project(106, 10) });
+    assert_eq!(found("with_issues_enabled=true"), [106, 100]);
+    let found = |query: &str| forge.get("", &format!("groups/acme/projects?{query}")).ids();
+    assert!(found("").contains(&106) && !found("with_issues_enabled=true").contains(&106));
     for nothing in [
         "archived=true",
         "active=false",

@@ -1,0 +1,91 @@
+//! Certificates and keys in PEM (RFC 7468), and what is wrong with a file in words for its owner.
+
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Why a file has no certificates, or no key. Each is a part of a sentence about the file.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PemError {
+    #[error("it is not in PEM, in which a line says -----BEGIN")]
+    NotPem,
+    #[error("it has no certificate, only other sections")]
+    NoCertificate,
+    #[error("it has no private key, only other sections")]
+    NoKey,
+    #[error("its key is encrypted; `openssl pkey -in FILE -out NEW-FILE` writes it without a passphrase")]
+    Encrypted,
+    #[error("it is cut off: the section {0} has no end")]
+    CutOff(String),
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+/// All certificates, at least one.
+pub fn certificates(content: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let certificates = CertificateDer::pem_slice_iter(content).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| described(error, content, PemError::NoCertificate))?;
+    match certificates.is_empty() {
+        true => Err(described(pem::Error::NoItemsFound, content, PemError::NoCertificate)),
+        false => Ok(certificates),
+    }
+}
+
+/// The first private key.
+pub fn private_key(content: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
+    let key = PrivateKeyDer::from_pem_slice(content);
+    key.map_err(|error| match contains(content, "ENCRYPTED") {
+        // Of PKCS #8 in the first line of the section, of the older form in a field of it.
+        true => PemError::Encrypted,
+        false => described(error, content, PemError::NoKey),
+    })
+}
+
+fn described(error: pem::Error, content: &[u8], nothing: PemError) -> PemError {
+    match error {
+        pem::Error::NoItemsFound if contains(content, "-----BEGIN") => nothing,
+        pem::Error::NoItemsFound => PemError::NotPem,
+        pem::Error::MissingSectionEnd { end_marker } => {
+            PemError::CutOff(String::from_utf8_lossy(&end_marker).into_owned())
+        }
+        pem::Error::IllegalSectionStart { .. } => PemError::Damaged("a line -----BEGIN is cut off".to_owned()),
+        pem::Error::Base64Decode(_) => PemError::Damaged("a section is not base64".to_owned()),
+        other => PemError::Damaged(other.to_string()),
+    }
+}
+
+fn contains(content: &[u8], text: &str) -> bool {
+    content.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(name: &str, content: &str) -> String {
+        format!("-----BEGIN {name}-----\n{content}\n-----END {name}-----\n")
+    }
+
+    #[test]
+    fn a_file_without_certificates_says_why() {
+        let of = |content: &str| certificates(content.as_bytes()).expect_err("no certificates");
+        assert_eq!(of(""), PemError::NotPem);
+        assert_eq!(of("\u{30}\u{82}"), PemError::NotPem);
+        assert_eq!(of(&section("PRIVATE KEY", "AAAA")), PemError::NoCertificate);
+        assert_eq!(of("-----BEGIN CERTIFICATE-----\nAAAA\n"), PemError::CutOff("CERTIFICATE".to_owned()));
+        assert_eq!(of(&section("CERTIFICATE", "!!!!")), PemError::Damaged("a section is not base64".to_owned()));
+        assert_eq!(of("-----BEGIN CERTIF\nAAAA\n"), PemError::Damaged("a line -----BEGIN is cut off".to_owned()));
+        let two = section("CERTIFICATE", "AAAA").repeat(2);
+        assert_eq!(certificates(two.as_bytes()).map(|found| found.len()), Ok(2));
+    }
+
+    #[test]
+    fn a_file_without_a_key_says_why() {
+        let of = |content: &str| private_key(content.as_bytes()).expect_err("no key");
+        assert_eq!(of(""), PemError::NotPem);
+        assert_eq!(of(&section("CERTIFICATE", "AAAA")), PemError::NoKey);
+        assert_eq!(of(&section("ENCRYPTED PRIVATE KEY", "AAAA")), PemError::Encrypted);
+        let older = section("RSA PRIVATE KEY", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA");
+        assert_eq!(of(&older), PemError::Encrypted);
+        assert_eq!(of("-----BEGIN PRIVATE KEY-----\nAAAA\n"), PemError::CutOff("PRIVATE KEY".to_owned()));
+    }
+}
