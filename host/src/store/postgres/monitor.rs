@@ -7,10 +7,12 @@ use tokio_postgres::{Client, Error};
 
 use crate::store::ServerClock;
 
-/// Settings without which an acknowledged write can be lost, and what is lost then.
-const DANGEROUS_WHEN_OFF: [(&str, &str); 2] = [
-    ("fsync", "a crash of the machine can lose or damage everything"),
-    ("full_page_writes", "a crash of the machine can damage pages"),
+/// Settings with the one value under which data that was acknowledged is safe, and what takes place under the other.
+const SAFE: [(&str, &str, &str); 4] = [
+    ("fsync", "on", "a crash of the machine can lose or damage everything"),
+    ("full_page_writes", "on", "a crash of the machine can damage pages"),
+    ("ignore_checksum_failure", "off", "what is read of a damaged page is believed"),
+    ("zero_damaged_pages", "off", "a damaged page reads as if it were empty, and is lost with the next write to it"),
 ];
 
 /// How far the clocks of machines whose time is kept by a service may be apart.
@@ -81,10 +83,11 @@ fn compare_clocks(ahead: SignedDuration) -> Option<Warning> {
 
 async fn look(client: &Client) -> Result<Findings, Error> {
     let mut warnings = Vec::new();
-    for (setting, danger) in DANGEROUS_WHEN_OFF {
+    for (setting, safe, danger) in SAFE {
         let row = client.query_one("select current_setting($1)", &[&setting]).await?;
-        if row.try_get::<_, &str>(0)? == "off" {
-            let text = format!("{setting} is off: {danger}; turn it on");
+        let value: &str = row.try_get(0)?;
+        if value != safe {
+            let text = format!("{setting} is {value}: {danger}; turn it {safe}");
             warnings.push(Warning { setting, text });
         }
     }

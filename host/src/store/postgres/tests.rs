@@ -179,7 +179,11 @@ async fn one_host_does_the_maintenance_and_another_takes_over() {
 #[test]
 fn settings_that_endanger_data_are_named() {
     let Some(server) = start(&["fsync=off", "full_page_writes=off"]) else { return };
-    let host = Host::open(&server.new_database("careless"));
+    let url = server.new_database("careless");
+    // Of a role, as of the whole server.
+    server.sql_in("careless", "alter role postgres set ignore_checksum_failure = on");
+    server.sql_in("careless", "alter role postgres set zero_damaged_pages = on");
+    let host = Host::open(&url);
     let read = host.store.status_reader();
     let warnings = loop {
         let warnings = read().warnings;
@@ -189,8 +193,9 @@ fn settings_that_endanger_data_are_named() {
         std::thread::yield_now();
     };
     let names: Vec<&str> = warnings.iter().map(|warning| warning.setting).collect();
-    assert_eq!(names, ["fsync", "full_page_writes"]);
-    assert!(warnings.iter().all(|warning| warning.text.contains("turn it on")), "{warnings:?}");
+    assert_eq!(names, ["fsync", "full_page_writes", "ignore_checksum_failure", "zero_damaged_pages"]);
+    let remedies = warnings.iter().map(|warning| warning.text.rsplit_once("; ").map_or("", |(_, remedy)| remedy));
+    assert_eq!(remedies.collect::<Vec<_>>(), ["turn it on", "turn it on", "turn it off", "turn it off"]);
 }
 
 #[tokio::test]
