@@ -192,6 +192,7 @@ fn mark_step<K: Roots + ?Sized>(
                 roots.remove_abandoned(key, tracer)?;
             }
             if !tracer.is_suspended() {
+                report.keys += 1;
                 report.removed += 1;
                 report.removed_bytes += bytes;
             }

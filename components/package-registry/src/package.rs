@@ -44,6 +44,8 @@ pub struct Package {
     /// The highest one that is no prerelease. Old builds did not store it, so it may be unknown as long as
     /// the highest one is a prerelease.
     pub highest_stable: Option<Version>,
+    /// The revision that changed a deprecation message last; 0 if none has since builds record it.
+    pub messages_changed: u64,
     /// The upload of the latest version, whose description and readme metadata shows for the package.
     pub latest_upload: Option<String>,
 }
@@ -61,6 +63,11 @@ impl Events {
     /// The last one; empty if there is none.
     fn last(&self) -> &str {
         self.0.rsplit('\n').next().unwrap_or_default()
+    }
+
+    /// The one before the last `age` ones; `None` if it is forgotten.
+    fn from_last(&self, age: usize) -> Option<&str> {
+        self.0.rsplit('\n').nth(age).filter(|event| !event.is_empty())
     }
 
     /// Adds a change. No id has a line feed.
@@ -114,6 +121,7 @@ impl Package {
             tags: BTreeMap::new(),
             highest: None,
             highest_stable: None,
+            messages_changed: 0,
             latest_upload: None,
         }
     }
@@ -134,6 +142,22 @@ impl Package {
     pub fn write_revision_id(&self, out: &mut String) {
         // Text takes whatever is written.
         let _ = write!(out, "{}-{}", self.revision, self.events.last());
+    }
+
+    /// Whether the revision with this id had the messages that the package has now.
+    pub fn has_messages_of(&self, revision_id: &str) -> bool {
+        let Some((number, event)) = revision_id.split_once('-') else { return false };
+        let Ok(number) = number.parse::<u64>() else { return false };
+        let Some(age) = self.revision.checked_sub(number) else { return false };
+        // A package of the same name that was removed before has other events.
+        let is_own =
+            usize::try_from(age).ok().and_then(|age| self.events.from_last(age)).is_none_or(|own| own == event);
+        is_own && number >= self.messages_changed
+    }
+
+    /// Notes that the change that is being made changes a deprecation message.
+    pub fn change_messages(&mut self) {
+        self.messages_changed = self.revision + 1;
     }
 
     /// Versions that metadata lists.

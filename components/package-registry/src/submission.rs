@@ -10,6 +10,8 @@ use std::fmt;
 pub struct Submission<'a> {
     /// Empty if absent.
     pub name: String,
+    /// `_rev`: the revision of the metadata that a client has changed.
+    pub revision: Option<String>,
     /// In the order of the document.
     pub versions: Members<'a>,
     pub tags: Option<Members<'a>>,
@@ -80,6 +82,7 @@ impl<'a> Submission<'a> {
         let provenance = provenance.collect::<Result<_, _>>()?;
         Ok(Submission {
             name,
+            revision: member("_rev").and_then(json::string),
             versions,
             tags: object("dist-tags")?,
             readme: member("readme"),

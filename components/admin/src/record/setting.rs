@@ -15,14 +15,22 @@ pub fn warning(fields: &Map<String, Value>) -> Option<String> {
     settings::warnings(&settings::with_stored_names(named)).pop()
 }
 
-/// One setting as `name` and `value`, or several as the fields of one object.
+/// One setting as `name` and `value`, of which `null` is the default; or several as the fields of one object.
 pub fn apply(env: &Env, mut fields: Map<String, Value>, deleted: bool) -> Result<(), LineError> {
     fields.retain(|name, _| name != "kind" && name != "deleted");
-    if let Some(Value::String(name)) = fields.get("name").cloned() {
-        let value = fields.remove("value").filter(|_| !deleted).unwrap_or(Value::Null);
+    let (name, value) = (fields.remove("name"), fields.remove("value"));
+    if deleted || name.is_some() || value.is_some() {
+        let name = match name {
+            Some(Value::String(name)) => name,
+            Some(_) => return Err(InvalidLine::Fields("name is not a text").into()),
+            None => return Err(InvalidLine::Fields("name is missing").into()),
+        };
+        let value = match value {
+            _ if deleted => Value::Null,
+            Some(value) => value,
+            None => return Err(InvalidLine::Fields("value is missing").into()),
+        };
         fields = Map::from_iter([(name, value)]);
-    } else if deleted {
-        return Err(InvalidLine::Fields("name is missing").into());
     }
     let changes = settings::parse_changes(fields).map_err(InvalidLine::Settings)?;
     setting::save(env, &changes)?;

@@ -1,8 +1,9 @@
 //! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
-//! `deprecated` is read from it, because the rest may be out of date.
+//! `deprecated` is read from it, because the rest may be out of date. If the messages may be, too, the document is
+//! refused: it would undo what another client has done to other versions.
 
 use super::access::{self, Unpublish};
-use super::error::{bad_request, package_not_found};
+use super::error::{bad_request, outdated, package_not_found};
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::json::{self, Members};
@@ -18,7 +19,8 @@ use std::collections::BTreeMap;
 const MAX_MESSAGE: usize = 64 * 1024;
 
 /// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
-/// have no message in the document stay unchanged.
+/// have no message in the document stay unchanged. 409 if a message has changed since the document's
+/// revision, unless the document asks for what is there.
 pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     if !submission.name.is_empty() && submission.name != name {
         return Err(bad_request(&format!("Name is {}, but the URL names {name}", submission.name)));
@@ -28,7 +30,8 @@ pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission)
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found)?;
-    update(&request.env, &authorized, |package| set_messages(&request.env, package, &messages))?;
+    let revision = submission.revision.as_deref();
+    update(&request.env, &authorized, |package| set_messages(&request.env, package, &messages, revision))?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }
 
@@ -54,8 +57,14 @@ fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> 
 }
 
 /// Replaces the segments in which a message changes. Texts for thousands of versions must not make the package
-/// larger than publications could.
-fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<Change, Error> {
+/// larger than publications could. `revision` is that of the document.
+fn set_messages(
+    env: &Env,
+    package: &mut Package,
+    messages: &BTreeMap<String, String>,
+    revision: Option<&str>,
+) -> Result<Change, Error> {
+    let outdated = revision.filter(|revision| !package.has_messages_of(revision)).map(outdated);
     let mut change = Change::None;
     let mut stored = package.stored();
     for part in &mut package.segments {
@@ -69,6 +78,9 @@ fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, St
         if !segment.deprecate(messages) {
             continue;
         }
+        if let Some(error) = outdated {
+            return Err(error);
+        }
         let size = segment.size();
         stored = stored.saturating_sub(part.size) + size;
         if size > part.size && (size > MAX_SEGMENT || stored > MAX_STORED) {
@@ -79,6 +91,9 @@ fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, St
         }
         *part = store::save_segment(env, &segment)?;
         change = Change::Made;
+    }
+    if matches!(change, Change::Made) {
+        package.change_messages();
     }
     Ok(change)
 }

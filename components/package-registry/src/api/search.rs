@@ -121,9 +121,7 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate
     for project in scope::projects(request)?.projects {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
-        let is_in_scope = |name: &PackageName| {
-            request.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
-        };
+        let is_in_scope = |name: &PackageName| request.level != Level::Instance || name.is_below(root);
         for name in store::names(&request.env, &project.key())? {
             if is_in_scope(&name) && query.matches_scope(&name) {
                 let empty = || Candidate { name: name.clone(), projects: Vec::new() };

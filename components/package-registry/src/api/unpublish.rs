@@ -6,7 +6,7 @@
 //! that another file would have too, and lock files name its digest.
 
 use super::access::{self, Authorized, Read, Unpublish};
-use super::error::{package_not_found, same_text};
+use super::error::{outdated, package_not_found, same_text};
 use super::noop_update::NoopUpdate;
 use super::publish::MAX_SKELETON;
 use super::request::RegistryRequest;
@@ -87,9 +87,7 @@ fn unpublish(
             if !removes_any(env, package, &is_kept)? {
                 return Ok(Change::None);
             }
-            let text =
-                format!("revision {revision} is not the current one; somebody else changed the package, try again");
-            return Err(same_text(StatusCode::CONFLICT, text));
+            return Err(outdated(revision));
         }
         removed = remove(env, package, &is_kept, tags)?;
         Ok(if removed.is_empty() { Change::None } else { Change::Made })

@@ -25,6 +25,8 @@ pub struct PackageRecord {
     /// Only if the highest version is a prerelease; otherwise it is the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     highest_stable: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    messages_changed: u64,
     #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
     latest_upload: Option<String>,
 }
@@ -67,6 +69,7 @@ impl PackageRecord {
             tags: self.tags.into_iter().map(tag).collect(),
             highest,
             highest_stable,
+            messages_changed: self.messages_changed,
             latest_upload: self.latest_upload,
         })
     }
@@ -91,9 +94,14 @@ impl From<&Package> for PackageRecord {
                 .as_ref()
                 .filter(|stable| package.highest.as_ref() != Some(stable))
                 .map(Version::to_string),
+            messages_changed: package.messages_changed,
             latest_upload: package.latest_upload.clone(),
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// [`Events`] as a list of texts.

@@ -71,7 +71,7 @@ impl<'a> VersionClaim<'a> {
         if self.name.scope().is_none() {
             return Ok(());
         }
-        if self.name.scope() != Some(self.project.root_namespace().path.as_str()) {
+        if !self.name.is_below(&self.project.root_namespace().path) {
             return match self.held.is_some() {
                 true => Ok(()),
                 false => self.list(),

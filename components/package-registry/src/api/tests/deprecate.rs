@@ -68,6 +68,40 @@ fn only_the_messages_are_taken_from_the_document() {
 }
 
 #[test]
+fn an_outdated_document_undoes_no_other_clients_change() {
+    let forge = forge();
+    let set = |document: &Value, version: &str, message: &str| {
+        let mut document = document.clone();
+        document["versions"][version]["deprecated"] = json!(message);
+        forge.send(request(Method::PUT, PATH).by("maintainer").body(document.to_string()))
+    };
+    let document = || forge.get(PATH).json();
+    assert_eq!(set(&document(), "1.1.0", "broken").status, 200);
+    let stale = document();
+    assert_eq!(set(&stale, "1.1.0", "").status, 200);
+    let revision = stale["_rev"].as_str().unwrap();
+    let conflict = format!("revision {revision} is not the current one; somebody else changed the package, try again");
+    set(&stale, "1.0.0", "old").is_refused(409, &conflict);
+    assert_eq!(deprecations(&forge), []);
+    // The same request again, as after an answer that was lost.
+    assert_eq!(set(&stale, "1.1.0", "").status, 200);
+    // A publication or a tag meanwhile changes no message.
+    let before = document();
+    forge.publish(PUBLIC, "lib", "3.0.0");
+    assert_eq!(set(&before, "1.0.0", "old").status, 200);
+    assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
+    // Revisions that the package never had.
+    for revision in ["999-x", "1-x", "x", "", "-", "3"] {
+        let mut document = document();
+        document["_rev"] = json!(revision);
+        assert_eq!(set(&document, "1.0.1", "old").status, 409, "{revision}");
+    }
+    let mut without = document();
+    without.as_object_mut().unwrap().remove("_rev");
+    assert_eq!(set(&without, "1.0.1", "old").status, 200);
+}
+
+#[test]
 fn repeating_it_changes_nothing() {
     let forge = forge();
     let deprecate = || send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!("old"));

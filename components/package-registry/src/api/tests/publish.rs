@@ -340,6 +340,11 @@ fn a_version_of_the_conventional_name_is_in_one_project_only() {
         .send(publication("@acme/lib", "1.0.0").to(INTERNAL))
         .is_refused(400, "Validation failed: Package already exists");
     forge.publish(INTERNAL, "@acme/lib", "1.0.1");
+    // A path is the same in any letter case, unlike a name.
+    forge.publish(PUBLIC, "@ACME/lib", "1.0.0");
+    forge
+        .send(publication("@ACME/lib", "1.0.0").to(INTERNAL))
+        .is_refused(400, "Validation failed: Package already exists");
     // Below another top-level namespace, or with another scope, there is nothing to confuse.
     forge.publish(17, "@acme/lib", "1.0.0");
     forge.publish(PUBLIC, "@x/lib", "1.0.0");
