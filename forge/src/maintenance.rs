@@ -73,18 +73,27 @@ impl StoreArgs {
     }
 }
 
-/// An area's answer to one step. Each task uses some of the counts.
+/// An area's answer to one step. Each task uses some of the counts. What has no cursor, not even an absent one, is no
+/// answer of an area.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
 pub struct Step {
+    #[serde(deserialize_with = "Option::deserialize")]
     cursor: Option<String>,
+    #[serde(default)]
     wait_seconds: u64,
+    #[serde(default)]
     pub roots: u64,
+    #[serde(default)]
     pub keys: u64,
+    #[serde(default)]
     pub removed: u64,
+    #[serde(default)]
     pub removed_bytes: u64,
+    #[serde(default)]
     pub bytes: u64,
+    #[serde(default)]
     pub failed: u64,
+    #[serde(default)]
     pub problems: Vec<Problem>,
 }
 

@@ -106,8 +106,8 @@ impl Token {
             "expires_at": create.expires,
         });
         let created: Created = create.server.post_json("personal_access_tokens", &new_token)?;
-        writeln!(std::io::stdout(), "{}", created.token)?;
-        Ok(())
+        writeln!(std::io::stdout(), "{}", created.token)
+            .context("a token was made, but it cannot be written; revoke it and make another one")
     }
 }
 

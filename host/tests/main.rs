@@ -37,6 +37,7 @@ mod nested_cache;
 mod operator;
 mod operator_changes;
 mod outbound;
+mod outbound_addresses;
 mod policy;
 mod readiness;
 mod response_cache;

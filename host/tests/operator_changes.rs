@@ -117,7 +117,7 @@ fn a_trial_ends_by_itself_after_the_time_that_its_form_shows() {
     let page = visitor.get("/operator/components/incoming");
     page.expect(200, "name=\"window\" placeholder=\"60s\"");
     page.expect(200, "A trial that does well is promoted by itself when its time is over.");
-    page.expect(200, "What served before is not loaded.");
+    page.expect(200, "Nothing has served before.");
 }
 
 /// Sends the head of a request, and returns what comes before the connection ends.

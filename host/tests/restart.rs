@@ -21,6 +21,7 @@ async fn a_restart_serves_what_was_swapped_in() {
 
     let host = start();
     assert_eq!(host.slots()[0].current().digest, new);
+    assert_eq!(host.slots()[0].way_back(), Some(old));
     // A rollback loads the code that was served before the swap.
     assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, old);
     drop(host);

@@ -17,7 +17,7 @@ pub struct ComponentStatus {
     pub state: &'static str,
     #[serde(flatten)]
     pub current: GenerationStatus,
-    /// The generation that a rollback restores.
+    /// What a rollback restores, unless it ends a trial.
     pub previous: Option<Digest>,
     pub canary: Option<CanaryStatus>,
     pub source: String,
@@ -94,7 +94,7 @@ impl From<&Slot> for ComponentStatus {
                 Health::Recovering | Health::Failing => "failing",
             },
             current: GenerationStatus::from(&*deployment.current),
-            previous: deployment.previous.as_ref().map(|previous| previous.digest),
+            previous: slot.way_back(),
             canary: deployment.canary.as_deref().map(CanaryStatus::from),
             source: component.source.display().to_string(),
             grants: GrantsStatus {

@@ -1,5 +1,6 @@
 //! The client of a running host's admin listener.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use ureq::Timeout;
 
 use super::http::agent_with;
 use super::terminal::printable;
@@ -58,8 +60,27 @@ pub fn token_from_environment() -> Result<Option<String>> {
 /// A request to the admin listener.
 pub enum AdminRequest<'a> {
     Get,
-    Post,
-    Put { component: &'a [u8], signature: Option<String> },
+    /// Makes a code for the operator's pages.
+    SignIn,
+    /// Ends a trial, or rolls back.
+    Deploy,
+    Swap {
+        component: &'a [u8],
+        signature: Option<String>,
+    },
+}
+
+impl AdminRequest<'_> {
+    /// What the operator has to know if there is no answer: the request may have been carried out.
+    fn uncertainty(&self) -> &'static str {
+        match self {
+            AdminRequest::Get | AdminRequest::SignIn => "",
+            AdminRequest::Deploy | AdminRequest::Swap { .. } => {
+                "; the change may have been made, or be made yet: before you repeat the command, let `hexad status` tell \
+                 what serves"
+            }
+        }
+    }
 }
 
 impl HostArgs {
@@ -85,7 +106,7 @@ impl HostArgs {
         struct SignInCode {
             code: String,
         }
-        let SignInCode { code } = self.send(&AdminRequest::Post, "/sign-in-codes")?;
+        let SignInCode { code } = self.send(&AdminRequest::SignIn, "/sign-in-codes")?;
         Ok(format!("{}/operator/sign-in?code={}", self.access()?.url, printable(&code)))
     }
 
@@ -94,7 +115,7 @@ impl HostArgs {
         let Access { url, token } = self.access()?;
         let timeout = self.timeout.unwrap_or(match request {
             AdminRequest::Get => READ_TIMEOUT,
-            AdminRequest::Post | AdminRequest::Put { .. } => CHANGE_TIMEOUT,
+            _ => CHANGE_TIMEOUT,
         });
         let agent = agent_with(timeout);
         let (target, bearer) = (format!("{url}{path}"), format!("Bearer {token}"));
@@ -107,10 +128,10 @@ impl HostArgs {
                     _ => get(),
                 })
             }
-            AdminRequest::Post => {
+            AdminRequest::SignIn | AdminRequest::Deploy => {
                 agent.post(target).header("authorization", bearer).header("x-hexad-actor", actor()).send_empty()
             }
-            AdminRequest::Put { component, signature } => {
+            AdminRequest::Swap { component, signature } => {
                 let request = agent.put(target).header("authorization", bearer).header("x-hexad-actor", actor());
                 let request = match signature {
                     Some(signature) => request.header("x-hexad-signature", signature),
@@ -120,24 +141,54 @@ impl HostArgs {
                 request.header("expect", "100-continue").content_type("application/wasm").send(*component)
             }
         };
-        let too_slow = |error: ureq::Error| match error {
-            ureq::Error::Timeout(_) => anyhow!(
-                "the host at {url} did not answer within {} s; its log may say why, and --timeout gives it longer",
-                timeout.as_secs_f64()
-            ),
-            error => anyhow!("cannot reach the host at {url}: {error}; is it running?"),
-        };
-        let mut response = sent.map_err(too_slow)?;
-        let text = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_string();
-        let text = text.map_err(too_slow)?;
-        match response.status().is_success() {
-            true => serde_json::from_str(&text).with_context(|| format!("the response of {url} is not that of a host")),
-            false => {
-                let response: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-                let reason = response.get("error").and_then(Value::as_str).unwrap_or("the host gave no reason");
-                Err(anyhow!(printable(reason)))
-            }
+        let failure = |error| transport_error(&url, path, request, timeout, error);
+        let mut response = sent.map_err(failure)?;
+        let text = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_string().map_err(failure)?;
+        let status = response.status();
+        if status.is_success() {
+            return serde_json::from_str(&text).with_context(|| format!("the response of {url} is not that of a host"));
         }
+        let response: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        match response.get("error").and_then(Value::as_str) {
+            // The listener for clients has no more to say of a path that it does not serve.
+            Some(reason) if reason != status.to_string() => Err(anyhow!(printable(reason))),
+            _ => Err(anyhow!(
+                "{url} answers {path} with {status}, and gives no reason; is this a host's admin listener?"
+            )),
+        }
+    }
+}
+
+/// Why there is no answer. `timeout` is how long it was waited for.
+fn transport_error(
+    url: &str,
+    path: &str,
+    request: &AdminRequest<'_>,
+    timeout: Duration,
+    error: ureq::Error,
+) -> anyhow::Error {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    use ureq::Error::{BodyExceedsLimit, Http, Io, Protocol, Timeout as TimedOut};
+
+    let uncertainty = request.uncertainty();
+    match error {
+        TimedOut(Timeout::Connect | Timeout::Resolve) => {
+            anyhow!("cannot reach the host at {url} within {} s; is it running?", timeout.as_secs_f64())
+        }
+        TimedOut(_) => anyhow!(
+            "the host at {url} did not answer within {} s; its log may say why, and --timeout gives it longer\
+             {uncertainty}",
+            timeout.as_secs_f64()
+        ),
+        BodyExceedsLimit(limit) => {
+            anyhow!("{url} answers {path} with more than {limit} bytes; is this a host's admin listener?{uncertainty}")
+        }
+        Protocol(error) => anyhow!("{url} does not answer as a host does: {error}{uncertainty}"),
+        Http(error) => anyhow!("{url} does not answer as a host does: {error}{uncertainty}"),
+        Io(error) if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) => {
+            anyhow!("the connection to the host at {url} broke off: {error}{uncertainty}")
+        }
+        error => anyhow!("cannot reach the host at {url}: {error}; is it running?"),
     }
 }
 
@@ -169,5 +220,45 @@ mod tests {
         let args = HostArgs { data: folder.path().to_owned(), admin: None, timeout: None };
         assert_eq!(args.send::<u8>(&AdminRequest::Get, "/status").unwrap(), 7);
         host.join().unwrap();
+    }
+
+    /// What is said of a server that reads a request and answers it so.
+    fn error_of(request: &AdminRequest<'_>, answer: &'static [u8]) -> String {
+        let (folder, listener) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
+        let host = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(answer).unwrap();
+        });
+        let args = HostArgs { data: folder.path().to_owned(), admin: None, timeout: None };
+        let error = args.send::<u8>(request, "/components/a/rollback").unwrap_err().to_string();
+        host.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn a_change_without_an_answer_may_have_been_made() {
+        for answer in [&b""[..], b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{", b"nonsense\r\n\r\n"] {
+            let error = error_of(&AdminRequest::Deploy, answer);
+            assert!(error.contains("the change may have been made"), "{error}");
+            assert!(!error.contains("cannot reach"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_hosts_names_its_address_and_status() {
+        for answer in [
+            &b"HTTP/1.1 404 Not Found\r\ncontent-length: 25\r\n\r\n{\"error\":\"404 Not Found\"}"[..],
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 6\r\n\r\n<html>",
+        ] {
+            let error = error_of(&AdminRequest::Deploy, answer);
+            assert!(error.starts_with("http://127.0.0.1:"), "{error}");
+            let end = "answers /components/a/rollback with 404 Not Found, and gives no reason; is this a host's admin listener?";
+            assert!(error.ends_with(end), "{error}");
+        }
+        let reason = b"HTTP/1.1 409 Conflict\r\ncontent-length: 15\r\n\r\n{\"error\":\"why\"}";
+        assert_eq!(error_of(&AdminRequest::Deploy, reason), "why");
     }
 }

@@ -101,15 +101,14 @@ impl Status {
         loop {
             let asked = Instant::now();
             let response: Value = self.host.send(&AdminRequest::Get, "/status")?;
+            let status = StatusResponse::deserialize(&response)
+                .context("the host's response cannot be read; does the host have another version than this program?")?;
             if self.json {
                 match self.watch {
                     true => writeln!(out, "{response}")?,
                     false => writeln!(out, "{response:#}")?,
                 }
             } else {
-                let status: StatusResponse = serde_json::from_value(response).context(
-                    "the host's response cannot be read; does the host have another version than this program?",
-                )?;
                 if self.watch && out.is_terminal() {
                     // Moves the cursor to the top left and clears the screen below it.
                     write!(out, "\x1b[H\x1b[J")?;

@@ -99,7 +99,7 @@ impl Swap {
             None => Signature::read(&Signature::beside(&self.file))?,
         };
         let signature = signature.map(|signature| signature.to_string());
-        let report: SwapReport = self.host.send(&AdminRequest::Put { component: &wasm, signature }, &path)?;
+        let report: SwapReport = self.host.send(&AdminRequest::Swap { component: &wasm, signature }, &path)?;
         report.print(if report.canary { "on trial" } else { "serving" })
     }
 }
@@ -107,14 +107,14 @@ impl Swap {
 impl Promote {
     pub fn run(self) -> Result<()> {
         let path = component_path(&self.component)? + "/promote";
-        self.host.send::<SwapReport>(&AdminRequest::Post, &path)?.print("serving")
+        self.host.send::<SwapReport>(&AdminRequest::Deploy, &path)?.print("serving")
     }
 }
 
 impl Rollback {
     pub fn run(self) -> Result<()> {
         let path = component_path(&self.component)? + "/rollback";
-        self.host.send::<SwapReport>(&AdminRequest::Post, &path)?.print("serving")
+        self.host.send::<SwapReport>(&AdminRequest::Deploy, &path)?.print("serving")
     }
 }
 
@@ -122,13 +122,15 @@ impl SwapReport {
     fn print(&self, state: &str) -> Result<()> {
         let Self { component, digest, generation, milliseconds, .. } = self;
         let version = self.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-        let mut out = std::io::stdout();
-        writeln!(out, "{component}{version} is {state}: generation {generation}, sha256 {digest} ({milliseconds} ms)")?;
+        let mut text =
+            format!("{component}{version} is {state}: generation {generation}, sha256 {digest} ({milliseconds} ms)\n");
         if let Some(previous) = &self.previous {
             let short = previous.get(..12).unwrap_or(previous);
-            writeln!(out, "`hexad rollback {component}` goes back to {short}")?;
+            text += &format!("`hexad rollback {component}` goes back to {short}\n");
         }
-        Ok(())
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .with_context(|| format!("{component} is {state}, but the report of it cannot be written"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::canary::{Canary, CanaryPolicy};
 use super::generation::Generation;
@@ -30,6 +30,8 @@ pub struct Slot {
     last_number: AtomicU64,
     /// How often the deployment has changed.
     changes: AtomicU64,
+    /// What a rollback restores, also if it is not loaded.
+    way_back: ArcSwapOption<Digest>,
     metrics: Metrics,
     stalled: Arc<StalledInstances>,
     replaced_limits: ReplacedLimits,
@@ -166,6 +168,7 @@ impl Slot {
             deployment,
             last_number,
             changes: AtomicU64::default(),
+            way_back: ArcSwapOption::empty(),
             metrics,
             stalled,
             replaced_limits: ReplacedLimits::default(),
@@ -199,6 +202,16 @@ impl Slot {
 
     pub fn deployment(&self) -> Arc<Deployment> {
         self.deployment.load_full()
+    }
+
+    /// What a rollback restores, unless it ends a trial. The standby, or a component that the host has recorded and not
+    /// loaded, such as after a restart.
+    pub fn way_back(&self) -> Option<Digest> {
+        self.way_back.load().as_deref().copied()
+    }
+
+    pub fn set_way_back(&self, digest: Option<Digest>) {
+        self.way_back.store(digest.map(Arc::new));
     }
 
     /// The generation that serves the next request, unless the canary does.

@@ -56,6 +56,10 @@ impl Deployer {
         (files, fleet): (Deployments, Option<Arc<Fleet>>),
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
+        for slot in application.slots() {
+            let entry = files.records.get(slot.id()).filter(|entry| entry.digest == slot.current().digest);
+            slot.set_way_back(entry.and_then(|entry| entry.previous));
+        }
         let state = Mutex::new(DeployerState { files });
         let (compiling, last_reload) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
@@ -180,7 +184,7 @@ impl Deployer {
             }
             None => {
                 self.install(files, slot, &generation, &request.by, action)?;
-                report(slot.deployment().previous.as_ref().map(|previous| previous.digest))
+                report(slot.way_back())
             }
         };
         drop(state);
@@ -249,8 +253,7 @@ impl Deployer {
             }
         };
         self.install(&mut state.files, slot, &previous, by, Action::Rollback)?;
-        let before = slot.deployment().previous.as_ref().map(|previous| previous.digest);
-        Ok(DeployReport { previous: before, ..self.report(slot, &previous, started) })
+        Ok(DeployReport { previous: slot.way_back(), ..self.report(slot, &previous, started) })
     }
 
     /// Makes a checked generation the active one of the slot, on disk and then in memory.
@@ -280,6 +283,7 @@ impl Deployer {
         let line = completed(by, action, &component.id, generation.digest, Some(current.digest));
         files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
         slot.replace(generation.clone());
+        slot.set_way_back(previous);
         self.prune(files);
         Ok(())
     }

@@ -281,6 +281,7 @@ impl Deployer {
             let mut state = self.state();
             self.install(&mut state.files, slot, &generation, &entry.by, entry.action)?;
         }
+        slot.set_way_back(entry.previous);
         let (present, wanted) = (slot.deployment().canary.clone(), &entry.canary);
         if let Some(canary) = &present {
             let digest = canary.generation.digest;

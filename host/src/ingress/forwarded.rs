@@ -129,13 +129,17 @@ impl ForwardedHeaders {
         let mut forwarded = Self::default();
         let forwarding = ingress.forwarding;
         if forwarding.family == ForwardedFamily::Forwarded {
-            let mut elements = forwarded_elements(headers).peekable();
-            if let Some(nearest) = elements.peek() {
-                forwarded.scheme = nearest.proto.as_deref().and_then(scheme);
-                forwarded.authority = nearest.host.as_deref().filter(|_| forwarding.host).and_then(authority);
+            // The proxy that wrote an element is named by the nearer one, the nearest being the peer's. Of trusted proxies
+            // the farthest knows best how the client has addressed the service.
+            for element in forwarded_elements(headers) {
+                forwarded.scheme = element.proto.as_deref().and_then(scheme).or(forwarded.scheme);
+                let host = element.host.as_deref().filter(|_| forwarding.host);
+                forwarded.authority = host.and_then(authority).or(forwarded.authority);
+                forwarded.client = element.client.as_deref().and_then(address);
+                if forwarded.client.is_none_or(|client| !ingress.trusts(client)) {
+                    break;
+                }
             }
-            let addresses = elements.map(|element| element.client.as_deref().and_then(address));
-            forwarded.client = first_untrusted(addresses, ingress);
             return forwarded;
         }
         let addresses: Vec<_> = texts(headers, &FORWARDED_FOR).map(address).collect();
@@ -336,6 +340,14 @@ mod tests {
         check_with(RFC_7239, proxy, &unreadable, "192.0.2.7:0", "http", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
+        // Behind two trusted proxies, the one that the client has reached says how.
+        let edge = "for=9.9.9.9;proto=http;host=forged, for=192.0.2.7;proto=https;host=app.example";
+        let both = format!("{edge}, for=10.0.0.2;proto=http;host=\"inner:81\"");
+        check_with(RFC_7239, proxy, &[("forwarded", &both)], "192.0.2.7:0", "https", Some("app.example"));
+        let silent = format!("{edge}, for=10.0.0.2");
+        check_with(RFC_7239, proxy, &[("forwarded", &silent)], "192.0.2.7:0", "https", Some("app.example"));
+        let inner = [("forwarded", "for=192.0.2.7, for=10.0.0.2;proto=https;host=inner")];
+        check_with(RFC_7239, proxy, &inner, "192.0.2.7:0", "https", Some("inner"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ const MAX_REASON_CHARS: usize = 1000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    #[error("cannot read the manifest {path}: {source}; name one with --manifest")]
+    #[error("cannot read the manifest {path}: {source}; --manifest names one, for `hexad validate` its argument")]
     Unreadable { path: PathBuf, source: io::Error },
     /// Each reason names the line, the key, its value and the remedy.
     #[error("the manifest {path} cannot be used: {}", reasons.join("; "))]

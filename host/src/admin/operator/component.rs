@@ -47,7 +47,7 @@ impl ComponentPage<'_> {
                             h2 { "Before" }
                             @match &component.previous {
                                 Some(digest) => p { code { (short(&digest.to_string())) } },
-                                None => p.soft { "What served before is not loaded." },
+                                None => p.soft { "Nothing has served before." },
                             }
                             (self.links(&[PromoteOrRollBack::RollBack]))
                         }
@@ -187,7 +187,7 @@ impl ComponentPage<'_> {
                 format!("All callers get {} again, in place of {current}.", short(&previous.to_string()))
             }
             (PromoteOrRollBack::RollBack, None, None) => {
-                format!("All callers get what served before {current}, if the data folder has it.")
+                format!("Nothing has served before {current} that callers could get again.")
             }
         }
     }

@@ -67,13 +67,18 @@ impl Service<Uri> for Connector {
         let ConnectionRequest { timeout, client } = request
             .unwrap_or(ConnectionRequest { timeout: egress.limits.connect_timeout, client: ClientKeys::default() });
         Box::pin(async move {
-            let connected = tokio::time::timeout(timeout, connect(&egress, client, uri));
+            let connected = tokio::time::timeout(timeout, connect(&egress, client, uri, timeout));
             connected.await.unwrap_or(Err(ConnectError::ConnectTimeout)).map(TokioIo::new)
         })
     }
 }
 
-async fn connect(egress: &Arc<Egress>, client: ClientKeys, uri: Uri) -> Result<Connection, ConnectError> {
+async fn connect(
+    egress: &Arc<Egress>,
+    client: ClientKeys,
+    uri: Uri,
+    timeout: Duration,
+) -> Result<Connection, ConnectError> {
     // Checked here again, directly before the connection is opened.
     let target = Target::of(&uri).ok_or(ConnectError::Denied)?;
     let reach = egress.allowed_hosts.reach(&target).ok_or(ConnectError::Denied)?;
@@ -85,6 +90,8 @@ async fn connect(egress: &Arc<Egress>, client: ClientKeys, uri: Uri) -> Result<C
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    // Each address of a name has its part of the time, so that one that does not answer leaves some to the next.
+    tcp.set_connect_timeout(Some(timeout));
     let tcp = Socket(tcp.call(uri).await.map_err(ConnectError::Connect)?.into_inner());
     let (stream, h2): (Box<dyn Stream>, _) = match target.tls {
         false => (Box::new(tcp), false),
