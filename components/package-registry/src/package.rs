@@ -66,7 +66,7 @@ impl Events {
     }
 
     /// The one before the last `age` ones; `None` if it is forgotten.
-    fn from_last(&self, age: usize) -> Option<&str> {
+    fn before_last(&self, age: usize) -> Option<&str> {
         self.0.rsplit('\n').nth(age).filter(|event| !event.is_empty())
     }
 
@@ -151,7 +151,7 @@ impl Package {
         let Some(age) = self.revision.checked_sub(number) else { return false };
         // A package of the same name that was removed before has other events.
         let is_own =
-            usize::try_from(age).ok().and_then(|age| self.events.from_last(age)).is_none_or(|own| own == event);
+            usize::try_from(age).ok().and_then(|age| self.events.before_last(age)).is_none_or(|own| own == event);
         is_own && number >= self.messages_changed
     }
 

@@ -173,7 +173,7 @@ fn transport_error(
     let uncertainty = request.uncertainty();
     match error {
         TimedOut(Timeout::Connect | Timeout::Resolve) => {
-            anyhow!("cannot reach the host at {url} within {} s; is it running?", timeout.as_secs_f64())
+            anyhow!("cannot reach the host at {url}: it takes no connection; is it running?")
         }
         TimedOut(_) => anyhow!(
             "the host at {url} did not answer within {} s; its log may say why, and --timeout gives it longer\
