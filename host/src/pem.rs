@@ -8,20 +8,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub enum PemError {
     #[error("it is not in PEM, in which a line says -----BEGIN")]
     NotPem,
-    #[error("it has no certificate, only other sections")]
+    #[error("it has no certificate: no line begins with -----BEGIN CERTIFICATE")]
     NoCertificate,
-    #[error("it has no private key, only other sections")]
+    #[error("it has no private key: no line begins with -----BEGIN PRIVATE KEY or the like")]
     NoKey,
     #[error("its key is encrypted; `openssl pkey -in FILE -out NEW-FILE` writes it without a passphrase")]
     Encrypted,
-    #[error("it is cut off: the section {0} has no end")]
-    CutOff(String),
+    #[error("it is cut off: a section has no end")]
+    CutOff,
+    /// A text of ours: the library's quote the file.
     #[error("it is damaged: {0}")]
-    Damaged(String),
+    Damaged(&'static str),
 }
 
 /// All certificates, at least one.
 pub fn certificates(content: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let content = without_mark(content);
     let certificates = CertificateDer::pem_slice_iter(content).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| described(error, content, PemError::NoCertificate))?;
     match certificates.is_empty() {
@@ -32,6 +34,7 @@ pub fn certificates(content: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemE
 
 /// The first private key.
 pub fn private_key(content: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
+    let content = without_mark(content);
     let key = PrivateKeyDer::from_pem_slice(content);
     key.map_err(|error| match contains(content, "ENCRYPTED") {
         // Of PKCS #8 in the first line of the section, of the older form in a field of it.
@@ -44,13 +47,20 @@ fn described(error: pem::Error, content: &[u8], nothing: PemError) -> PemError {
     match error {
         pem::Error::NoItemsFound if contains(content, "-----BEGIN") => nothing,
         pem::Error::NoItemsFound => PemError::NotPem,
-        pem::Error::MissingSectionEnd { end_marker } => {
-            PemError::CutOff(String::from_utf8_lossy(&end_marker).into_owned())
+        // What the library says of these quotes the file, which may be a key.
+        pem::Error::MissingSectionEnd { end_marker } if contains(&end_marker, "-----") => {
+            PemError::Damaged("a line goes on after -----BEGIN and its section's name, as if line breaks were lost")
         }
-        pem::Error::IllegalSectionStart { .. } => PemError::Damaged("a line -----BEGIN is cut off".to_owned()),
-        pem::Error::Base64Decode(_) => PemError::Damaged("a section is not base64".to_owned()),
-        other => PemError::Damaged(other.to_string()),
+        pem::Error::MissingSectionEnd { .. } => PemError::CutOff,
+        pem::Error::IllegalSectionStart { .. } => PemError::Damaged("a line -----BEGIN is cut off"),
+        pem::Error::Base64Decode(_) => PemError::Damaged("a section is not base64"),
+        _ => PemError::Damaged("a section cannot be read"),
     }
+}
+
+/// Some editors write a byte order mark before the first line.
+fn without_mark(content: &[u8]) -> &[u8] {
+    content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content)
 }
 
 fn contains(content: &[u8], text: &str) -> bool {
@@ -71,11 +81,12 @@ mod tests {
         assert_eq!(of(""), PemError::NotPem);
         assert_eq!(of("\u{30}\u{82}"), PemError::NotPem);
         assert_eq!(of(&section("PRIVATE KEY", "AAAA")), PemError::NoCertificate);
-        assert_eq!(of("-----BEGIN CERTIFICATE-----\nAAAA\n"), PemError::CutOff("CERTIFICATE".to_owned()));
-        assert_eq!(of(&section("CERTIFICATE", "!!!!")), PemError::Damaged("a section is not base64".to_owned()));
-        assert_eq!(of("-----BEGIN CERTIF\nAAAA\n"), PemError::Damaged("a line -----BEGIN is cut off".to_owned()));
+        assert_eq!(of("-----BEGIN CERTIFICATE-----\nAAAA\n"), PemError::CutOff);
+        assert_eq!(of(&section("CERTIFICATE", "!!!!")), PemError::Damaged("a section is not base64"));
+        assert_eq!(of("-----BEGIN CERTIF\nAAAA\n"), PemError::Damaged("a line -----BEGIN is cut off"));
         let two = section("CERTIFICATE", "AAAA").repeat(2);
         assert_eq!(certificates(two.as_bytes()).map(|found| found.len()), Ok(2));
+        assert_eq!(certificates(format!("\u{feff}{two}").as_bytes()).map(|found| found.len()), Ok(2));
     }
 
     #[test]
@@ -86,6 +97,10 @@ mod tests {
         assert_eq!(of(&section("ENCRYPTED PRIVATE KEY", "AAAA")), PemError::Encrypted);
         let older = section("RSA PRIVATE KEY", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA");
         assert_eq!(of(&older), PemError::Encrypted);
-        assert_eq!(of("-----BEGIN PRIVATE KEY-----\nAAAA\n"), PemError::CutOff("PRIVATE KEY".to_owned()));
+        for lost in ["", " ", "\\n"] {
+            let problem = of(&section("PRIVATE KEY", "MIIEsecret").replace('\n', lost)).to_string();
+            assert!(problem.contains("it is damaged: a line ") && !problem.contains("secret"), "{problem}");
+        }
+        assert_eq!(of("-----BEGIN PRIVATE KEY-----\nAAAA\n"), PemError::CutOff);
     }
 }

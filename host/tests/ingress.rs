@@ -320,7 +320,7 @@ fn unusable_certificates_are_named() {
         -----END PRIVATE KEY-----\n";
     std::fs::write(folder.path().join("key.pem"), secp256k1).unwrap();
     let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
-    assert!(error.contains("the key is of a kind that is not supported"), "{error}");
+    assert!(error.contains("of a kind that is not supported"), "{error}");
 }
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";

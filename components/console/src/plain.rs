@@ -81,6 +81,14 @@ pub fn revealed(text: &str) -> Markup {
     }
 }
 
+/// The most bytes that [`revealed`] makes of a text.
+pub fn revealed_size(text: &str) -> usize {
+    const ESCAPED: usize = "&quot;".len();
+    const NAMED: usize = r#"<span class="control">U+10FFFF</span>"#.len();
+    let escaped = text.bytes().filter(|byte| matches!(byte, b'&' | b'<' | b'>' | b'"')).count();
+    text.len() + escaped * ESCAPED + controls(text).count() * NAMED
+}
+
 /// A name that programs use, such as a branch's.
 pub fn code(name: &str) -> Markup {
     html! { code { bdi { (revealed(name)) } } }

@@ -146,15 +146,21 @@ impl HostArgs {
         let text = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_string().map_err(failure)?;
         let status = response.status();
         if status.is_success() {
-            return serde_json::from_str(&text).with_context(|| format!("the response of {url} is not that of a host"));
+            return serde_json::from_str(&text).map_err(|error| {
+                anyhow!("the response of {url} is not that of a host: {error}{}", request.uncertainty())
+            });
         }
         let response: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
         match response.get("error").and_then(Value::as_str) {
             // The listener for clients has no more to say of a path that it does not serve.
             Some(reason) if reason != status.to_string() => Err(anyhow!(printable(reason))),
-            _ => Err(anyhow!(
-                "{url} answers {path} with {status}, and gives no reason; is this a host's admin listener?"
-            )),
+            _ => {
+                // A proxy may have given up waiting.
+                let uncertainty = if status.is_server_error() { request.uncertainty() } else { "" };
+                Err(anyhow!(
+                    "{url} answers {path} with {status}, and gives no reason; is this a host's admin listener?{uncertainty}"
+                ))
+            }
         }
     }
 }
@@ -240,7 +246,13 @@ mod tests {
 
     #[test]
     fn a_change_without_an_answer_may_have_been_made() {
-        for answer in [&b""[..], b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{", b"nonsense\r\n\r\n"] {
+        for answer in [
+            &b""[..],
+            b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{",
+            b"nonsense\r\n\r\n",
+            b"HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>",
+        ] {
             let error = error_of(&AdminRequest::Deploy, answer);
             assert!(error.contains("the change may have been made"), "{error}");
             assert!(!error.contains("cannot reach"), "{error}");

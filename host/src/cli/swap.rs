@@ -93,7 +93,8 @@ impl Swap {
             parameters.append_pair("max_errors", &errors.to_string()).append_pair("max_latency", latency);
         }
         parameters.extend_pairs(self.without.iter().map(|host| ("without", host)));
-        let path = format!("{}?{}", component_path(&self.component)?, parameters.finish());
+        let (path, parameters) = (component_path(&self.component)?, parameters.finish());
+        let path = if parameters.is_empty() { path } else { format!("{path}?{parameters}") };
         let signature = match &self.signature {
             Some(path) => Some(Signature::read(path)?.with_context(|| format!("there is no file {}", path.display()))?),
             None => Signature::read(&Signature::beside(&self.file))?,

@@ -56,7 +56,8 @@ impl Deployer {
         (files, fleet): (Deployments, Option<Arc<Fleet>>),
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
-        for slot in application.slots() {
+        // With other hosts, it is what their record says.
+        for slot in application.slots().iter().filter(|_| fleet.is_none()) {
             let entry = files.records.get(slot.id()).filter(|entry| entry.digest == slot.current().digest);
             slot.set_way_back(entry.and_then(|entry| entry.previous));
         }

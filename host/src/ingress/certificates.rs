@@ -120,7 +120,7 @@ fn in_words(error: &rustls::Error) -> String {
     match error {
         // The library's text of a key that none of its algorithms can read.
         rustls::Error::General(_) => {
-            "the key is of a kind that is not supported; RSA of 2048 to 8192 bits, ECDSA with P-256 or P-384, and \
+            "the key is damaged, or of a kind that is not supported; RSA of 2048 to 8192 bits, ECDSA with P-256 or P-384, and \
              Ed25519 are"
                 .to_owned()
         }

@@ -30,6 +30,9 @@ pub fn apply(env: &Env, mut fields: Map<String, Value>, deleted: bool) -> Result
             Some(value) => value,
             None => return Err(InvalidLine::Fields("value is missing").into()),
         };
+        if !fields.is_empty() {
+            return Err(InvalidLine::Fields("there are other fields beside name and value").into());
+        }
         fields = Map::from_iter([(name, value)]);
     }
     let changes = settings::parse_changes(fields).map_err(InvalidLine::Settings)?;

@@ -189,6 +189,10 @@ fn forms_ask_the_api_for_what_they_say() {
     let unpublish = send(package, "action=unpublish&version=1.0.0&confirmation=1.0.0");
     assert!(unpublish.starts_with(&format!("PUT {registry}/%40acme%2Flib/-rev/1-e ")), "{unpublish}");
     assert!(unpublish.contains("\"versions\":{\"2.0.0\":"), "{unpublish}");
+    for fields in ["action=deprecate&version=9.9.9&message=old", "action=unpublish&version=9.9.9&confirmation=9.9.9"] {
+        let page = forge.post(package, "hexad-session=admin-token", &format!("form_token={token}&{fields}"), &[]);
+        assert!(page.status == 400 && page.text.contains("There is no version 9.9.9 any more."), "{}", page.text);
+    }
     let apply = send("/merge_requests/acme/app/7", "action=batch&ids=1&ids=2&commit_message=why");
     assert_eq!(apply, r#"PUT /api/v4/suggestions/batch_apply {"commit_message":"why","ids":[1,2]}"#);
     assert_eq!(

@@ -18,6 +18,10 @@ use std::collections::BTreeSet;
 /// Discussions of one page. So many fit into an answer even if each has the longest text.
 const DISCUSSIONS: usize = 20;
 
+/// The most bytes that the differences of a page take together, and what a line takes besides its text.
+const MAX_DIFFS: usize = 4 << 20;
+const MARKUP_OF_LINE: usize = 200;
+
 /// Suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
 
@@ -44,7 +48,7 @@ struct Author {
     name: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Suggestion {
     id: u64,
     from_line: u64,
@@ -90,7 +94,9 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
     let link = route::merge_request(project, iid);
     // A form is about the discussions of its page.
     let action = if visit.page() > 1 { format!("{link}?page={}", visit.page()) } else { link.clone() };
-    let is_any_appliable = suggestions(&discussions).any(|suggestion| suggestion.appliable);
+    let shown = shown(&discussions);
+    let is_any_appliable =
+        suggestions(&discussions).any(|suggestion| suggestion.appliable && shown.contains(&suggestion.id));
     let can_apply = is_any_appliable && may_push(visit, project, merge_request.as_ref()).await?;
     let budget = Budget::default();
     let body = html! {
@@ -114,7 +120,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             (form_token(visit.visitor))
             @for discussion in &discussions {
                 article.card id={ "discussion-" (discussion.id) } {
-                    @for note in &discussion.notes { (show_note(note, visit.visitor.is_signed_in, can_apply, &budget)) }
+                    @for note in &discussion.notes { (show_note(note, visit.visitor.is_signed_in, can_apply, &shown, &budget)) }
                 }
             }
             @if can_apply {
@@ -156,7 +162,29 @@ async fn may_push(visit: &Visit<'_>, project: &str, merge_request: Option<&Merge
     Ok(target.is_some_and(|rights| rights.level >= DEVELOPER))
 }
 
-fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, budget: &Budget) -> Markup {
+/// The suggestions whose differences a page shows: one after the other, as long as they fit. Only these are applied from
+/// it.
+fn shown(discussions: &[Discussion]) -> BTreeSet<u64> {
+    let mut left = MAX_DIFFS;
+    let fits = |suggestion: &&Suggestion| match left.checked_sub(suggestion.markup_size()) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    suggestions(discussions).filter(fits).map(|suggestion| suggestion.id).collect()
+}
+
+impl Suggestion {
+    /// The most bytes that its difference takes in a page.
+    fn markup_size(&self) -> usize {
+        let size = |text: &str| text.lines().count() * MARKUP_OF_LINE + plain::revealed_size(text);
+        size(&self.from_content) + size(&self.to_content)
+    }
+}
+
+fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, shown: &BTreeSet<u64>, budget: &Budget) -> Markup {
     let file = note.position.as_ref().and_then(|position| position.new_path.as_ref().or(position.old_path.as_ref()));
     html! {
         div.meta {
@@ -169,10 +197,15 @@ fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, budget: &Budget) 
             (markdown::show(&markdown::without_suggestions(&note.body, budget), None, budget))
         }
         @for suggestion in &note.suggestions {
-            (diff(file.map(String::as_str), suggestion))
+            @let is_shown = shown.contains(&suggestion.id);
+            @if is_shown { (diff(file.map(String::as_str), suggestion)) }
             p.actions {
                 @if suggestion.applied {
                     span.badge.good { "applied" }
+                } @else if !is_shown {
+                    span.soft {
+                        "Suggestion " (suggestion.id) " is too long for this page, which does not apply it. The API does."
+                    }
                 } @else if suggestion.appliable && can_apply {
                     label.check {
                         input type="checkbox" name="ids" value=(suggestion.id); "Choose suggestion " (suggestion.id)
@@ -258,10 +291,46 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
 /// Refuses suggestions that the page of the form does not show, such as those of another merge request:
 /// the visitor has not seen them.
 async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
-    let shown: Vec<Discussion> = discussions(visit, project, iid).await?.json()?;
-    let shown: BTreeSet<u64> = suggestions(&shown).map(|suggestion| suggestion.id).collect();
+    let discussions: Vec<Discussion> = discussions(visit, project, iid).await?.json()?;
+    let shown = shown(&discussions);
     match ids.iter().find(|id| !shown.contains(id)) {
         Some(id) => Err(PageError::Invalid(format!("Suggestion {id} is not on this page of this merge request."))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn discussion(id: u64, to_content: &str) -> Discussion {
+        let suggestion = json!({"id": id, "from_line": 1, "applied": false, "appliable": true, "from_content": "a",
+            "to_content": to_content});
+        let note = json!({"body": "", "created_at": "2026-01-02T03:04:05Z", "suggestions": [suggestion]});
+        serde_json::from_value(json!({"id": id.to_string(), "notes": [note]})).unwrap()
+    }
+
+    #[test]
+    fn differences_that_do_not_fit_into_a_page_are_left_out() {
+        let (lines, signs) = ("\n".repeat(990_000), "\u{202e}".repeat(650_000));
+        let discussions = [(1, "b"), (2, &*lines), (3, &*signs), (4, "c")].map(|(id, text)| discussion(id, text));
+        assert_eq!(shown(&discussions), BTreeSet::from([1, 4]));
+        let page: usize = suggestions(&discussions)
+            .filter(|suggestion| shown(&discussions).contains(&suggestion.id))
+            .map(|suggestion| diff(None, suggestion).into_string().len())
+            .sum();
+        assert!(page < MAX_DIFFS, "{page}");
+    }
+
+    #[test]
+    fn the_size_of_a_difference_is_not_underestimated() {
+        for text in ["", "a", "<&>\"\n", "\u{202e}\u{200b}", &"a\n".repeat(1000), &"\u{10ffff}<".repeat(100)] {
+            let one = discussion(1, text);
+            let suggestion = suggestions(std::slice::from_ref(&one)).next().unwrap();
+            let frame = diff(None, &Suggestion { to_content: String::new(), ..suggestion.clone() }).into_string().len();
+            let size = diff(None, suggestion).into_string().len() - frame;
+            // The warning is there once.
+            assert!(size <= suggestion.markup_size() + 400, "{text:?}: {size} > {}", suggestion.markup_size());
+        }
     }
 }

@@ -125,6 +125,11 @@ pub async fn submit(visit: &Visit<'_>, name: &str, form: &Params) -> Result<Aler
         "deprecate" => {
             let version = field("version")?;
             let message = form.text("message").unwrap_or_default();
+            let path = format!("{registry}/{name_segment}/{}", encode(version));
+            // The registry ignores a version that is not there.
+            if visit.forge.find::<Value>(&path).await?.is_none() {
+                return Err(PageError::Invalid(format!("There is no version {version} any more.")));
+            }
             let record = json!({"name": name, "version": version, "deprecated": message});
             let document = json!({"_id": name, "name": name, "versions": {version: record}});
             visit.forge.send(Method::PUT, &format!("{registry}/{name_segment}"), Some(&document)).await?;
@@ -153,10 +158,11 @@ async fn unpublish(visit: &Visit<'_>, scope: &Scope, name: &str, version: &str) 
     let revision = document.get("_rev").and_then(Value::as_str).unwrap_or_default().to_owned();
     let path = format!("{path}/-rev/{}", encode(&revision));
     let versions = document.get_mut("versions").and_then(Value::as_object_mut);
-    let is_last = versions.is_none_or(|versions| {
-        versions.remove(version);
-        versions.is_empty()
-    });
+    let Some(versions) = versions.filter(|versions| versions.contains_key(version)) else {
+        return Err(PageError::Invalid(format!("There is no version {version} any more.")));
+    };
+    versions.remove(version);
+    let is_last = versions.is_empty();
     if let Some(tags) = document.get_mut("dist-tags").and_then(Value::as_object_mut) {
         tags.retain(|_, tagged| tagged != version);
     }

@@ -96,6 +96,9 @@ fn compare_names(a: &[u8], a_is_tree: bool, b: &[u8], b_is_tree: bool) -> Orderi
     a.iter().copied().chain(end(a_is_tree)).cmp(b.iter().copied().chain(end(b_is_tree)))
 }
 
+/// The longest name in a tree, in bytes, as git has it.
+const MAX_NAME: usize = 4096;
+
 fn check_name(name: &[u8]) -> Result<(), String> {
     if name.contains(&b'/') {
         return Err("fullPathname: contains full pathnames".into());
@@ -103,6 +106,7 @@ fn check_name(name: &[u8]) -> Result<(), String> {
     match name {
         b"." => Err("hasDot: contains '.'".into()),
         b".." => Err("hasDotdot: contains '..'".into()),
+        _ if name.len() > MAX_NAME => Err("largePathname: contains excessively large pathname".into()),
         _ if is_alias(name, "git", "git~1") => Err("hasDotgit: contains '.git'".into()),
         _ => Ok(()),
     }
@@ -251,7 +255,7 @@ mod tests {
         assert_eq!(tree(&[("100644", b".gitmodules")]).unwrap().special_files.len(), 1);
         assert_eq!(tree(&[("100644", b".GITATTRIBUTES ")]).unwrap().special_files.len(), 1);
         assert_eq!(tree(&[("120000", b".gitattributes")]).unwrap().special_files.len(), 0);
-        for name in [&b"git"[..], b"...", b".git2", b"agit~1", b".github"] {
+        for name in [&b"git"[..], b"...", b".git2", b"agit~1", b".github", &[b'n'; MAX_NAME]] {
             assert_eq!(error(tree(&[("100644", name)])), "none", "{name:?}");
         }
     }
@@ -262,6 +266,7 @@ mod tests {
             (&b"."[..], "hasDot"),
             (b"..", "hasDotdot"),
             (b"a/b", "fullPathname"),
+            (&[b'n'; MAX_NAME + 1], "largePathname"),
             (b".git", "hasDotgit"),
             (b".GIT", "hasDotgit"),
             (b".GIT ", "hasDotgit"),

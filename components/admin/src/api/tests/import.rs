@@ -119,6 +119,10 @@ fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
         (r#"{"kind":"setting","name":"license","value":"gold"}"#, "license does not have a valid value"),
         (r#"{"kind":"setting","name":["license"],"value":"free"}"#, "name is not a text"),
         (r#"{"kind":"setting","value":"free"}"#, "name is missing"),
+        (
+            r#"{"kind":"setting","name":"license","value":"free","hosted":true}"#,
+            "there are other fields beside name and value",
+        ),
         (r#"{"kind":"setting","name":"license"}"#, "value is missing"),
         (r#"{"kind":"setting","value":"free","deleted":true}"#, "name is missing"),
         (r#"{"kind":"feature","name":"x"}"#, "gates or value is missing"),

@@ -193,6 +193,7 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         }
         _ if path.ends_with("/-/v1/search") => (200, search(text)),
         _ if path.ends_with("packages/npm/%40acme%2Flib") => (200, package(text)),
+        _ if path.ends_with("packages/npm/%40acme%2Flib/1.0.0") => (200, json!({"version": "1.0.0"})),
         _ => (404, json!({"message": "404 Not Found"})),
     }
 }

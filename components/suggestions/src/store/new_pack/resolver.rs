@@ -4,6 +4,7 @@ use super::received::{PackError, PackOrigin, invalid};
 use crate::git::fsck::{CheckedObject, TypedLink};
 use crate::git::{Link, ObjectId, ObjectKind, SpecialFile, fsck, parse_links};
 use crate::repository_id::RepositoryId;
+use crate::store::objects::MAX_WHOLE;
 use ::bytes::Bytes;
 use kit::Env;
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,13 @@ impl<'a> Resolver<'a> {
 
     /// Checks an object, and notes what it links to. The contents of a blob may be left out.
     pub fn check(&mut self, id: ObjectId, kind: ObjectKind, contents: &Bytes) -> Result<(), PackError> {
+        // A larger one could not be read again.
+        if kind == ObjectKind::Tree && contents.len() as u64 > MAX_WHOLE {
+            return Err(invalid(format!(
+                "tree {id} has {} bytes, and at most {MAX_WHOLE} are accepted; divide the folder",
+                contents.len()
+            )));
+        }
         let mut checked = fsck::check(kind, contents);
         if self.origin == PackOrigin::Import {
             checked = checked.or_else(|why| links_only(kind, contents).ok_or(why));
