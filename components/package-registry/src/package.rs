@@ -1,7 +1,10 @@
 //! A package: its tags and its segments. It is small and replaced as a whole, so a change is visible
 //! entirely or not at all.
 
+mod events;
+
 use crate::version::Version;
+pub use events::Events;
 use kit::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -48,40 +51,6 @@ pub struct Package {
     pub messages_changed: u64,
     /// The upload of the latest version, whose description and readme metadata shows for the package.
     pub latest_upload: Option<String>,
-}
-
-/// Ids of changes, oldest first, each after a line feed. One text, because every request reads a
-/// package and few requests need more than the last id.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Events(String);
-
-impl Events {
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.split('\n').skip(1)
-    }
-
-    /// The last one; empty if there is none.
-    fn last(&self) -> &str {
-        self.0.rsplit('\n').next().unwrap_or_default()
-    }
-
-    /// The one before the last `age` ones; `None` if it is forgotten.
-    fn before_last(&self, age: usize) -> Option<&str> {
-        self.0.rsplit('\n').nth(age).filter(|event| !event.is_empty())
-    }
-
-    /// Adds a change. No id has a line feed.
-    pub fn push(&mut self, event: &str) {
-        self.0.push('\n');
-        self.0.push_str(event);
-    }
-
-    /// Forgets all but the last `count`.
-    fn keep(&mut self, count: usize) {
-        if let Some((at, _)) = self.0.rmatch_indices('\n').nth(count.saturating_sub(1)) {
-            self.0.drain(..at);
-        }
-    }
 }
 
 /// A segment as the package names it.

@@ -56,10 +56,8 @@ impl Deployer {
         (files, fleet): (Deployments, Option<Arc<Fleet>>),
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
-        // With other hosts, it is what their record says.
-        for slot in application.slots().iter().filter(|_| fleet.is_none()) {
-            let entry = files.records.get(slot.id()).filter(|entry| entry.digest == slot.current().digest);
-            slot.set_way_back(entry.and_then(|entry| entry.previous));
+        if fleet.is_none() {
+            files.set_ways_back(application.slots());
         }
         let state = Mutex::new(DeployerState { files });
         let (compiling, last_reload) = (Mutex::default(), Mutex::default());

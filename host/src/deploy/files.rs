@@ -295,6 +295,15 @@ impl Deployments {
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
+    /// Tells the slots what a rollback restores, as it was recorded before the host started. Of hosts that share a
+    /// store, their record tells.
+    pub(super) fn set_ways_back(&self, slots: &[Slot]) {
+        for slot in slots {
+            let entry = self.records.get(slot.id()).filter(|entry| entry.digest == slot.current().digest);
+            slot.set_way_back(entry.and_then(|entry| entry.previous));
+        }
+    }
+
     pub(super) fn are_read_only(&self) -> bool {
         self.is_read_only
     }
