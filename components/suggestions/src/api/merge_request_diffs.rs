@@ -126,7 +126,7 @@ impl<'a> DiffPrinter<'a> {
         let FileChange { before, after } = change;
         let path =
             |version: &Option<FileVersion>| version.as_ref().map_or(change.path(), |version| &version.path).to_owned();
-        let mode = |version: &Option<FileVersion>| version.as_ref().map_or("0", |version| &version.mode).to_owned();
+        let mode = |version: &Option<FileVersion>| version.as_ref().map_or("0", |version| version.mode).to_owned();
         let diff = self.print(change)?.filter(|diff| diff.len() <= MAX_DIFF.min(self.text_left));
         self.text_left -= diff.as_ref().map_or(0, String::len);
         self.is_cut |= diff.is_none();

@@ -25,6 +25,7 @@ mod merge_request_races;
 mod merge_requests;
 mod merges;
 mod notes;
+mod odd_objects;
 mod parameter_forms;
 mod push;
 mod random;

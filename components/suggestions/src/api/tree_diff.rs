@@ -21,7 +21,7 @@ pub type StoredTree = (RepositoryId, ObjectId);
 pub struct FileVersion {
     pub path: String,
     /// Six octal digits.
-    pub mode: String,
+    pub mode: &'static str,
     /// Of a blob, or of a submodule's commit.
     pub id: ObjectId,
 }
@@ -76,7 +76,7 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
         for (side, tree) in [before, after].into_iter().enumerate() {
             let Some((repository, id)) = tree else { continue };
             for entry in objects::read_tree(env, repository, id)?.entries() {
-                let found = DiffedEntry { mode: mode(entry.mode()), is_tree: entry.is_tree(), id: entry.id };
+                let found = DiffedEntry { mode: entry.mode(), is_tree: entry.is_tree(), id: entry.id };
                 let both = entries.entry(entry.name.to_vec()).or_default();
                 if let Some(slot) = both.get_mut(side) {
                     *slot = Some(found);
@@ -115,14 +115,9 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
 
 #[derive(PartialEq, Eq)]
 struct DiffedEntry {
-    mode: String,
+    mode: &'static str,
     is_tree: bool,
     id: ObjectId,
-}
-
-/// A mode as git prints it: some trees have those of folders with a digit less.
-fn mode(digits: &[u8]) -> String {
-    format!("{:0>6}", String::from_utf8_lossy(digits))
 }
 
 /// Makes one change of a file that was deleted and one that was added with the same contents.

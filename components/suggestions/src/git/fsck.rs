@@ -4,7 +4,7 @@
 use super::id::ObjectId;
 use super::object::ObjectKind;
 use super::special_file::{SpecialFile, is_alias};
-use super::tree::Tree;
+use super::tree::{EntryType, Tree};
 use bytes::Bytes;
 use std::cmp::Ordering;
 
@@ -42,18 +42,21 @@ fn check_tree(contents: &Bytes) -> Result<CheckedObject, String> {
     let mut previous: Option<(Vec<u8>, bool)> = None;
     for entry in tree.entries() {
         let name = entry.name();
-        let kind = match entry.mode() {
-            b"40000" => Some(ObjectKind::Tree),
-            b"100644" | b"100755" | b"100664" | b"120000" => Some(ObjectKind::Blob),
-            b"160000" => None,
-            mode if mode.starts_with(b"0") => return Err("zeroPaddedFilemode: contains zero-padded file modes".into()),
-            _ => return Err("badFilemode: contains bad file modes".into()),
+        if entry.is_zero_padded() {
+            return Err("zeroPaddedFilemode: contains zero-padded file modes".into());
+        }
+        // git only remarks on permissions that it would not write itself.
+        let kind = match entry.entry_type() {
+            Some(EntryType::Tree) => Some(ObjectKind::Tree),
+            Some(EntryType::File { .. } | EntryType::Link) => Some(ObjectKind::Blob),
+            Some(EntryType::Submodule) => None,
+            None => return Err("badFilemode: contains bad file modes".into()),
         };
         if *entry.id.bytes() == [0; ObjectId::LENGTH] {
             return Err("nullSha1: contains entries pointing to null sha1".into());
         }
         check_name(name)?;
-        let is_link = entry.mode() == b"120000";
+        let is_link = entry.entry_type() == Some(EntryType::Link);
         if SpecialFile::Modules.is_named(name) {
             match kind {
                 Some(ObjectKind::Tree) => return Err("gitmodulesBlob: non-blob found at .gitmodules".into()),
@@ -291,7 +294,11 @@ mod tests {
         assert_eq!(error(tree(&[("100644", b"a"), ("100644", b"a")])), "duplicateEntries");
         assert_eq!(error(tree(&[("100644", b"a"), ("100644", b"a.b"), ("40000", b"a")])), "duplicateEntries");
         assert_eq!(error(tree(&[("040000", b"a")])), "zeroPaddedFilemode");
-        assert_eq!(error(tree(&[("100777", b"a")])), "badFilemode");
+        for (mode, expected) in
+            [("100777", "none"), ("100640", "none"), ("644", "badFilemode"), ("60000", "badFilemode")]
+        {
+            assert_eq!(error(tree(&[(mode, b"a")])), expected, "{mode}");
+        }
         assert_eq!(error(check(ObjectKind::Tree, &Bytes::from_static(b"100644 a\0short"))), "badTree");
     }
 

@@ -18,24 +18,57 @@ pub struct TreeEntry<'a> {
     id_offset: usize,
 }
 
-impl<'a> TreeEntry<'a> {
-    /// Octal digits.
-    pub fn mode(&self) -> &'a [u8] {
-        self.mode
-    }
+/// What an entry of a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryType {
+    Tree,
+    File { is_executable: bool },
+    Link,
+    Submodule,
+}
 
+impl<'a> TreeEntry<'a> {
     pub fn name(&self) -> &'a [u8] {
         self.name
     }
 
+    /// `None` if the mode has no type that git knows.
+    pub fn entry_type(&self) -> Option<EntryType> {
+        let mode = u32::from_str_radix(std::str::from_utf8(self.mode).ok()?, 8).ok()?;
+        match mode & 0o170_000 {
+            0o040_000 => Some(EntryType::Tree),
+            0o100_000 => Some(EntryType::File { is_executable: mode & 0o100 != 0 }),
+            0o120_000 => Some(EntryType::Link),
+            0o160_000 => Some(EntryType::Submodule),
+            _ => None,
+        }
+    }
+
+    /// As git prints it: it takes old trees' other permissions for one of these two, and what it does not know for a
+    /// submodule.
+    pub fn mode(&self) -> &'static str {
+        match self.entry_type() {
+            Some(EntryType::Tree) => "040000",
+            Some(EntryType::File { is_executable: false }) => "100644",
+            Some(EntryType::File { is_executable: true }) => "100755",
+            Some(EntryType::Link) => "120000",
+            Some(EntryType::Submodule) | None => "160000",
+        }
+    }
+
+    /// git refuses such modes.
+    pub fn is_zero_padded(&self) -> bool {
+        self.mode.starts_with(b"0")
+    }
+
     pub fn is_tree(&self) -> bool {
-        matches!(self.mode, b"40000" | b"040000")
+        self.entry_type() == Some(EntryType::Tree)
     }
 
     /// A file, executable or not, or a symbolic link, whose contents are its target. Neither a tree nor
     /// a submodule.
     pub fn is_blob(&self) -> bool {
-        self.mode.starts_with(b"100") || self.mode == b"120000"
+        matches!(self.entry_type(), Some(EntryType::File { .. } | EntryType::Link))
     }
 }
 
@@ -140,6 +173,28 @@ mod tests {
         }
         assert_eq!(tree.find(b"su"), None);
         assert_eq!(tree.entries().count(), 5);
+    }
+
+    #[test]
+    fn modes_are_those_of_their_type() {
+        for (mode, expected) in [
+            ("100600", "100644"),
+            ("100640", "100644"),
+            ("100664", "100644"),
+            ("100777", "100755"),
+            ("100100", "100755"),
+            ("40755", "040000"),
+            ("040000", "040000"),
+            ("120777", "120000"),
+            ("160000", "160000"),
+            ("644", "160000"),
+            ("60000", "160000"),
+            ("100648", "160000"),
+            ("77777777777777", "160000"),
+        ] {
+            let tree = Tree::parse(tree(&[(mode, "a", 1)])).unwrap();
+            assert_eq!(tree.find(b"a").unwrap().mode(), expected, "{mode}");
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@ use std::rc::Rc;
 /// The longest commit or tag that is read, in bytes.
 const MAX_COMMIT: u64 = 32 << 20;
 
+/// The most tags upon one another that a pushed ref leads through. Every listing of the refs follows them.
+pub const MAX_NESTED_TAGS: usize = 16;
+
 /// Commits of some repositories of a fork network, each read once.
 pub struct History<'a> {
     env: &'a Env,
@@ -58,13 +61,22 @@ impl<'a> History<'a> {
     }
 
     /// What a chain of tags leads to, and the tags; the object itself if it is no tag. `None` if an object of the chain
-    /// is missing.
+    /// is missing. 1 to 2 reads for each tag.
     pub fn peel(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
+        self.peel_at_most(id, usize::MAX)
+    }
+
+    /// The same of a ref that many requests ask for. `None` also if the chain is longer than [`MAX_NESTED_TAGS`].
+    pub fn peel_ref(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
+        self.peel_at_most(id, MAX_NESTED_TAGS)
+    }
+
+    fn peel_at_most(&self, id: ObjectId, limit: usize) -> Result<Option<PeeledTag>, StoreError> {
         let (mut target, mut tags) = (id, Vec::new());
         loop {
             match self.kind(target)? {
-                None => return Ok(None),
-                Some(ObjectKind::Tag) => {}
+                Some(ObjectKind::Tag) if tags.len() < limit => {}
+                Some(ObjectKind::Tag) | None => return Ok(None),
                 Some(kind) => return Ok(Some(PeeledTag { target, kind, tags })),
             }
             let Some((kind, contents)) = self.read(target)? else { return Ok(None) };

@@ -46,12 +46,12 @@ impl RefList {
     }
 }
 
-/// What a tag object leads to; `None` of everything else.
+/// What a tag object leads to; `None` of everything else, and of chains that are too long.
 fn peeled(history: &History, name: &str, id: ObjectId) -> Result<Option<ObjectId>, StoreError> {
     if !name.starts_with("tags/") {
         return Ok(None);
     }
-    Ok(history.peel(id)?.filter(|peeled| !peeled.tags.is_empty()).map(|peeled| peeled.target))
+    Ok(history.peel_ref(id)?.filter(|peeled| !peeled.tags.is_empty()).map(|peeled| peeled.target))
 }
 
 /// The capabilities of version 2.

@@ -5,7 +5,7 @@ use crate::api::access::PushableRepository;
 use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, ObjectKind, is_ref_name};
 use crate::repository_id::RepositoryId;
-use crate::store::history::History;
+use crate::store::history::{History, MAX_NESTED_TAGS};
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
@@ -253,6 +253,12 @@ impl<'a> RefMoves<'a> {
             None => return Ok(Err(refuse("missing necessary objects"))),
             Some(kind) if branch.is_some() && kind != ObjectKind::Commit => {
                 return Ok(Err(refuse("cannot update a branch to an object that is no commit")));
+            }
+            Some(ObjectKind::Tag) if self.history.peel_ref(new)?.is_none() => {
+                return Ok(Err(explain(
+                    "too many nested tags",
+                    &format!("A tag leads to what it names through {MAX_NESTED_TAGS} tags at most."),
+                )));
             }
             Some(_) => {}
         }

@@ -194,7 +194,7 @@ impl<'a> Selection<'a> {
     fn add_tags(&mut self, history: &History) -> Result<(), StoreError> {
         for name in ref_names::read(self.env, self.project)?.names.iter().filter(|name| name.starts_with("tags/")) {
             let Some(value) = refs::read(self.env, self.project, name)? else { continue };
-            if let Some(peeled) = history.peel(value.commit)?.filter(|peeled| self.seen.contains(&peeled.target)) {
+            if let Some(peeled) = history.peel_ref(value.commit)?.filter(|peeled| self.seen.contains(&peeled.target)) {
                 peeled.tags.into_iter().for_each(|tag| self.add(tag));
             }
         }
