@@ -1,8 +1,9 @@
 //! The console: pages over the real areas, without a browser.
 
 use super::{Answer, Forge};
-use hexad_tests::forge::{ADMIN, DEVELOPER, MAINTAINER, OUTSIDER, PUBLIC};
+use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, MAINTAINER, OUTSIDER, PUBLIC};
 use hexad_tests::package;
+use serde_json::json;
 
 const NAME: &str = "@acme/lib";
 
@@ -149,4 +150,55 @@ fn a_page_without_a_session_comes_from_the_response_cache() {
     };
     // What a new instance does once may keep the first pages from being kept, and each is kept for a second.
     assert!((0..50).any(|_| is_cached()));
+}
+
+/// A guest may write twenty comments, each as long as a comment may be.
+#[test]
+fn long_comments_hide_no_others() {
+    let forge = Forge::seeded();
+    let record = json!({"kind": "merge_request", "id": 1, "iid": 1, "project_id": PUBLIC, "source_branch": "topic",
+        "target_branch": "main", "state": "opened"});
+    let imported = forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string());
+    assert_eq!(imported.json()["imported"], json!({"merge_request": 1}), "{}", imported.text());
+    let comment = |text: &str| {
+        let path = format!("/api/v4/projects/{PUBLIC}/merge_requests/1/discussions");
+        let body = json!({ "body": text }).to_string();
+        let answer = forge.send_with("POST", &path, GUEST, &[("content-type", "application/json")], body);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    };
+    let longest = "\n".repeat(999_999) + "x";
+    comment("the first one");
+    (0..18).for_each(|_| comment(&longest));
+    comment("the last one");
+    comment("one of the next page");
+    let answer = page(&forge, "/merge_requests/acme/open/1", DEVELOPER);
+    let text = answer.text();
+    assert_eq!(answer.status, 200, "{text}");
+    assert!(text.contains("the first one") && text.contains("the last one") && !text.contains("next page"));
+    assert!(text.contains("6 of the discussions here are too long for this page"), "{}", text.len());
+    assert!(text.contains("?page=2"));
+    assert!(page(&forge, "/merge_requests/acme/open/1?page=2", DEVELOPER).text().contains("one of the next page"));
+}
+
+#[test]
+fn a_limit_on_searches_leaves_the_count_and_says_what_is_missing() {
+    let forge = Forge::seeded_with(&[("issues_search_rate_limit", "5")]);
+    let answer = page(&forge, "/issues?project=acme/open&search=x", DEVELOPER);
+    let text = answer.text();
+    assert_eq!(answer.status, 200, "{text}");
+    assert!(text.contains("Open<strong>") && text.contains("more searches than you may make"), "{text}");
+    let limited = page(&forge, "/issues?project=acme/open&search=x", DEVELOPER);
+    assert!(limited.status == 429 && limited.text().contains("Wait a minute"), "{}", limited.text());
+}
+
+#[test]
+fn a_form_that_is_too_long_is_refused_with_its_bound() {
+    let forge = Forge::empty();
+    for (length, status) in [(262_144 - "x=".len(), 403), (262_144, 413)] {
+        let form = format!("x={}", "y".repeat(length));
+        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        let answer = forge.send_with("POST", "/-/sign-in", "", &headers, form);
+        assert_eq!(answer.status, status, "{}", answer.text());
+        assert_eq!(answer.text().contains("A form has at most 256 KiB."), status == 413);
+    }
 }

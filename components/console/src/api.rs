@@ -59,7 +59,12 @@ async fn submit(env: &Env, mut request: Request, page: Page) -> Response {
         Ok(form) => Params::parse(&String::from_utf8_lossy(&form)),
         Err(error) => {
             let visitor = exchange.visitor(None);
-            return exchange.failure(&PageError::Invalid(format!("The form cannot be read: {error:?}.")), &visitor);
+            let error = kit::Error::from(error);
+            let text = match error.status {
+                StatusCode::PAYLOAD_TOO_LARGE => format!("A form has at most {} KiB.", MAX_FORM >> 10),
+                _ => "The form did not arrive as a whole. Send it again.".to_owned(),
+            };
+            return exchange.refusal(error.status, &text, &visitor);
         }
     };
     if !exchange.session.is_own_form(&request, form.text("form_token")) {
@@ -169,7 +174,9 @@ impl<'a> Exchange<'a> {
             }
             // A secret is in this one answer and nowhere else.
             Ok(alert) => (StatusCode::OK, alert),
-            Err(PageError::Forge(error @ ForgeError::Unanswered(_))) => return self.failure(&error.into(), &visitor),
+            Err(PageError::Forge(error @ (ForgeError::Unanswered(_) | ForgeError::TooLong))) => {
+                return self.failure(&error.into(), &visitor);
+            }
             Err(error) => (error.status(), Alert::error(explanation(&error))),
         };
         match pages::show(&page, &self.visit(&visitor, params)).await {
@@ -284,6 +291,9 @@ fn explanation(error: &PageError) -> String {
             }
             _ => reason.clone(),
         },
+        PageError::Forge(ForgeError::TooLong) => {
+            "There is more here than a page can show. The API has it, in smaller parts.".to_owned()
+        }
         PageError::Forge(ForgeError::Unanswered(_)) => {
             "A part of the service did not answer. Try again in a while.".to_owned()
         }

@@ -4,6 +4,7 @@ use crate::route;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, StatusCode};
 use kit::Env;
+use kit::body::BodyError;
 use kit::outbound::{OutboundError, OutboundRequest, Timeouts};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -34,6 +35,8 @@ pub struct Answer {
 pub enum ForgeError {
     /// The API refuses. The reason is in its own words.
     Refused { status: StatusCode, reason: String },
+    /// The answer has more than [`MAX_RESPONSE`].
+    TooLong,
     /// There is no answer, or none that can be read. The cause is for the log.
     Unanswered(String),
 }
@@ -81,8 +84,10 @@ impl<'a> Forge<'a> {
                 error => format!("{path}: {error}"),
             })
         })?;
-        let unreadable = |why| ForgeError::Unanswered(format!("{path}: {why:?}"));
-        let body = response.body.collect(MAX_RESPONSE).await.map_err(unreadable)?;
+        let body = response.body.collect(MAX_RESPONSE).await.map_err(|why| match why {
+            BodyError::TooLarge(_) => ForgeError::TooLong,
+            why => ForgeError::Unanswered(format!("{path}: {why}")),
+        })?;
         if !response.status.is_success() {
             return Err(ForgeError::Refused { status: response.status, reason: reason(response.status, &body) });
         }
@@ -111,7 +116,7 @@ impl ForgeError {
     pub fn status(&self) -> StatusCode {
         match self {
             ForgeError::Refused { status, .. } => *status,
-            ForgeError::Unanswered(_) => StatusCode::BAD_GATEWAY,
+            ForgeError::TooLong | ForgeError::Unanswered(_) => StatusCode::BAD_GATEWAY,
         }
     }
 }

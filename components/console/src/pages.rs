@@ -3,6 +3,7 @@
 mod access_level;
 mod admin;
 mod analytics;
+mod discussions;
 mod experiments;
 mod home;
 mod issues;

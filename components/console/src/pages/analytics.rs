@@ -105,6 +105,9 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
                 Err(error) => {
                     let text = match &error {
                         ForgeError::Refused { reason, .. } => reason.clone(),
+                        ForgeError::TooLong => {
+                            "The result is larger than a page can show. Ask for fewer rows.".to_owned()
+                        }
                         ForgeError::Unanswered(_) => "The engine did not answer.".to_owned(),
                     };
                     html! { div.alert.error role="alert" { p { (text) } } }

@@ -4,6 +4,7 @@ use crate::layout::{self, Column, Content, Section, number, scope_links};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use futures::future::try_join_all;
+use http::StatusCode;
 use kit::Timestamp;
 use kit::path::encode;
 use maud::{Markup, html};
@@ -77,8 +78,8 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let filters = filters(visit);
     let (counts, months, compared) = futures::try_join!(
         count(visit, &scope, &filters),
-        by_month(visit, &scope, &filters),
-        compare(visit, &scope, &filters)
+        unless_limited(by_month(visit, &scope, &filters)),
+        unless_limited(compare(visit, &scope, &filters))
     )?;
     let title = scope.parameter().map_or_else(|| "Issues".to_owned(), |(_, path)| format!("Issues of {path}"));
     let body = html! {
@@ -97,6 +98,16 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
         }
     };
     Ok(Content::new(title, Section::Issues, body))
+}
+
+/// A part of the page, which needs many counts, or a note in its place if they are more than the visitor may ask for.
+async fn unless_limited(part: impl Future<Output = Result<Markup, PageError>>) -> Result<Markup, PageError> {
+    match part.await {
+        Err(PageError::Forge(error)) if error.status() == StatusCode::TOO_MANY_REQUESTS => {
+            Ok(html! { p.hint { "Months and comparisons need more searches than you may make in a minute." } })
+        }
+        part => part,
+    }
 }
 
 fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {

@@ -1,7 +1,7 @@
 //! The discussions of a merge request, with suggestions as diffs; applying one, or several as one commit.
 
 use super::access_level::{self, DEVELOPER};
-use crate::forge::Answer;
+use super::discussions::{Discussion, DiscussionPage, Note, Suggestion};
 use crate::layout::{self, Content, Section, empty, form_token};
 use crate::markdown::{self, Budget};
 use crate::plain;
@@ -15,56 +15,12 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Discussions of one page. So many fit into an answer even if each has the longest text.
-const DISCUSSIONS: usize = 20;
-
 /// The most bytes that the differences of a page take together, and what a line takes besides its text.
 const MAX_DIFFS: usize = 4 << 20;
 const MARKUP_OF_LINE: usize = 200;
 
 /// Suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
-
-#[derive(Deserialize)]
-struct Discussion {
-    id: String,
-    notes: Vec<Note>,
-}
-
-#[derive(Deserialize)]
-struct Note {
-    body: String,
-    author: Option<Author>,
-    created_at: String,
-    #[serde(default)]
-    suggestions: Vec<Suggestion>,
-    #[serde(default)]
-    position: Option<Position>,
-}
-
-#[derive(Deserialize)]
-struct Author {
-    username: String,
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Suggestion {
-    id: u64,
-    from_line: u64,
-    #[serde(default)]
-    appliable: bool,
-    #[serde(default)]
-    applied: bool,
-    from_content: String,
-    to_content: String,
-}
-
-#[derive(Deserialize)]
-struct Position {
-    new_path: Option<String>,
-    old_path: Option<String>,
-}
 
 /// What the list of merge requests tells; some services do not have it.
 #[derive(Deserialize)]
@@ -83,11 +39,10 @@ struct MergeRequest {
 pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content, PageError> {
     let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
     let scope = visit.named(Scope::Project(project.to_owned())).await?;
-    let (discussions, merge_request) = futures::try_join!(discussions(visit, project, iid), async {
+    let (discussions, merge_request) = futures::try_join!(DiscussionPage::load(visit, project, iid), async {
         Ok(visit.forge.find::<MergeRequest>(&base).await?)
     })?;
-    let has_next = discussions.number("x-next-page").is_some();
-    let discussions: Vec<Discussion> = discussions.json()?;
+    let DiscussionPage { discussions, left_out, has_next } = discussions;
     let title = merge_request.as_ref().and_then(|merge_request| merge_request.title.clone());
     let title = title.unwrap_or_else(|| format!("Merge request !{iid}"));
     let description = merge_request.as_ref().and_then(|merge_request| merge_request.description.as_deref());
@@ -115,7 +70,12 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
         @if let Some(description) = description.filter(|description| !description.trim().is_empty()) {
             section.card aria-label="Description" { (markdown::show(description, None, &budget)) }
         }
-        @if discussions.is_empty() { (empty("No discussions", "Comments with suggestions show up here.")) }
+        @if left_out > 0 {
+            p.alert.warn role="note" {
+                (left_out) " of the discussions here are too long for this page, and left out. The API has them, one by one."
+            }
+        }
+        @if discussions.is_empty() && left_out == 0 { (empty("No discussions", "Comments with suggestions show up here.")) }
         form method="post" action=(action) {
             (form_token(visit.visitor))
             @for discussion in &discussions {
@@ -226,13 +186,6 @@ fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, shown: &BTreeSet<
     }
 }
 
-/// One page of discussions: the page of the visit.
-async fn discussions(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Answer, PageError> {
-    let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
-    let path = format!("{base}/discussions?per_page={DISCUSSIONS}&page={}", visit.page());
-    Ok(visit.forge.send(Method::GET, &path, None).await?)
-}
-
 /// A suggestion as a diff: the lines as they are, and as they would be.
 fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
     let Suggestion { from_line, from_content, to_content, .. } = suggestion;
@@ -291,8 +244,7 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
 /// Refuses suggestions that the page of the form does not show, such as those of another merge request:
 /// the visitor has not seen them.
 async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
-    let discussions: Vec<Discussion> = discussions(visit, project, iid).await?.json()?;
-    let shown = shown(&discussions);
+    let shown = shown(&DiscussionPage::load(visit, project, iid).await?.discussions);
     match ids.iter().find(|id| !shown.contains(id)) {
         Some(id) => Err(PageError::Invalid(format!("Suggestion {id} is not on this page of this merge request."))),
         None => Ok(()),

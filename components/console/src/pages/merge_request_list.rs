@@ -9,8 +9,8 @@ use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-/// Merge requests of one page.
-const PAGE: u64 = 20;
+/// Merge requests of one page. So many fit into an answer even if each has the longest description.
+const PAGE: u64 = 15;
 
 /// The states that can be asked for, and their names; the first is the default.
 const STATES: [(&str, &str); 4] = [("opened", "Open"), ("merged", "Merged"), ("closed", "Closed"), ("all", "All")];

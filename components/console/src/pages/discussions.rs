@@ -1,0 +1,126 @@
+//! The discussions of a merge request, as the API tells them.
+
+use crate::forge::{Answer, ForgeError};
+use crate::visit::{PageError, Visit};
+use http::{Method, StatusCode};
+use kit::path::encode;
+use serde::Deserialize;
+
+/// Discussions of one page.
+const DISCUSSIONS: u64 = 20;
+
+/// The most bytes of their JSON that a page is made of, if there are long ones among them.
+const MAX_BYTES: usize = 24 << 20;
+
+#[derive(Deserialize)]
+pub struct Discussion {
+    pub id: String,
+    pub notes: Vec<Note>,
+}
+
+#[derive(Deserialize)]
+pub struct Note {
+    pub body: String,
+    pub author: Option<Author>,
+    pub created_at: String,
+    #[serde(default)]
+    pub suggestions: Vec<Suggestion>,
+    #[serde(default)]
+    pub position: Option<Position>,
+}
+
+#[derive(Deserialize)]
+pub struct Author {
+    pub username: String,
+    pub name: String,
+}
+
+#[derive(Deserialize)]
+pub struct Suggestion {
+    pub id: u64,
+    pub from_line: u64,
+    #[serde(default)]
+    pub appliable: bool,
+    #[serde(default)]
+    pub applied: bool,
+    pub from_content: String,
+    pub to_content: String,
+}
+
+#[derive(Deserialize)]
+pub struct Position {
+    pub new_path: Option<String>,
+    pub old_path: Option<String>,
+}
+
+/// The discussions of one page.
+#[derive(Default)]
+pub struct DiscussionPage {
+    pub discussions: Vec<Discussion>,
+    /// How many are too long to be shown.
+    pub left_out: usize,
+    pub has_next: bool,
+}
+
+impl DiscussionPage {
+    /// The page of the visit. Discussions that are more than an answer can have together are asked for one by one, so
+    /// that a few long texts do not hide the others.
+    pub async fn load(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
+        let request = Request { visit, project, iid };
+        let answer = match request.send(DISCUSSIONS, visit.page()).await {
+            Err(error) if is_too_long(&error) => return request.load_each().await,
+            answer => answer?,
+        };
+        Ok(DiscussionPage { discussions: answer.json()?, left_out: 0, has_next: has_next(&answer) })
+    }
+}
+
+struct Request<'a> {
+    visit: &'a Visit<'a>,
+    project: &'a str,
+    iid: &'a str,
+}
+
+impl Request<'_> {
+    async fn send(&self, per_page: u64, page: u64) -> Result<Answer, ForgeError> {
+        let (project, iid) = (encode(self.project), encode(self.iid));
+        let path = format!("projects/{project}/merge_requests/{iid}/discussions?per_page={per_page}&page={page}");
+        self.visit.forge.send(Method::GET, &path, None).await
+    }
+
+    async fn load_each(&self) -> Result<DiscussionPage, PageError> {
+        let first = (self.visit.page() - 1) * DISCUSSIONS + 1;
+        let mut page = DiscussionPage::default();
+        let mut left = MAX_BYTES;
+        for number in first..first + DISCUSSIONS {
+            let answer = match self.send(1, number).await {
+                Err(error) if is_too_long(&error) => {
+                    page.left_out += 1;
+                    continue;
+                }
+                answer => answer?,
+            };
+            page.has_next = has_next(&answer);
+            match left.checked_sub(answer.body.len()) {
+                Some(rest) => {
+                    left = rest;
+                    page.discussions.extend(answer.json::<Vec<Discussion>>()?);
+                }
+                None => page.left_out += 1,
+            }
+            if !page.has_next {
+                break;
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn has_next(answer: &Answer) -> bool {
+    answer.number("x-next-page").is_some()
+}
+
+/// The API answers 400 if an answer would be too long.
+fn is_too_long(error: &ForgeError) -> bool {
+    matches!(error, ForgeError::TooLong) || error.status() == StatusCode::BAD_REQUEST
+}
