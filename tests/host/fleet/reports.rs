@@ -63,3 +63,24 @@ fn the_way_back_of_a_promotion_is_what_a_rollback_restores() {
     assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[1]).into(), &digests(&[2]).into()));
     assert_eq!([first.serves(), second.serves()], [1; 2]);
 }
+
+#[test]
+fn a_host_with_deployments_of_its_own_names_the_way_back_of_all() {
+    let Some(fleet) = Fleet::start() else { return };
+    let first = fleet.host(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = server::up(&manifest(folder.path()), &data);
+    command.args(["--admin", "127.0.0.1:0", "--threads", "1"]);
+    let alone = Server::spawn(command, &data);
+    for number in [1, 2] {
+        assert_eq!(Operator::of(&alone).swap("hello", &version(number)).status, 200);
+    }
+    assert_eq!(Operator::of(&alone).get("/components").json()[0]["previous"], digests(&[1]));
+    assert_eq!(alone.stop(), Some(0));
+    let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    let previous = || second.operator().get("/components").json()[0]["previous"].clone();
+    assert_eq!((second.serves(), previous()), (0, Value::Null));
+    assert_eq!(first.operator().swap("hello", &version(3)).status, 200);
+    assert_eq!((second.serves(), previous()), (3, digests(&[0]).into()));
+}
