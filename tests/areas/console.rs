@@ -106,6 +106,9 @@ fn a_form_changes_what_package_managers_see() {
     let metadata = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib"), "").json();
     assert_eq!(submit(&forge, path, MAINTAINER, "action=deprecate&version=1.0.0&message=old").status, 303);
     assert_eq!(metadata()["versions"]["1.0.0"]["deprecated"], "old");
+    // A tag is no version.
+    let refused = submit(&forge, path, MAINTAINER, "action=deprecate&version=stable&message=old");
+    assert!(refused.status == 400 && refused.text().contains("no version stable"), "{}", refused.text());
     let unpublish = "action=unpublish&version=2.0.0&confirmation=2.0.0";
     assert_eq!(submit(&forge, path, MAINTAINER, unpublish).status, 303);
     assert!(metadata()["versions"].get("2.0.0").is_none() && metadata()["versions"].get("1.0.0").is_some());

@@ -53,7 +53,8 @@ fn suggestions_that_are_applied_here_are_seen_by_git() {
     browser.expect_complete();
     browser.run("for (const box of document.querySelectorAll('input[name=ids]')) box.click()");
     browser.type_into("input[name=commit_message]", "Both at once");
-    browser.click("button[value=batch]");
+    // Not the button of one suggestion, which is before.
+    browser.press(&['\u{e007}']);
     browser.expect_text("main .alert", "one commit");
     assert_ne!(suggestions.head("topic"), before);
     let clone = Repository::clone(&suggestions.clone_url());

@@ -1,8 +1,8 @@
 //! Settings in requests and answers.
 
 use crate::setting_types;
-use directory::engine_url;
 use directory::protection::{self, Rule};
+use directory::service_url;
 use directory::setting::{Settings, is_secret};
 use kit::Error;
 use kit::params::{Params, Validation};
@@ -50,7 +50,7 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
             checks.reject(format!("{name} is invalid"));
         }
     }
-    if checks.text("analytics_api_base_url").is_some_and(|url| engine_url::parse(url).is_none()) {
+    if checks.text("analytics_api_base_url").is_some_and(|url| service_url::parse(url).is_none()) {
         checks.reject(INVALID_ENGINE_URL);
     }
     // With rules that cannot be parsed, every publish would fail.

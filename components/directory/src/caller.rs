@@ -88,7 +88,8 @@ fn look_up(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Cal
 }
 
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN);
+    // The value of a variable may come from a file, with a line break at its end.
+    let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(str::trim).filter(|token| !token.is_empty());
     // In constant time.
     let is_bootstrap = bootstrap.is_some_and(|token| token.as_bytes().ct_eq(&credential.token).into());
     if credential.kind.allows_personal() && is_bootstrap {

@@ -40,7 +40,7 @@
 //! Deliberately absent: URLs, and every answer but those of failed authentication and of a moved
 //! project.
 //!
-//! Each layer uses only those before it: plain values (`model`, `glob`, [`engine_url`]); keys and stored records
+//! Each layer uses only those before it: plain values (`model`, `glob`, [`service_url`]); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
 //! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
 //! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`];
@@ -52,7 +52,6 @@ pub mod catalog;
 mod consistency;
 mod credential;
 pub mod dependents;
-pub mod engine_url;
 pub mod feature;
 pub mod glob;
 #[cfg(test)]
@@ -69,6 +68,7 @@ pub mod record_cache;
 pub mod redirect;
 mod save_error;
 pub mod seal;
+pub mod service_url;
 pub mod setting;
 mod store;
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Env {
     /// else the scheme and authority of this request.
     pub fn external_url(&self, request: &Request) -> String {
         match self.variables.get(EXTERNAL_URL) {
-            Some(url) => url.trim_end_matches('/').to_owned(),
+            Some(url) => url.trim().trim_end_matches('/').to_owned(),
             None => [&request.origin.scheme, "://", &request.origin.authority].concat(),
         }
     }

@@ -1,8 +1,8 @@
 //! The analytics engine of a project: its address and key.
 
 use crate::route::Endpoint;
-use directory::engine_url;
 use directory::project::Project;
+use directory::service_url;
 use directory::setting::{License, Settings};
 use fluent_uri::UriRef;
 use kit::Env;
@@ -46,9 +46,9 @@ pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<En
 impl Engine {
     /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5):
     /// a base path without a trailing slash loses its last segment. `None` if the base URL is none
-    /// ([`engine_url::parse`]), which an earlier build may have stored.
+    /// ([`service_url::parse`]), which an earlier build may have stored.
     pub fn address(&self, endpoint: Endpoint) -> Option<http::Uri> {
-        let base = engine_url::parse(&self.base_url)?;
+        let base = service_url::parse(&self.base_url)?;
         let reference = format!("{API}{}", endpoint.name());
         let address = UriRef::parse(reference.as_str()).ok()?.resolve_against(&base.strip_fragment()).ok()?;
         address.as_str().parse().ok()

@@ -1,7 +1,7 @@
 //! Groups.
 
 use super::deserialize;
-use super::reference::{SharedWith, namespace_at, split};
+use super::reference::{Place, SharedWith};
 use crate::line_error::{InvalidLine, LineError};
 use directory::dependents;
 use directory::member::Share;
@@ -26,9 +26,13 @@ pub struct Group {
 }
 
 impl Group {
+    fn place(&self) -> Place<'_> {
+        Place { path: self.path.as_deref(), full_path: self.full_path.as_deref(), above: self.parent_id }
+    }
+
     /// Whether the group is there, and moves below another one.
     pub fn moves_below(&self, env: &Env) -> Result<bool, StoreError> {
-        let parent_id = match (self.parent_id, split(self.full_path.as_deref()).0) {
+        let parent_id = match (self.parent_id, self.place().path_above()) {
             (Some(id), _) => id.get(),
             // A path that is not known yet leads to another group than the present one.
             (None, Some(above)) => namespace::find(env, above)?.map_or(0, |above| above.id),
@@ -38,17 +42,12 @@ impl Group {
     }
 
     pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
-        let (above, last) = split(self.full_path.as_deref());
-        let path = self.path.as_deref().or(last).ok_or(InvalidLine::Fields("path or full_path is missing"))?;
-        let parent_id = match (self.parent_id, above) {
-            (Some(id), _) => Some(id.get()),
-            (None, Some(above)) => Some(namespace_at(env, above)?),
-            (None, None) => None,
-        };
+        let path = self.place().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
+        let parent_id = self.place().namespace_id(env)?;
         let new = NewGroup {
             id: self.id.get(),
-            name: self.name.unwrap_or_else(|| path.to_owned()),
-            path: path.to_owned(),
+            name: self.name.unwrap_or_else(|| path.clone()),
+            path,
             parent_id,
             visibility: self.visibility.unwrap_or(Visibility::Private),
             shares: self.shared_with_groups.into_iter().map(Share::from).collect(),

@@ -1,14 +1,14 @@
 //! Projects.
 
 use super::deserialize;
-use super::reference::{ById, SharedWith, namespace_at, split};
+use super::reference::{ById, Place, SharedWith};
 use crate::line_error::{InvalidLine, LineError};
 use crate::settings;
 use directory::access::Role;
-use directory::engine_url;
 use directory::member::Share;
 use directory::namespace::Visibility;
 use directory::project::{self, Analytics, FeatureAccess, NewProject};
+use directory::service_url;
 use kit::Env;
 use serde::Deserialize;
 use std::num::NonZeroU64;
@@ -103,19 +103,18 @@ impl Project {
     }
 
     pub fn save(self, env: &Env) -> Result<(), LineError> {
-        let (above, last) = split(self.path_with_namespace.as_deref());
-        let path =
-            self.path.as_deref().or(last).ok_or(InvalidLine::Fields("path or path_with_namespace is missing"))?;
-        let namespace_id = match (self.namespace_id.or(self.namespace.map(|namespace| namespace.id)), above) {
-            (Some(id), _) => id.get(),
-            (None, Some(above)) => namespace_at(env, above)?,
-            (None, None) => return Err(InvalidLine::Fields("namespace_id is missing").into()),
+        let place = Place {
+            path: self.path.as_deref(),
+            full_path: self.path_with_namespace.as_deref(),
+            above: self.namespace_id.or(self.namespace.map(|namespace| namespace.id)),
         };
+        let path = place.last()?.ok_or(InvalidLine::Fields("path or path_with_namespace is missing"))?;
+        let namespace_id = place.namespace_id(env)?.ok_or(InvalidLine::Fields("namespace_id is missing"))?;
         let access = |level: Option<FeatureAccess>, enabled: Option<bool>| {
             level.unwrap_or(if enabled == Some(false) { FeatureAccess::Disabled } else { FeatureAccess::Enabled })
         };
         let base_url = self.analytics_api_base_url.filter(|url| !url.is_empty());
-        if base_url.as_deref().is_some_and(|url| engine_url::parse(url).is_none()) {
+        if base_url.as_deref().is_some_and(|url| service_url::parse(url).is_none()) {
             return Err(InvalidLine::Fields(settings::INVALID_ENGINE_URL).into());
         }
         let new = NewProject {

@@ -14,19 +14,46 @@ pub struct ById {
     pub id: NonZeroU64,
 }
 
-/// The path above the last segment, and the last segment.
-pub fn split(full_path: Option<&str>) -> (Option<&str>, Option<&str>) {
-    let Some(full_path) = full_path else { return (None, None) };
-    match full_path.rsplit_once('/') {
-        Some((above, last)) => (Some(above), Some(last)),
-        None => (None, Some(full_path)),
-    }
+/// Where a line says that a group or project is: by ids, by paths, or by both.
+pub struct Place<'a> {
+    /// The last segment of its path.
+    pub path: Option<&'a str>,
+    pub full_path: Option<&'a str>,
+    /// Of the namespace above it.
+    pub above: Option<NonZeroU64>,
 }
 
-/// The id of the namespace with this full path.
-pub fn namespace_at(env: &Env, path: &str) -> Result<u64, LineError> {
-    let found = namespace::find(env, path)?;
-    Ok(found.ok_or_else(|| InvalidLine::UnknownNamespace(path.to_owned()))?.id)
+impl<'a> Place<'a> {
+    /// The path above the last segment of the full path.
+    pub fn path_above(&self) -> Option<&'a str> {
+        self.full_path?.rsplit_once('/').map(|(above, _)| above)
+    }
+
+    /// The last segment of its path. `None` if the line has none.
+    pub fn last(&self) -> Result<Option<&'a str>, InvalidLine> {
+        let last = self.full_path.map(|path| path.rsplit('/').next().unwrap_or(path));
+        match (self.path, last) {
+            (Some(path), Some(last)) if !path.eq_ignore_ascii_case(last) => {
+                Err(InvalidLine::Fields("path is not the end of the full path"))
+            }
+            (path, last) => Ok(path.or(last)),
+        }
+    }
+
+    /// The id of the namespace above it; `None` if the line names none. One that is named by its id may have another path
+    /// than the line says, because its own line comes later, unless another one has that.
+    pub fn namespace_id(&self, env: &Env) -> Result<Option<u64>, LineError> {
+        let Some(path) = self.path_above() else { return Ok(self.above.map(NonZeroU64::get)) };
+        let found = namespace::find(env, path)?.map(|found| found.id);
+        match (self.above, found) {
+            (Some(id), Some(found)) if found != id.get() => {
+                Err(InvalidLine::Fields("the id and the path of the namespace are of two namespaces").into())
+            }
+            (Some(id), _) => Ok(Some(id.get())),
+            (None, Some(found)) => Ok(Some(found)),
+            (None, None) => Err(InvalidLine::UnknownNamespace(path.to_owned()).into()),
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -19,6 +19,9 @@ use std::collections::BTreeSet;
 const MAX_DIFFS: usize = 4 << 20;
 const MARKUP_OF_LINE: usize = 200;
 
+/// The id of the form that applies one suggestion.
+const SINGLE: &str = "apply-one";
+
 /// Suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
 
@@ -76,6 +79,10 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             }
         }
         @if discussions.is_empty() && left_out == 0 { (empty("No discussions", "Comments with suggestions show up here.")) }
+        // A form of its own: Enter in a field presses the first button of the field's form.
+        @if can_apply {
+            form id=(SINGLE) method="post" action=(action) { (form_token(visit.visitor)) }
+        }
         form method="post" action=(action) {
             (form_token(visit.visitor))
             @for discussion in &discussions {
@@ -170,7 +177,7 @@ fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, shown: &BTreeSet<
                     label.check {
                         input type="checkbox" name="ids" value=(suggestion.id); "Choose suggestion " (suggestion.id)
                     }
-                    button.quiet name="one" value=(suggestion.id) { "Apply this one" }
+                    button.quiet form=(SINGLE) name="one" value=(suggestion.id) { "Apply this one" }
                 } @else if suggestion.appliable && is_signed_in {
                     span.soft { "Who may push to the source branch can apply it." }
                 } @else if suggestion.appliable {

@@ -126,8 +126,9 @@ pub async fn submit(visit: &Visit<'_>, name: &str, form: &Params) -> Result<Aler
             let version = field("version")?;
             let message = form.text("message").unwrap_or_default();
             let path = format!("{registry}/{name_segment}/{}", encode(version));
-            // The registry ignores a version that is not there.
-            if visit.forge.find::<Value>(&path).await?.is_none() {
+            // The registry ignores a version that is not there, and finds one by a tag, too.
+            let found: Option<Value> = visit.forge.find(&path).await?;
+            if found.is_none_or(|found| found.get("version").and_then(Value::as_str) != Some(version)) {
                 return Err(PageError::Invalid(format!("There is no version {version} any more.")));
             }
             let record = json!({"name": name, "version": version, "deprecated": message});

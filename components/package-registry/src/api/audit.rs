@@ -10,6 +10,7 @@ use crate::route::Audit;
 use flate2::read::GzDecoder;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, LOCATION};
+use kit::path::Segment;
 use kit::{Error, Response};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
@@ -44,7 +45,7 @@ fn nothing_known(audit: Audit) -> Value {
 /// and the body. The body tells the names of all packages that a program uses, so it does not leave if one
 /// of them may not, or if it cannot be read here.
 pub async fn report(mut request: RegistryRequest, audit: Audit) -> Result<Response, Error> {
-    let Some(registry) = forward::registry(&request.env).map(str::to_owned) else {
+    let Some(registry) = forward::registry(&request.env)?.map(str::to_owned) else {
         return Ok(Response::ok(&nothing_known(audit)));
     };
     let body = std::mem::take(&mut request.http.body).collect(MAX_BODY).await?;
@@ -74,7 +75,13 @@ fn decoded(body: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
 /// that path, 1; and what [`access::has_any`] does.
 fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bool, Error> {
     let env = &request.env;
-    let names: BTreeSet<&str> = strings.iter().flat_map(|text| package_names(text)).collect();
+    // Addresses have the slash of a scope encoded. What cannot be decoded could be any name.
+    let encoded = strings.iter().filter(|text| text.contains('%'));
+    let Some(decoded) = encoded.map(|text| Segment(text).decode()).collect::<Option<Vec<_>>>() else {
+        return Ok(false);
+    };
+    let texts = strings.iter().map(String::as_str).chain(decoded.iter().map(|text| &**text));
+    let names: BTreeSet<&str> = texts.flat_map(package_names).collect();
     let scopes: BTreeSet<&str> = names.iter().filter_map(|name| forward::scope(name)).collect();
     if scopes.len() > MAX_SCOPES || forward::is_any_denied(env, names.iter().copied()) {
         return Ok(false);
@@ -88,10 +95,19 @@ fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bo
     Ok(!access::has_any(request, &names)?)
 }
 
-/// What may be the name of a package in a string: the string itself, and what is before the version in `lib@1.0.0`,
-/// `npm:lib@^1` and `other@npm:lib@1.0.0`.
+/// What may be the name of a package in a string: the string itself, what is before the version in `lib@1.0.0`,
+/// `npm:lib@^1` and `other@npm:lib@1.0.0`, and the package of a file's address.
 fn package_names(text: &str) -> impl Iterator<Item = &str> {
-    [text].into_iter().chain(text.split(':').map(str::trim).map(without_version))
+    let in_address = text.split_once("/-/").map(|(before, _)| last_of_path(before));
+    [text].into_iter().chain(text.split(':').map(str::trim).map(without_version)).chain(in_address)
+}
+
+/// The last segment of a path, with the scope before it.
+fn last_of_path(path: &str) -> &str {
+    let Some((above, last)) = path.rsplit_once('/') else { return path };
+    let scope = above.rsplit('/').next().filter(|scope| scope.starts_with('@'));
+    let length = scope.map_or(0, |scope| scope.len() + 1) + last.len();
+    path.get(path.len() - length..).unwrap_or(last)
 }
 
 /// `lib@1.0.0` or `@scope/lib@1.0.0` without the version.
@@ -116,6 +132,10 @@ mod tests {
             ("other@npm:@a/lib@1.0.0", "@a/lib"),
             ("other@npm: @a/lib@1.0.0", "@a/lib"),
             ("other@npm:lib@1.0.0", "other"),
+            ("https://h/lib/-/lib-1.0.0.tgz", "lib"),
+            ("https://h/x/@a/lib/-/lib-1.0.0.tgz", "@a/lib"),
+            ("@a/lib/-/lib-1.0.0.tgz", "@a/lib"),
+            ("/-/", ""),
         ] {
             assert!(package_names(text).any(|name| name == expected), "{text}");
         }

@@ -11,6 +11,7 @@ use super::request::RegistryRequest;
 use crate::name;
 use directory::glob;
 use directory::path::is_or_was_path;
+use directory::service_url;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 use kit::store::StoreError;
@@ -19,7 +20,7 @@ use kit::{Env, Error, path};
 /// The variable with the address of the other registry.
 pub const FORWARD_URL: &str = "registry_forward_url";
 
-/// The variable with patterns of names that are not forwarded, separated by commas or spaces. `*` stands
+/// The variable with patterns of names that are not forwarded, separated by commas or white space. `*` stands
 /// for any text; letter case does not matter.
 pub const FORWARD_DENY: &str = "registry_forward_deny";
 
@@ -79,7 +80,7 @@ impl Resource<'_> {
 /// not forwarded. Reads: for a name with a scope the entry of that path, 1.
 pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Result<(), Error> {
     let env = &request.env;
-    let Some(registry) = registry(env) else { return Ok(()) };
+    let Some(registry) = registry(env)? else { return Ok(()) };
     let may_leave = name::is_file_path(name)
         && is_requestable(name)
         && resource.is_path()
@@ -105,15 +106,25 @@ fn is_requestable(name: &str) -> bool {
     [scope, base].iter().all(|part| !part.is_empty() && part.chars().all(is_plain))
 }
 
-/// The address of the other registry.
-pub fn registry(env: &Env) -> Option<&str> {
-    env.variables.get(FORWARD_URL).map(|url| url.trim_end_matches('/'))
+/// The address of the other registry, without a slash at its end. 500 if what the operator has set is none, so that it
+/// is seen.
+pub fn registry(env: &Env) -> Result<Option<&str>, Error> {
+    let Some(text) = env.variables.get(FORWARD_URL).map(str::trim).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    match service_url::parse(text).filter(|url| !url.has_query() && !url.has_fragment()) {
+        Some(_) => Ok(Some(text.trim_end_matches('/'))),
+        None => {
+            Err(Error::internal(format!("the variable {FORWARD_URL} is not the http or https address of a registry")))
+        }
+    }
 }
 
 /// Whether the operator denies that one of the names leaves.
 pub fn is_any_denied<'a>(env: &Env, mut names: impl Iterator<Item = &'a str>) -> bool {
     let patterns = env.variables.get(FORWARD_DENY).unwrap_or_default().to_ascii_lowercase();
-    let patterns: Vec<&str> = patterns.split([',', ' ', '\n']).filter(|pattern| !pattern.is_empty()).collect();
+    let patterns: Vec<&str> =
+        patterns.split(|c: char| c == ',' || c.is_whitespace()).filter(|pattern| !pattern.is_empty()).collect();
     !patterns.is_empty()
         && names.any(|name| {
             let name = name.to_ascii_lowercase();

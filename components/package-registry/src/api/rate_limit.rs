@@ -56,7 +56,7 @@ fn check_cost(env: &Env, address: &str, route: &Route) -> Result<(), Error> {
     // An audit reads and compares a large body only if it may go on to another registry.
     let is_search = match route.endpoint {
         Endpoint::Search | Endpoint::List => true,
-        Endpoint::Audit(_) => forward::registry(env).is_some(),
+        Endpoint::Audit(_) => forward::registry(env)?.is_some(),
         _ => false,
     };
     if is_search {

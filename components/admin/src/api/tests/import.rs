@@ -90,6 +90,18 @@ fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
             "namespace `no` is not known; groups and users come before what is in them",
         ),
         (r#"{"kind":"group","id":10,"path":"acme","parent_id":11}"#, "group 10 cannot be moved below itself"),
+        (
+            r#"{"kind":"group","id":7,"path":"x","full_path":"acme/core/x","parent_id":10}"#,
+            "the id and the path of the namespace are of two namespaces",
+        ),
+        (
+            r#"{"kind":"project","id":7,"path_with_namespace":"acme/core/x","namespace_id":10}"#,
+            "the id and the path of the namespace are of two namespaces",
+        ),
+        (
+            r#"{"kind":"project","id":7,"path":"x","path_with_namespace":"acme/y","namespace_id":10}"#,
+            "path is not the end of the full path",
+        ),
         (r#"{"kind":"project","id":7,"path":"x"}"#, "namespace_id is missing"),
         (
             r#"{"kind":"project","id":7,"path":"x","namespace_id":99}"#,

@@ -44,6 +44,29 @@ fn everything_of_a_name_goes_where_the_name_goes() {
     }
 }
 
+/// A variable's value may come from a file.
+#[test]
+fn the_address_of_the_other_registry_is_trimmed_or_refused() {
+    let answers = |address: &'static str| {
+        let mut forge = Forge::new();
+        forge.variables.push(("registry_forward_url", address));
+        let metadata = forge.get("/packages/npm/lib");
+        let path = "/packages/npm/-/npm/v1/security/advisories/bulk";
+        let audit = forge.send(request(Method::POST, path).body("{\"lib\":[]}"));
+        [metadata, audit].map(|answer| (answer.status, answer.header("location").to_owned()))
+    };
+    for address in ["https://registry.example/\n", " \thttps://registry.example\r\n"] {
+        let [metadata, audit] = answers(address);
+        assert_eq!(metadata, (302, format!("{ELSEWHERE}/lib")), "{address:?}");
+        assert_eq!(audit, (307, format!("{ELSEWHERE}/-/npm/v1/security/advisories/bulk")), "{address:?}");
+    }
+    for address in ["registry.example:80", "http://", "https://h/?x=1", "https://h/#x", "javascript:x", "http://a\r\nb"]
+    {
+        assert_eq!(answers(address), [(500, String::new()), (500, String::new())], "{address:?}");
+    }
+    assert_eq!(answers("\n"), [(404, String::new()), (200, String::new())]);
+}
+
 #[test]
 fn nothing_is_forwarded_of_a_name_that_is_here_or_without_the_variable() {
     let forge = forge();
@@ -192,6 +215,16 @@ fn an_audit_with_a_name_that_may_not_leave_stays() {
     }
 }
 
+#[test]
+fn names_that_are_denied_are_separated_by_commas_or_any_white_space() {
+    let mut forge = forge();
+    forge.variables.push(("registry_forward_deny", "a-*\tb-*\nc-*\r\nd-*, e-*\r"));
+    for name in ["a-x", "b-x", "c-x", "d-x", "e-x"] {
+        assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, 404, "{name}");
+    }
+    assert_eq!(forge.get("/packages/npm/f-x").status, 302);
+}
+
 /// Names are not only in lists: also of the program itself, and of what is installed under another name.
 #[test]
 fn an_audit_stays_wherever_its_body_has_such_a_name() {
@@ -210,6 +243,9 @@ fn an_audit_stays_wherever_its_body_has_such_a_name() {
             json!({"name": "x", "install": ["lib@1.0.0", format!("{name}@1.0.0")]}),
             json!({"name": "x", "remove": [name]}),
             json!({"name": "x", "install": [format!("lib@npm:{name}@1.0.0")]}),
+            json!({"name": name.replace('/', "%2f").replace('-', "%2D")}),
+            json!({"name": "x", "dependencies": {"lib": {"resolved": format!("https://h/npm/{name}/-/x-1.0.0.tgz")}}}),
+            json!({"name": "x", "dependencies": {"lib": {"version": format!("https://h/{}/-/x-1.tgz", name.replace('/', "%2F"))}}}),
         ] {
             assert_eq!(audit(body.clone()), 200, "{body}");
         }

@@ -1,4 +1,4 @@
-//! Base URLs of analytics engines, as settings and projects have them.
+//! Base URLs of other services, as variables, settings and projects have them: analytics engines, another registry.
 
 use fluent_uri::Uri;
 
