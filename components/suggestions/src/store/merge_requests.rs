@@ -1,12 +1,14 @@
 //! Merge requests, by project and iid, and the list of those that a project has.
 
+mod batch;
 mod claims;
 mod list;
 mod stored;
 
 use super::key::Key;
-use super::record::{BranchesRecord, MergeRequestRecord};
-use crate::merge_request::MergeRequest;
+use super::record::{BranchesRecord, MergeRequestListRecord, MergeRequestRecord};
+use crate::merge_request::{Branches, MergeRequest};
+pub use batch::save_all;
 pub use claims::BranchesTaken;
 use claims::NewClaim;
 use directory::project::ProjectKey;
@@ -52,8 +54,66 @@ pub fn update_exclusively<T, E: From<StoreError>>(
     change(env, project, iid, true, decide)
 }
 
-/// What was decided about a merge request, and is written next.
+/// What is to be written for a merge request.
+struct Plan<'a> {
+    iid: u64,
+    /// `None`: it is deleted.
+    new: Option<&'a MergeRequest>,
+    /// The claim of its branches.
+    claim: String,
+    /// Of an open one: the branches that it has so far.
+    held: Option<Branches>,
+    /// Whether it has to claim its branches.
+    needs_claim: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(env: &Env, iid: u64, current: Option<&MergeRequestRecord>, new: Option<&'a MergeRequest>) -> Self {
+        let held = current.cloned().map(MergeRequest::from).and_then(|present| open_branches(&present));
+        let wanted = new.and_then(open_branches);
+        let needs_claim = wanted.is_some() && wanted != held;
+        let claim =
+            if needs_claim { env.id() } else { current.map_or_else(String::new, |record| record.claim.clone()) };
+        Plan { iid, new, claim, held, needs_claim }
+    }
+
+    fn is_open(&self) -> bool {
+        self.new.is_some_and(MergeRequest::is_open)
+    }
+
+    fn record(&self) -> Option<MergeRequestRecord> {
+        self.new.map(|new| MergeRequestRecord::from(new).with_claim(&self.claim))
+    }
+
+    /// The claim that has to be made, if one has.
+    fn new_claim(&self, is_exclusive: bool) -> Option<NewClaim<'_>> {
+        let branches = self.new.filter(|_| self.needs_claim)?.branches();
+        Some(NewClaim { iid: Some(self.iid), id: &self.claim, branches, present: self.held.clone(), is_exclusive })
+    }
+
+    /// Adds the merge request to its project's list, before its record is written. Its branches are those that it has
+    /// claimed before.
+    fn enter(&self, list: &mut MergeRequestListRecord) {
+        if let Some(new) = self.new {
+            enter(list, self.iid, new, &self.claim);
+        }
+    }
+}
+
+fn open_branches(merge_request: &MergeRequest) -> Option<Branches> {
+    merge_request.is_open().then(|| merge_request.branches())
+}
+
+fn enter(list: &mut MergeRequestListRecord, iid: u64, merge_request: &MergeRequest, claim: &str) {
+    list.iids.insert(iid);
+    if merge_request.is_open() {
+        list.open.entry(iid).or_insert_with(|| BranchesRecord::new(&merge_request.branches(), claim));
+    }
+}
+
+/// What was written for a merge request.
 struct Change {
+    iid: u64,
     /// Whether there was none before.
     was_missing: bool,
     is_there: bool,
@@ -79,89 +139,83 @@ fn change<T, E: From<StoreError>>(
         written = None;
         let was_ever = current.is_some();
         let current = current.flatten();
-        let present = current.clone().map(MergeRequest::from);
-        let held = present.as_ref().filter(|present| present.is_open()).map(MergeRequest::branches);
-        let Some((new, result)) = decide(present)? else { return Ok::<_, E>(Decision::Done(Ok(None))) };
-        let mut claim = current.as_ref().map(|record| record.claim.clone()).unwrap_or_default();
-        let wanted = new.as_ref().filter(|new| new.is_open()).map(MergeRequest::branches);
+        let Some((new, result)) = decide(current.clone().map(MergeRequest::from))? else {
+            return Ok::<_, E>(Decision::Done(Ok(None)));
+        };
+        let plan = Plan::new(env, iid, current.as_ref(), new.as_ref());
         was_missing |= current.is_none();
-        gets_other_branches |= held.is_some() && wanted.is_some() && wanted != held;
-        match &wanted {
-            Some(branches) if wanted != held => {
-                claim = env.id();
-                let (branches, present) = (branches.clone(), held);
-                let new = NewClaim { iid: Some(iid), id: &claim, branches, present, is_exclusive };
-                if let Err(taken) = claims::claim(env, project, &new)? {
+        gets_other_branches |= plan.held.is_some() && plan.needs_claim;
+        match plan.new_claim(is_exclusive) {
+            Some(claim) => {
+                if let Err(taken) = claims::claim(env, project, &claim)? {
                     return Ok(Decision::Done(Err(taken)));
                 }
             }
-            _ => add_to_list(env, project, iid, new.as_ref(), &claim)?,
+            None if plan.new.is_some() => list::change(env, project, |list| plan.enter(list))?,
+            None => {}
         }
-        let record = new.as_ref().map(|new| MergeRequestRecord::from(new).with_claim(&claim));
+        let (record, is_open) = (plan.record(), plan.is_open());
         // What was never there is not taken out of the list, which it may be in because a request is making it.
         written = (was_ever || record.is_some()).then(|| Change {
+            iid,
             was_missing,
             is_there: record.is_some(),
-            is_open: wanted.is_some(),
-            claim,
+            is_open,
+            claim: plan.claim,
             gets_other_branches,
         });
         Ok(if current == record { Decision::Done(Ok(Some(result))) } else { Decision::Write(record, Ok(Some(result))) })
     })?;
     if let Some(change) = written {
-        complete(env, project, iid, &change)?;
+        complete(env, project, &[change])?;
     }
     Ok(result)
 }
 
-/// Brings the list into line with a merge request's record when that is written.
-fn complete(env: &Env, project: &ProjectKey, iid: u64, change: &Change) -> Result<(), StoreError> {
-    if !change.is_there {
-        // Only an import brings back what was deleted, and lists it again.
-        list::change(env, project, |list| {
-            list.iids.remove(&iid);
-            list.open.remove(&iid);
-        })?;
-    } else if !change.is_open {
-        claims::release(env, project, iid, &change.claim)?;
-    } else if change.gets_other_branches {
-        claims::settle(env, project, iid, &change.claim)?;
+/// Brings the list into line with the records of merge requests when they are written.
+fn complete(env: &Env, project: &ProjectKey, changes: &[Change]) -> Result<(), StoreError> {
+    if changes.iter().any(Change::changes_list) {
+        list::change(env, project, |list| changes.iter().for_each(|change| change.complete(list)))?;
     }
-    let key = match (change.is_there, change.was_missing) {
-        (false, _) => Key::MergeRequests(project).to_string(),
-        (true, true) => Key::MergeRequest(project, iid).to_string(),
-        (true, false) => return Ok(()),
-    };
-    list_again(env, project, iid, &key)
-}
-
-/// Adds a merge request to the list once more, of which the record, or the list, was written under `key`: another writer may
-/// have deleted it and removed it from the list meanwhile, or imported it again. Each of the two waits until others see what
-/// it has written, and then looks. 2 reads, and 1 for the list of one that is there.
-fn list_again(env: &Env, project: &ProjectKey, iid: u64, key: &str) -> Result<(), StoreError> {
-    env.store.exists(key)?;
-    match stored::read_with_claim(env, project, iid)? {
-        Some((present, claim)) => add_to_list(env, project, iid, Some(&present), &claim),
-        None => Ok(()),
-    }
-}
-
-/// Adds a merge request to its project's list, before its record is written. Its branches are those that it has claimed
-/// before.
-fn add_to_list(
-    env: &Env,
-    project: &ProjectKey,
-    iid: u64,
-    merge_request: Option<&MergeRequest>,
-    claim: &str,
-) -> Result<(), StoreError> {
-    let Some(merge_request) = merge_request else { return Ok(()) };
-    list::change(env, project, |list| {
-        list.iids.insert(iid);
-        if merge_request.is_open() {
-            list.open.entry(iid).or_insert_with(|| BranchesRecord::new(&merge_request.branches(), claim));
+    let mut listed_again = Vec::new();
+    for change in changes {
+        let key = match (change.is_there, change.was_missing) {
+            (false, _) => Key::MergeRequests(project).to_string(),
+            (true, true) => Key::MergeRequest(project, change.iid).to_string(),
+            (true, false) => continue,
+        };
+        // Another writer may have deleted it and removed it from the list meanwhile, or imported it again. Each of the two
+        // waits until others see what it has written, and then looks.
+        env.store.exists(&key)?;
+        if let Some((present, claim)) = stored::read_with_claim(env, project, change.iid)? {
+            listed_again.push((change.iid, present, claim));
         }
+    }
+    if listed_again.is_empty() {
+        return Ok(());
+    }
+    list::change(env, project, |list| {
+        listed_again.iter().for_each(|(iid, present, claim)| enter(list, *iid, present, claim));
     })
+}
+
+impl Change {
+    /// Whether the list has what is not so any more.
+    fn changes_list(&self) -> bool {
+        !self.is_there || !self.is_open || self.gets_other_branches
+    }
+
+    fn complete(&self, list: &mut MergeRequestListRecord) {
+        if !self.is_there {
+            // Only an import brings back what was deleted, and lists it again.
+            list.iids.remove(&self.iid);
+            list.open.remove(&self.iid);
+        } else if !self.is_open {
+            claims::release(list, self.iid, &self.claim);
+        } else if self.gets_other_branches {
+            claims::settle(list, self.iid, &self.claim);
+        }
+    }
 }
 
 /// Makes an open merge request, unless another one with its branches is open. Its id, and its iid, which is returned, are
@@ -209,7 +263,7 @@ fn allocate_id(env: &Env) -> Result<u64, StoreError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::merge_request::MergeRequestState;
     use directory::user::UserKey;
@@ -217,7 +271,7 @@ mod tests {
     use list::MergeRequestList;
     use std::time::Duration;
 
-    fn opened() -> MergeRequest {
+    pub fn opened() -> MergeRequest {
         MergeRequest {
             id: 1,
             state: MergeRequestState::Opened,

@@ -16,6 +16,7 @@ use kit::store::StoreError;
 use kit::{Body, Env, Error, Response, Timestamp};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 const KIND: &str = "merge_request";
@@ -45,15 +46,25 @@ pub async fn merge_requests(context: &mut RequestContext, body: Body) -> Result<
         }
         context.renew()?;
         access::require_admin(context)?;
+        let mut unsaved: BTreeMap<ProjectKey, BTreeMap<u64, Option<MergeRequest>>> = BTreeMap::new();
         for line in batch {
             let outcome = match line.text {
-                Ok(text) => apply(&context.env, &text)?,
+                Ok(text) => read(&context.env, &text)?,
                 Err(too_long) => Err(too_long.to_string()),
             };
-            match outcome {
-                Ok(()) => report.imported(KIND),
-                Err(error) => report.failed(line.number, error),
-            }
+            let (project, iid, merge_request) = match outcome {
+                Ok(read) => read,
+                Err(error) => {
+                    report.failed(line.number, error);
+                    continue;
+                }
+            };
+            report.imported(KIND);
+            // The last line about a merge request counts.
+            unsaved.entry(project).or_default().insert(iid, merge_request);
+        }
+        for (project, merge_requests) in unsaved {
+            store::save_all(&context.env, &project, &merge_requests)?;
         }
     }
 }
@@ -136,8 +147,11 @@ fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Opti
     Option::deserialize(from).map(Some)
 }
 
-/// Applies a line. The inner error says what is wrong with it.
-fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
+/// A line's project, the iid of its merge request, and its new value; `None` if it is deleted.
+type Read = (ProjectKey, u64, Option<MergeRequest>);
+
+/// Reads a line. The inner error says what is wrong with it.
+fn read(env: &Env, line: &[u8]) -> Result<Result<Read, String>, StoreError> {
     let (project, iid, mut merge_request) = match parse(line.trim_ascii()) {
         Ok(parsed) => parsed,
         Err(why) => return Ok(Err(why)),
@@ -155,8 +169,7 @@ fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
             *author = user::key_of(env, author.id)?;
         }
     }
-    store::save(env, &ProjectKey { id: project, incarnation }, iid, merge_request.as_ref())?;
-    Ok(Ok(()))
+    Ok(Ok((ProjectKey { id: project, incarnation }, iid, merge_request)))
 }
 
 /// Target project and iid of a merge request, and its new value; `None` if it is deleted. Its source and its

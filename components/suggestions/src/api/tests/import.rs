@@ -1,9 +1,12 @@
 //! Imports.
 
+use super::watched_store::WatchedStore;
 use super::{Forge, PUBLIC, Repository};
 use http::Method;
 use kit::store::Store as _;
 use serde_json::{Value, json};
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn post(forge: &Forge, path: &str, token: &str, body: &[u8]) -> (u16, Value) {
     let answer =
@@ -52,6 +55,28 @@ fn good_lines_are_applied_and_bad_lines_are_reported() {
         let path = format!("projects/{PUBLIC}/merge_requests/{iid}/discussions");
         assert_eq!(forge.get(&path, "").status, status, "{iid}");
     }
+}
+
+/// The list has all of the project's merge requests.
+#[test]
+fn the_list_is_changed_for_many_lines_at_once() {
+    let forge = Forge::new();
+    let line = |iid: u64| {
+        json!({"kind": "merge_request", "id": iid, "iid": iid, "project_id": PUBLIC, "source_branch": "s",
+            "target_branch": "t", "state": if iid % 2 == 0 { "opened" } else { "merged" }})
+    };
+    let body = (1..=300).map(|iid| line(iid).to_string() + "\n").collect::<String>().into_bytes();
+    let reads = Rc::new(Cell::new(0));
+    let counted = reads.clone();
+    let store = WatchedStore::over(forge.store.clone(), move |operation, key| {
+        let is_list = key == format!("suggestions/v1/merge_requests/{PUBLIC}");
+        counted.set(counted.get() + usize::from(is_list && matches!(operation, "compare" | "get")));
+    });
+    let answer = super::send(forge.env_over(store), Method::POST, "import/suggestions", "root", "", body);
+    assert_eq!(answer.json()["imported"], json!({"merge_request": 300}), "{}", answer.text());
+    assert!((3..=9).contains(&reads.get()), "{}", reads.get());
+    let listed = forge.get(&format!("projects/{PUBLIC}/merge_requests?state=opened&per_page=1"), "root");
+    assert_eq!(listed.headers["x-total"], "150");
 }
 
 #[test]

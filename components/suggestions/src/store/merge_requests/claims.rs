@@ -59,18 +59,23 @@ pub fn claim(env: &Env, project: &ProjectKey, new: &NewClaim) -> Result<Result<u
             list.allocated = Some((new.id.to_owned(), iid));
             iid
         });
-        list.iids.insert(iid);
-        let mut listed = BranchesRecord::new(&new.branches, new.id);
-        // Another writer may have claimed others for the same merge request, and may not have lost its swap yet.
-        let others = list.open.get(&iid).into_iter().flat_map(BranchesRecord::all);
-        for before in others.chain(new.present.clone()) {
-            if !listed.all().any(|one| one == before) {
-                listed.before.push(BranchesRecord::new(&before, ""));
-            }
-        }
-        list.open.insert(iid, listed);
+        enter(&mut list, iid, new);
         Ok(Decision::Write(list, Ok(iid)))
     })
+}
+
+/// Enters the branches of a merge request with this iid in the list.
+pub fn enter(list: &mut MergeRequestListRecord, iid: u64, new: &NewClaim) {
+    list.iids.insert(iid);
+    let mut listed = BranchesRecord::new(&new.branches, new.id);
+    // Another writer may have claimed others for the same merge request, and may not have lost its swap yet.
+    let others = list.open.get(&iid).into_iter().flat_map(BranchesRecord::all);
+    for before in others.chain(new.present.clone()) {
+        if !listed.all().any(|one| one == before) {
+            listed.before.push(BranchesRecord::new(&before, ""));
+        }
+    }
+    list.open.insert(iid, listed);
 }
 
 /// Takes other claims of the same branches out of the list; an error if one of them is that of an open merge request.
@@ -107,19 +112,15 @@ pub fn find_rival(
 
 /// Forgets which branches a merge request had before this claim, when its record has those of the claim. No swap by
 /// which it would get others can succeed any more.
-pub fn settle(env: &Env, project: &ProjectKey, iid: u64, claim: &str) -> Result<(), StoreError> {
-    list::change(env, project, |list| {
-        if let Some(listed) = list.open.get_mut(&iid).filter(|listed| listed.claim == claim) {
-            listed.before.clear();
-        }
-    })
+pub fn settle(list: &mut MergeRequestListRecord, iid: u64, claim: &str) {
+    if let Some(listed) = list.open.get_mut(&iid).filter(|listed| listed.claim == claim) {
+        listed.before.clear();
+    }
 }
 
 /// Takes the claim of a merge request that is not open any more out of the list. A later one stays.
-pub fn release(env: &Env, project: &ProjectKey, iid: u64, claim: &str) -> Result<(), StoreError> {
-    list::change(env, project, |list| {
-        if list.open.get(&iid).is_some_and(|listed| listed.claim == claim) {
-            list.open.remove(&iid);
-        }
-    })
+pub fn release(list: &mut MergeRequestListRecord, iid: u64, claim: &str) {
+    if list.open.get(&iid).is_some_and(|listed| listed.claim == claim) {
+        list.open.remove(&iid);
+    }
 }
