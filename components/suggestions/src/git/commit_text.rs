@@ -1,9 +1,11 @@
 //! Who made a commit, when, and what they wrote.
 
 use super::id::ObjectId;
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use kit::Timestamp;
+use std::borrow::Cow;
 
-/// The text of a commit. Bytes that are no UTF-8 are replaced.
+/// The text of a commit. Bytes that are none in its encoding are replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CommitText {
     pub parents: Vec<ObjectId>,
@@ -24,7 +26,7 @@ pub struct Person {
 impl CommitText {
     /// What the contents of a commit have; lines that are missing are empty.
     pub fn parse(contents: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(contents);
+        let text = decode(contents);
         let (header, message) = text.split_once("\n\n").unwrap_or((&*text, ""));
         let field = |name: &str| header.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
         let parents = header.lines().filter_map(|line| ObjectId::parse(line.strip_prefix("parent ")?)).collect();
@@ -35,6 +37,15 @@ impl CommitText {
             message: message.to_owned(),
         }
     }
+}
+
+/// Decodes a commit by its header `encoding`, as git shows it; UTF-8 without one, and with one that is not known. Every
+/// other encoding but UTF-16, with which git does not cope either, has ASCII where the header's names are.
+fn decode(contents: &[u8]) -> Cow<'_, str> {
+    let header = contents.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+    let label = header.filter_map(|line| line.strip_prefix(b"encoding ")).next();
+    let encoding = label.and_then(Encoding::for_label).filter(|encoding| ![UTF_16BE, UTF_16LE].contains(encoding));
+    encoding.unwrap_or(UTF_8).decode_without_bom_handling(contents).0
 }
 
 impl Person {
@@ -96,6 +107,28 @@ mod tests {
             let expected = Person { name: name.into(), email: email.into(), date: date.into() };
             assert_eq!(Person::parse(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_commit_is_decoded_by_its_encoding() {
+        for (encoding, bytes, expected) in [
+            ("", "J\u{fc}".as_bytes(), "J\u{fc}"),
+            ("", b"J\xfc", "J\u{fffd}"),
+            ("encoding ISO-8859-1\n", b"J\xfc", "J\u{fc}"),
+            ("encoding latin1\n", b"J\xfc", "J\u{fc}"),
+            ("encoding windows-1252\n", b"\x93J\x94", "\u{201c}J\u{201d}"),
+            ("encoding Shift_JIS\n", b"\x93\xfa\x96\x7b", "\u{65e5}\u{672c}"),
+            ("encoding iso-2022-jp\n", b"\x1b$BF|K\\\x1b(B", "\u{65e5}\u{672c}"),
+            ("encoding UTF-8\n", b"J\xfc", "J\u{fffd}"),
+            ("encoding UTF-16\n", b"J", "J"),
+            ("encoding unheard-of\n", b"J\xfc", "J\u{fffd}"),
+        ] {
+            let header = ["tree x\nauthor ".as_bytes(), bytes, b" <a@x> 0 +0000\n", encoding.as_bytes()].concat();
+            let read = CommitText::parse(&[&header, &b"\n"[..], bytes].concat());
+            assert_eq!((&*read.author.name, &*read.message), (expected, expected), "{encoding} {bytes:?}");
+        }
+        // In the message it is none.
+        assert_eq!(CommitText::parse(b"tree x\n\nencoding latin1\n\xfc").message, "encoding latin1\n\u{fffd}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn the_list_is_changed_for_many_lines_at_once() {
     let forge = Forge::new();
     let line = |iid: u64| {
         json!({"kind": "merge_request", "id": iid, "iid": iid, "project_id": PUBLIC, "source_branch": "s",
-            "target_branch": "t", "state": if iid % 2 == 0 { "opened" } else { "merged" }})
+            "target_branch": "t", "state": if iid.is_multiple_of(2) { "opened" } else { "merged" }})
     };
     let body = (1..=300).map(|iid| line(iid).to_string() + "\n").collect::<String>().into_bytes();
     let reads = Rc::new(Cell::new(0));
