@@ -290,6 +290,13 @@ fn tls_works_and_its_certificate_can_be_replaced() {
     assert_eq!(agreed, "h2");
     // The type of the first frame: settings.
     assert_eq!(answer.as_bytes()[3], 4, "{answer:?}");
+    // Who has agreed to speak HTTP/2 and does not is disconnected.
+    let mut stream = connect_tls(address, &first, "h2").unwrap();
+    stream.write_all(b"GET /probe/headers HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(!answer.contains("HTTP/1.1") && !answer.contains("localhost"), "{answer}");
 
     let second = certificate(folder.path());
     let certificates = ingress.certificates.as_ref().unwrap();

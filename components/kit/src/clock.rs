@@ -47,6 +47,10 @@ impl Timestamp {
     /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
+        // The name of a time zone behind it, as in RFC 9557, which the library does not check beside an offset.
+        if text.contains('[') {
+            return None;
+        }
         if let Ok(moment) = text.parse::<jiff::Timestamp>() {
             return Some(Timestamp(moment.as_millisecond()));
         }
@@ -106,7 +110,17 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_time() {
-        for text in ["", "yesterday", "2020-13-01", "2020-02-30", "12:00", "1577836800"] {
+        for text in [
+            "",
+            "yesterday",
+            "2020-13-01",
+            "2020-02-30",
+            "12:00",
+            "1577836800",
+            "2020-01-01T12:00:00Z[garbage]",
+            "2020-01-01T12:00:00+01:00[Europe/Paris]",
+            "2020-01-01[UTC]",
+        ] {
             assert_eq!(Timestamp::parse(text), None, "{text}");
         }
     }

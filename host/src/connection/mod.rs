@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
 use crate::balance::{Balance, Handover};
-use crate::ingress::{Accepted, ConnectionPermits, IdleConnection, Peer};
+use crate::ingress::{Accepted, ConnectionPermits, HTTP2, IdleConnection, Peer};
 use crate::stop::StopSignal;
 use service::Connection;
 use socket::{ClientSocket, ClientStream};
@@ -85,7 +85,7 @@ pub async fn serve(
     let peer = Peer::new(peer, &ingress);
     let connection = Arc::new(Connection::new(application.clone(), place, peer, ingress, socket, receive_bounds));
     let Some(certificates) = &connection.ingress.certificates else {
-        return serve_from_start(Served { connection, stream, started, permits, stop }).await;
+        return serve_from_start(Served { connection, stream, started, permits, stop }, false).await;
     };
     // In a box, because a connection that has agreed on its keys needs no room for it.
     let handshake = Box::pin(TlsAcceptor::from(certificates.current()).accept(stream));
@@ -94,7 +94,10 @@ pub async fn serve(
         () = first_request_grace(&mut stop) => return,
     };
     match outcome {
-        Ok(Ok(stream)) => Box::pin(serve_from_start(Served { connection, stream, started, permits, stop })).await,
+        Ok(Ok(stream)) => {
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+            Box::pin(serve_from_start(Served { connection, stream, started, permits, stop }, is_http2)).await;
+        }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(TooLate::Timeout) => tracing::debug!("a TLS handshake took too long"),
         Err(TooLate::Evicted) => tracing::debug!("a connection was closed for another during its TLS handshake"),
@@ -121,13 +124,18 @@ enum Start {
     Ended,
 }
 
-async fn serve_from_start<S: ClientStream>(mut served: Served<S>) {
+/// `is_http2`: whether the client has agreed to speak it, so that everything else is an error of the connection.
+async fn serve_from_start<S: ClientStream>(mut served: Served<S>, is_http2: bool) {
     let start = {
         let preface = read_preface(&mut served.stream);
         tokio::select! {
             start = in_time(&served.connection, HEAD_TIMEOUT, preface) => start.unwrap_or(Start::Ended),
             () = first_request_grace(&mut served.stop) => Start::Ended,
         }
+    };
+    let start = match start {
+        Start::Http1(read) if is_http2 => Start::Http2(read),
+        start => start,
     };
     serve_from(start, served).await;
 }

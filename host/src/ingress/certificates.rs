@@ -17,6 +17,9 @@ use crate::pem::{self, PemError};
 /// The largest file of certificates, and of a key, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
+/// The name of HTTP/2 over TLS (RFC 9113, section 3.2).
+pub const HTTP2: &[u8] = b"h2";
+
 /// What the operator is told of the files.
 const FILES: &str = "--tls-cert names a file of certificates in PEM, --tls-key one of their key";
 
@@ -146,6 +149,6 @@ fn read(chain: &Path, key: &Path) -> Result<Loaded, CertificateError> {
         .with_no_client_auth()
         .with_single_cert(certificates, private)
         .map_err(unusable)?;
-    config.alpn_protocols = ["h2", "http/1.1", "http/1.0"].map(|name| name.as_bytes().to_vec()).into();
+    config.alpn_protocols = [HTTP2, b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).into();
     Ok(Loaded { config: Arc::new(config), validity })
 }

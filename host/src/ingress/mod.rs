@@ -11,7 +11,7 @@ mod listener;
 mod operator_cookie;
 mod receive_budget;
 
-pub use certificates::{CertificateError, CertificateState, Certificates, ReloadFailure};
+pub use certificates::{CertificateError, CertificateState, Certificates, HTTP2, ReloadFailure};
 pub use connection_limit::{ReceiveBounds, client_network};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};

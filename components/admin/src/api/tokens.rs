@@ -171,5 +171,5 @@ fn not_found() -> Error {
 }
 
 pub fn too_many_tokens() -> Error {
-    Error::bad_request(&format!("the user has {MAX_TOKENS} active tokens, which is the most"))
+    Error::bad_request(&format!("the user has {MAX_TOKENS} active tokens or more, and gets no other one"))
 }

@@ -76,8 +76,9 @@ fn with(filters: &[(&'static str, String)], more: &[(&'static str, String)]) -> 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let scope = visit.scope().await?;
     let filters = filters(visit);
-    let (counts, months, compared) = futures::try_join!(
-        count(visit, &scope, &filters),
+    // First, because of a limit on searches the others may use up all that is left.
+    let counts = count(visit, &scope, &filters).await?;
+    let (months, compared) = futures::try_join!(
         unless_limited(by_month(visit, &scope, &filters)),
         unless_limited(compare(visit, &scope, &filters))
     )?;
