@@ -218,8 +218,8 @@ impl<'a> Exchange<'a> {
     fn failure(&self, error: &PageError, visitor: &Visitor) -> Response {
         let status = error.status();
         let mut response = self.refusal(status, &explanation(error), visitor);
-        if let PageError::Forge(ForgeError::Unanswered(cause)) = error {
-            response.cause = Some(cause.clone());
+        if let PageError::Forge(error) = error {
+            response.cause = error.cause();
         }
         response
     }

@@ -113,6 +113,15 @@ impl ForgeError {
         ForgeError::Refused { status, reason: status.to_string() }
     }
 
+    /// What the log is told.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            ForgeError::Refused { .. } => None,
+            ForgeError::TooLong => Some(format!("an answer of the API has more than {MAX_RESPONSE} bytes")),
+            ForgeError::Unanswered(cause) => Some(cause.clone()),
+        }
+    }
+
     pub fn status(&self) -> StatusCode {
         match self {
             ForgeError::Refused { status, .. } => *status,

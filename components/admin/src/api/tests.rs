@@ -1,6 +1,7 @@
 mod authority;
 mod import;
 mod import_tree;
+mod invalid_lines;
 mod invalid_tokens;
 mod late_roles;
 mod tokens;

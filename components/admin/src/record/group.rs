@@ -1,7 +1,7 @@
 //! Groups.
 
 use super::deserialize;
-use super::reference::{Place, SharedWith};
+use super::reference::{NamedPath, SharedWith};
 use crate::line_error::{InvalidLine, LineError};
 use directory::dependents;
 use directory::member::Share;
@@ -26,13 +26,13 @@ pub struct Group {
 }
 
 impl Group {
-    fn place(&self) -> Place<'_> {
-        Place { path: self.path.as_deref(), full_path: self.full_path.as_deref(), above: self.parent_id }
+    fn named(&self) -> NamedPath<'_> {
+        NamedPath { path: self.path.as_deref(), full_path: self.full_path.as_deref(), above: self.parent_id }
     }
 
     /// Whether the group is there, and moves below another one.
     pub fn moves_below(&self, env: &Env) -> Result<bool, StoreError> {
-        let parent_id = match (self.parent_id, self.place().path_above()) {
+        let parent_id = match (self.parent_id, self.named().path_above()) {
             (Some(id), _) => id.get(),
             // A path that is not known yet leads to another group than the present one.
             (None, Some(above)) => namespace::find(env, above)?.map_or(0, |above| above.id),
@@ -42,8 +42,8 @@ impl Group {
     }
 
     pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
-        let path = self.place().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
-        let parent_id = self.place().namespace_id(env)?;
+        let path = self.named().last()?.ok_or(InvalidLine::Fields("path or full_path is missing"))?.to_owned();
+        let parent_id = self.named().namespace_id(env)?;
         let new = NewGroup {
             id: self.id.get(),
             name: self.name.unwrap_or_else(|| path.clone()),

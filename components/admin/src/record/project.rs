@@ -1,7 +1,7 @@
 //! Projects.
 
 use super::deserialize;
-use super::reference::{ById, Place, SharedWith};
+use super::reference::{ById, NamedPath, SharedWith};
 use crate::line_error::{InvalidLine, LineError};
 use crate::settings;
 use directory::access::Role;
@@ -103,13 +103,13 @@ impl Project {
     }
 
     pub fn save(self, env: &Env) -> Result<(), LineError> {
-        let place = Place {
+        let named = NamedPath {
             path: self.path.as_deref(),
             full_path: self.path_with_namespace.as_deref(),
             above: self.namespace_id.or(self.namespace.map(|namespace| namespace.id)),
         };
-        let path = place.last()?.ok_or(InvalidLine::Fields("path or path_with_namespace is missing"))?;
-        let namespace_id = place.namespace_id(env)?.ok_or(InvalidLine::Fields("namespace_id is missing"))?;
+        let path = named.last()?.ok_or(InvalidLine::Fields("path or path_with_namespace is missing"))?;
+        let namespace_id = named.namespace_id(env)?.ok_or(InvalidLine::Fields("namespace_id is missing"))?;
         let access = |level: Option<FeatureAccess>, enabled: Option<bool>| {
             level.unwrap_or(if enabled == Some(false) { FeatureAccess::Disabled } else { FeatureAccess::Enabled })
         };

@@ -15,7 +15,7 @@ pub struct ById {
 }
 
 /// Where a line says that a group or project is: by ids, by paths, or by both.
-pub struct Place<'a> {
+pub struct NamedPath<'a> {
     /// The last segment of its path.
     pub path: Option<&'a str>,
     pub full_path: Option<&'a str>,
@@ -23,7 +23,7 @@ pub struct Place<'a> {
     pub above: Option<NonZeroU64>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NamedPath<'a> {
     /// The path above the last segment of the full path.
     pub fn path_above(&self) -> Option<&'a str> {
         self.full_path?.rsplit_once('/').map(|(above, _)| above)

@@ -66,7 +66,7 @@ impl DiscussionPage {
     /// The page of the visit. Discussions that are more than an answer can have together are asked for one by one, so
     /// that a few long texts do not hide the others.
     pub async fn load(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
-        let request = Request { visit, project, iid };
+        let request = DiscussionRequest { visit, project, iid };
         let answer = match request.send(DISCUSSIONS, visit.page()).await {
             Err(error) if is_too_long(&error) => return request.load_each().await,
             answer => answer?,
@@ -75,13 +75,13 @@ impl DiscussionPage {
     }
 }
 
-struct Request<'a> {
+struct DiscussionRequest<'a> {
     visit: &'a Visit<'a>,
     project: &'a str,
     iid: &'a str,
 }
 
-impl Request<'_> {
+impl DiscussionRequest<'_> {
     async fn send(&self, per_page: u64, page: u64) -> Result<Answer, ForgeError> {
         let (project, iid) = (encode(self.project), encode(self.iid));
         let path = format!("projects/{project}/merge_requests/{iid}/discussions?per_page={per_page}&page={page}");

@@ -85,6 +85,25 @@ impl<'a> Plan<'a> {
         self.new.map(|new| MergeRequestRecord::from(new).with_claim(&self.claim))
     }
 
+    /// Of an open one, whether it gets others in the place of its branches.
+    fn gets_other_branches(&self) -> bool {
+        self.held.is_some() && self.needs_claim
+    }
+
+    /// What the list has to be told when the record is written, if anything.
+    fn into_change(self, was_ever: bool, was_missing: bool, gets_other_branches: bool) -> Option<Change> {
+        let (is_there, is_open) = (self.new.is_some(), self.is_open());
+        // What was never there is not taken out of the list, which it may be in because a request is making it.
+        (was_ever || is_there).then_some(Change {
+            iid: self.iid,
+            was_missing,
+            is_there,
+            is_open,
+            claim: self.claim,
+            gets_other_branches,
+        })
+    }
+
     /// The claim that has to be made, if one has.
     fn new_claim(&self, is_exclusive: bool) -> Option<NewClaim<'_>> {
         let branches = self.new.filter(|_| self.needs_claim)?.branches();
@@ -144,7 +163,7 @@ fn change<T, E: From<StoreError>>(
         };
         let plan = Plan::new(env, iid, current.as_ref(), new.as_ref());
         was_missing |= current.is_none();
-        gets_other_branches |= plan.held.is_some() && plan.needs_claim;
+        gets_other_branches |= plan.gets_other_branches();
         match plan.new_claim(is_exclusive) {
             Some(claim) => {
                 if let Err(taken) = claims::claim(env, project, &claim)? {
@@ -154,16 +173,8 @@ fn change<T, E: From<StoreError>>(
             None if plan.new.is_some() => list::change(env, project, |list| plan.enter(list))?,
             None => {}
         }
-        let (record, is_open) = (plan.record(), plan.is_open());
-        // What was never there is not taken out of the list, which it may be in because a request is making it.
-        written = (was_ever || record.is_some()).then(|| Change {
-            iid,
-            was_missing,
-            is_there: record.is_some(),
-            is_open,
-            claim: plan.claim,
-            gets_other_branches,
-        });
+        let record = plan.record();
+        written = plan.into_change(was_ever, was_missing, gets_other_branches);
         Ok(if current == record { Decision::Done(Ok(Some(result))) } else { Decision::Write(record, Ok(Some(result))) })
     })?;
     if let Some(change) = written {

@@ -148,10 +148,10 @@ fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Opti
 }
 
 /// A line's project, the iid of its merge request, and its new value; `None` if it is deleted.
-type Read = (ProjectKey, u64, Option<MergeRequest>);
+type ParsedLine = (ProjectKey, u64, Option<MergeRequest>);
 
 /// Reads a line. The inner error says what is wrong with it.
-fn read(env: &Env, line: &[u8]) -> Result<Result<Read, String>, StoreError> {
+fn read(env: &Env, line: &[u8]) -> Result<Result<ParsedLine, String>, StoreError> {
     let (project, iid, mut merge_request) = match parse(line.trim_ascii()) {
         Ok(parsed) => parsed,
         Err(why) => return Ok(Err(why)),

@@ -1,7 +1,7 @@
 //! Several merge requests of a project at once. The list has all of the project's, so that to change it for each of many
 //! would take the square of their number.
 
-use super::{Change, Plan, claims, complete, list, save};
+use super::{Plan, claims, complete, list, save};
 use crate::merge_request::MergeRequest;
 use crate::store::key::Key;
 use crate::store::record::MergeRequestRecord;
@@ -33,7 +33,11 @@ pub fn save_all(env: &Env, project: &ProjectKey, all: &BTreeMap<u64, Option<Merg
     let mut changes = Vec::new();
     for (plan, present) in plans.into_iter().zip(present) {
         match write(env, project, &plan, &present)? {
-            true => changes.extend(written(plan, &present)),
+            true => {
+                let (was_ever, was_missing) = (present.is_some(), present.flatten().is_none());
+                let gets_other_branches = plan.gets_other_branches();
+                changes.extend(plan.into_change(was_ever, was_missing, gets_other_branches));
+            }
             false => save(env, project, plan.iid, plan.new)?,
         }
     }
@@ -55,19 +59,6 @@ fn write(
             return Ok(Decision::Done(true));
         }
         Ok(if current == *present { Decision::Write(new.clone(), true) } else { Decision::Done(false) })
-    })
-}
-
-fn written(plan: Plan, present: &Option<Option<MergeRequestRecord>>) -> Option<Change> {
-    let is_there = plan.new.is_some();
-    // What was never there is not taken out of the list, which it may be in because a request is making it.
-    (present.is_some() || is_there).then(|| Change {
-        iid: plan.iid,
-        was_missing: present.as_ref().is_none_or(Option::is_none),
-        is_there,
-        is_open: plan.is_open(),
-        gets_other_branches: plan.held.is_some() && plan.needs_claim,
-        claim: plan.claim,
     })
 }
 
