@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
 use crate::serving_threads::ServingThreads;
-use crate::shard::{self, Shard};
+use crate::shard::{self, Shard, ShardOptions};
 use crate::stop::StopDeadline;
 use crate::store::{Backend, Engine};
 use crate::trace::Tracer;
@@ -128,7 +128,8 @@ impl Host {
         let threads = ServingThreads::default();
         // On PostgreSQL a shard's reads have a connection of their own, and so a process of the server.
         let follows_load = options.postgres.is_none();
-        let shards = Shard::start_all((options.threads.get(), follows_load), &application, &stopped, &threads);
+        let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
+        let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
         let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into());
         Ok(Self {

@@ -44,6 +44,7 @@
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets for logs and traces, without secrets |
+//! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
 //! | `time_slices` | a shard's time for guests that compute for long |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `validation` | whether a manifest and its components could be served |
@@ -59,6 +60,7 @@ mod balance;
 mod bearer_token;
 mod body;
 mod bounded_file;
+mod busy_poll;
 mod byte_lru;
 pub mod cli;
 pub mod component;

@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::busy_poll;
+
 /// A connection that has read so many bytes in its turn begins no other read in it.
 const MAX_TURN: usize = 64 * 1024;
 
@@ -45,7 +47,11 @@ pub fn poll_read_in_turn<S: AsyncRead + Unpin>(
     }
     let before = buf.filled().len();
     let read = Pin::new(socket).poll_read(cx, buf);
-    TURN.set(TURN.get().saturating_add(buf.filled().len().saturating_sub(before)));
+    let bytes = buf.filled().len().saturating_sub(before);
+    if bytes > 0 {
+        busy_poll::has_worked();
+    }
+    TURN.set(TURN.get().saturating_add(bytes));
     read
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use tokio::sync::mpsc::error::SendError;
@@ -17,6 +17,7 @@ use wasmtime_wasi_http::WasiBody;
 use crate::application::Application;
 use crate::balance::{Balance, Handover, Queue};
 use crate::body::ResponseBody;
+use crate::busy_poll;
 use crate::connection;
 use crate::ingress::Accepted;
 use crate::serving_threads::ServingThreads;
@@ -28,6 +29,15 @@ pub enum Job {
     /// A connection that another shard has served.
     Handover(Handover),
     Request(Box<Request<WasiBody>>, oneshot::Sender<Response<ResponseBody>>),
+}
+
+/// How many shards there are, and how they run.
+pub struct ShardOptions {
+    pub count: usize,
+    /// Whether fewer of them may serve.
+    pub follows_load: bool,
+    /// How long each polls its sockets for more work before its thread sleeps.
+    pub busy_poll: Duration,
 }
 
 /// The handle of a shard's thread.
@@ -56,20 +66,23 @@ impl Drop for LoadGuard {
 }
 
 impl Shard {
-    /// Starts a thread for each of so many shards. `follows_load` says whether fewer may serve.
+    /// Starts the thread of each shard.
     pub fn start_all(
-        (count, follows_load): (usize, bool),
+        options: &ShardOptions,
         application: &Arc<Application>,
         stop: &StopSignal,
         threads: &ServingThreads,
     ) -> io::Result<Vec<Self>> {
+        let &ShardOptions { count, follows_load, busy_poll: window } = options;
         let (jobs, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded_channel()).unzip();
         let loads: Vec<Arc<AtomicUsize>> = (0..count).map(|_| Arc::default()).collect();
         let balance = Arc::new(Balance::new(jobs.iter().zip(&loads).map(queue_of).collect()));
         let shards = jobs.into_iter().zip(receivers).zip(loads).enumerate();
         shards
             .map(|(index, ((jobs, queue), load))| {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                let mut runtime = tokio::runtime::Builder::new_current_thread();
+                let runtime = runtime.enable_all().on_thread_park(move || busy_poll::before_sleep(window)).build()?;
+                runtime.spawn(busy_poll::keep_awake());
                 // A task like the others: the runtime polls a root future before tasks that were woken earlier,
                 // and a new request would overtake the guest call that is about to give its instance back.
                 let name = format!("shard-{index}");

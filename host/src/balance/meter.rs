@@ -1,25 +1,38 @@
 //! The processor time of the shards and of the machine, as Linux counts it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::policy::Use;
+use crate::busy_poll::{self, PollingTime};
 
 /// What all processors together did, in hundredths of a second: the fourth number is the time in which they ran nothing,
 /// the fifth that in which they did while a thread waited for a disk (proc_stat(5)).
 const STAT: &str = "/proc/stat";
 const MILLISECONDS_OF_A_TICK: u64 = 10;
 
-/// Where the times of the thread that asks are.
-pub fn schedule_of_this_thread() -> Option<PathBuf> {
-    let thread = std::fs::read_link("/proc/thread-self").ok()?;
-    Some(Path::new("/proc").join(thread).join("schedstat"))
+/// The times of a thread.
+#[derive(Clone)]
+pub struct Schedule {
+    /// The nanoseconds in which it ran, and in which it was ready to run and waited; then a count.
+    path: PathBuf,
+    /// How much of that it only polled for work.
+    polling: Arc<PollingTime>,
+}
+
+impl Schedule {
+    /// Of the thread that asks.
+    pub fn of_this_thread() -> Option<Self> {
+        let thread = std::fs::read_link("/proc/thread-self").ok()?;
+        let path = Path::new("/proc").join(thread).join("schedstat");
+        Some(Self { path, polling: busy_poll::time_of_this_thread() })
+    }
 }
 
 /// Measures from call to call.
 pub struct Meter {
-    /// For each thread the nanoseconds in which it ran, and in which it was ready to run and waited; then a count.
-    schedules: Vec<PathBuf>,
+    schedules: Vec<Schedule>,
     last: Sample,
 }
 
@@ -33,7 +46,7 @@ struct Sample {
 
 impl Meter {
     /// Of the threads with these schedules. `None` where the system does not tell.
-    pub fn new(schedules: Vec<PathBuf>) -> Option<Self> {
+    pub fn new(schedules: Vec<Schedule>) -> Option<Self> {
         let last = Sample::take(&schedules)?;
         Some(Self { schedules, last })
     }
@@ -53,13 +66,15 @@ impl Meter {
 }
 
 impl Sample {
-    fn take(schedules: &[PathBuf]) -> Option<Self> {
+    fn take(schedules: &[Schedule]) -> Option<Self> {
         let (mut running, mut missing) = (Duration::ZERO, Duration::ZERO);
         for schedule in schedules {
-            let text = std::fs::read_to_string(schedule).ok()?;
+            // First the polling: what is polled in between counts as work, and not the other way round.
+            let (polled, given_away) = (schedule.polling.running(), schedule.polling.waiting());
+            let text = std::fs::read_to_string(&schedule.path).ok()?;
             let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
-            running += fields.next()??;
-            missing += fields.next()??;
+            running += fields.next()??.saturating_sub(polled);
+            missing += fields.next()??.saturating_sub(given_away);
         }
         let stat = std::fs::read_to_string(STAT).ok()?;
         let mut ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().skip(3);
@@ -75,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs_is_seen() {
-        let mut meter = Meter::new(vec![schedule_of_this_thread().unwrap()]).unwrap();
+        let mut meter = Meter::new(vec![Schedule::of_this_thread().unwrap()]).unwrap();
         let (begun, mut turns) = (Instant::now(), 0_u64);
         while begun.elapsed() < Duration::from_millis(200) {
             turns = std::hint::black_box(turns + 1);
@@ -87,6 +102,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_not_there_is_no_measurement() {
-        assert!(Meter::new(vec!["/proc/self/task/0/schedstat".into()]).is_none());
+        let missing = Schedule { path: "/proc/self/task/0/schedstat".into(), polling: Arc::default() };
+        assert!(Meter::new(vec![missing]).is_none());
     }
 }

@@ -5,13 +5,12 @@ mod handover;
 mod meter;
 mod policy;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use handover::{Handover, Queue};
-use meter::Meter;
+use meter::{Meter, Schedule};
 use policy::Policy;
 
 /// How often is measured: while the shards have work or some of them do not serve, and otherwise.
@@ -38,7 +37,7 @@ pub struct Balance {
     chosen: AtomicUsize,
     /// For each shard.
     queues: Vec<Queue>,
-    schedules: Vec<OnceLock<Option<PathBuf>>>,
+    schedules: Vec<OnceLock<Option<Schedule>>>,
 }
 
 /// The last change that a connection has followed.
@@ -67,7 +66,7 @@ impl Balance {
     /// Each shard's thread tells that it is the shard's.
     pub fn enter(&self, shard: usize) {
         if let Some(schedule) = self.schedules.get(shard) {
-            let _ = schedule.set(meter::schedule_of_this_thread());
+            let _ = schedule.set(Schedule::of_this_thread());
         }
     }
 
@@ -133,7 +132,7 @@ impl Balance {
                 let Some(told) = self.schedules.iter().map(|schedule| schedule.get().cloned()).collect() else {
                     continue;
                 };
-                let schedules: Vec<Option<PathBuf>> = told;
+                let schedules: Vec<Option<Schedule>> = told;
                 meter = schedules.into_iter().collect::<Option<_>>().and_then(Meter::new);
                 match meter {
                     Some(_) => continue,

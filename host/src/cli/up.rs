@@ -21,7 +21,7 @@ use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
 use super::terminal::announce;
-use super::values::{parse_external_url, parse_period, parse_rare_period, parse_threads};
+use super::values::{parse_busy_poll, parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
 use crate::deploy::Deployer;
@@ -86,6 +86,11 @@ pub struct Up {
     /// How many threads serve requests [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
+
+    /// How long a thread that has just had work polls for more before it sleeps: requests are answered sooner, and an
+    /// idle processor works for so long after each of them. 0 is not at all.
+    #[arg(long, default_value = "50us", value_name = "TIME", value_parser = parse_busy_poll)]
+    busy_poll: Duration,
 
     /// How often the maintenance that the manifest asks for is done, such as the removal of stored
     /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
@@ -252,6 +257,7 @@ impl Up {
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
+        options.busy_poll = self.busy_poll;
         options.store.batch_age = self.flush_after;
         options.memory = self.memory.map(|size| size.0);
         options.send_buffer = send_buffer;

@@ -3,7 +3,9 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::busy_poll;
 use crate::component::LoadError;
 use crate::deploy::{DeployError, Policy, RecordError};
 use crate::imports::outbound::{self, TlsError};
@@ -21,6 +23,8 @@ pub struct Options {
     pub data: PathBuf,
     /// Shards, each a thread.
     pub threads: NonZeroUsize,
+    /// How long a shard polls its sockets for more work before its thread sleeps.
+    pub busy_poll: Duration,
     pub store: sqlite::Options,
     /// The store on PostgreSQL; `None` for SQLite in the data directory.
     pub postgres: Option<postgres::Options>,
@@ -50,6 +54,7 @@ impl Options {
         Self {
             data: data.into(),
             threads,
+            busy_poll: busy_poll::DEFAULT,
             store: sqlite::Options::default(),
             postgres: None,
             outbound: outbound::Options::default(),

@@ -10,6 +10,7 @@ use std::{mem, thread};
 
 use tokio::sync::{Notify, mpsc};
 
+use crate::busy_poll;
 use crate::store::{CatchUp, CaughtUp, StoreError};
 
 /// How often other threads have the processor before a barrier begins.
@@ -138,6 +139,7 @@ fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
 }
 
 fn wake((requests, outcome): Answered) {
+    busy_poll::has_worked();
     for request in requests {
         let _ = request.caught_up.send(outcome.clone());
     }

@@ -1,0 +1,183 @@
+//! A shard that has just had work polls its sockets for more before its thread sleeps.
+//!
+//! To wake a thread, and as a rule its processor, takes tens of microseconds, and then the caches of the processor are
+//! cold. The next request of a client, or the response to an outbound request, is often there sooner.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a shard polls if the operator names no other time.
+pub const DEFAULT: Duration = Duration::from_micros(50);
+
+/// A thread that gives its processor away and gets it back sooner has let no other one run.
+const SWITCH: Duration = Duration::from_micros(3);
+
+thread_local! {
+    static THIS_SHARD: BusyPoll = BusyPoll::default();
+}
+
+/// The time for which a shard has polled and found nothing, in nanoseconds.
+#[derive(Debug, Default)]
+pub struct PollingTime {
+    /// It had a processor.
+    running: AtomicU64,
+    /// Other threads had it.
+    waiting: AtomicU64,
+}
+
+#[derive(Default)]
+struct BusyPoll {
+    has_worked: Cell<bool>,
+    /// When it sleeps.
+    until: Cell<Option<Instant>>,
+    /// When it last began to poll its sockets.
+    began: Cell<Option<Instant>>,
+    time: Arc<PollingTime>,
+    /// Of the task that keeps the runtime from sleeping.
+    waker: RefCell<Option<Waker>>,
+}
+
+/// The shard of this thread has got work.
+pub fn has_worked() {
+    THIS_SHARD.with(|shard| shard.has_worked.set(true));
+}
+
+/// How long the shard of this thread has polled, and will have.
+pub fn time_of_this_thread() -> Arc<PollingTime> {
+    THIS_SHARD.with(|shard| shard.time.clone())
+}
+
+/// For the runtime of a shard: it calls this whenever it has nothing to do, and polls its sockets without waiting for
+/// them if that has woken a task.
+pub fn before_sleep(window: Duration) {
+    THIS_SHARD.with(|shard| {
+        if !shard.polls_on(window, Instant::now()) {
+            return;
+        }
+        let yielded = Instant::now();
+        thread::yield_now();
+        shard.began.set(Some(shard.time.wait(yielded, Instant::now())));
+        if let Some(waker) = &*shard.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    });
+}
+
+/// The task that is woken so that the runtime does not sleep. It has nothing to do, and does not end.
+pub async fn keep_awake() {
+    poll_fn(|cx| {
+        THIS_SHARD.with(|shard| {
+            let mut waker = shard.waker.borrow_mut();
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
+            }
+        });
+        Poll::Pending
+    })
+    .await
+}
+
+impl BusyPoll {
+    /// Whether the shard, which has nothing to do now, polls its sockets once more.
+    fn polls_on(&self, window: Duration, now: Instant) -> bool {
+        let began = self.began.take();
+        if self.has_worked.take() {
+            self.until.set(Some(now + window));
+        } else if let Some(began) = began {
+            add(&self.time.running, now.saturating_duration_since(began));
+        }
+        self.until.get().is_some_and(|until| now < until)
+    }
+}
+
+impl PollingTime {
+    /// Counts the time for which the thread gave its processor away. Returns its end.
+    fn wait(&self, from: Instant, to: Instant) -> Instant {
+        let time = to.saturating_duration_since(from);
+        add(if time < SWITCH { &self.running } else { &self.waiting }, time);
+        to
+    }
+
+    pub fn running(&self) -> Duration {
+        Duration::from_nanos(self.running.load(Ordering::Relaxed))
+    }
+
+    pub fn waiting(&self) -> Duration {
+        Duration::from_nanos(self.waiting.load(Ordering::Relaxed))
+    }
+}
+
+fn add(total: &AtomicU64, time: Duration) {
+    total.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_micros(50);
+    const MICROSECOND: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn it_polls_for_a_window_after_work_and_then_sleeps() {
+        let (shard, start) = (BusyPoll::default(), Instant::now());
+        assert!(!shard.polls_on(WINDOW, start), "it has had no work yet");
+        shard.has_worked.set(true);
+        assert!(shard.polls_on(WINDOW, start));
+        assert!(shard.polls_on(WINDOW, start + WINDOW - MICROSECOND));
+        assert!(!shard.polls_on(WINDOW, start + WINDOW));
+        shard.has_worked.set(true);
+        assert!(shard.polls_on(WINDOW, start + WINDOW * 3), "new work, a new window");
+        assert!(!shard.polls_on(WINDOW, start + WINDOW * 4));
+    }
+
+    #[test]
+    fn it_never_polls_without_a_window() {
+        let shard = BusyPoll::default();
+        shard.has_worked.set(true);
+        assert!(!shard.polls_on(Duration::ZERO, Instant::now()));
+    }
+
+    #[test]
+    fn what_it_polls_in_vain_is_counted_and_work_is_not() {
+        let (shard, start) = (BusyPoll::default(), Instant::now());
+        shard.began.set(Some(start));
+        shard.polls_on(WINDOW, start + MICROSECOND);
+        shard.began.set(Some(start));
+        shard.has_worked.set(true);
+        shard.polls_on(WINDOW, start + WINDOW);
+        assert_eq!((shard.time.running(), shard.time.waiting()), (MICROSECOND, Duration::ZERO));
+        shard.time.wait(start, start + MICROSECOND);
+        shard.time.wait(start, start + WINDOW);
+        assert_eq!((shard.time.running(), shard.time.waiting()), (MICROSECOND * 2, WINDOW));
+    }
+
+    #[test]
+    fn a_runtime_polls_on_and_then_sleeps() {
+        let calls = Arc::new(AtomicU64::default());
+        let (counted, window) = (calls.clone(), Duration::from_millis(20));
+        let hook = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            before_sleep(window);
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(hook).build().unwrap();
+        runtime.spawn(keep_awake());
+        let calls_in = |time| {
+            let before = calls.load(Ordering::Relaxed);
+            runtime.block_on(async { tokio::time::sleep(time).await });
+            calls.load(Ordering::Relaxed) - before
+        };
+        let asleep = calls_in(window * 2);
+        has_worked();
+        let awake = calls_in(window * 2);
+        assert!(asleep <= 4, "{asleep} times, though there was no work");
+        // Each of them may be as long as other threads have the processor.
+        assert!(awake > asleep, "{awake} times after work");
+        assert!(calls_in(window) <= 4, "it sleeps again");
+    }
+}
