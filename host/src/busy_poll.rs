@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::thread;
@@ -37,7 +36,6 @@ struct BusyPoll {
     until: Cell<Option<Instant>>,
     /// When it last began to poll its sockets.
     began: Cell<Option<Instant>>,
-    time: Arc<PollingTime>,
     /// Of the task that keeps the runtime from sleeping.
     waker: RefCell<Option<Waker>>,
 }
@@ -47,21 +45,16 @@ pub fn has_worked() {
     THIS_SHARD.with(|shard| shard.has_worked.set(true));
 }
 
-/// How long the shard of this thread has polled, and will have.
-pub fn time_of_this_thread() -> Arc<PollingTime> {
-    THIS_SHARD.with(|shard| shard.time.clone())
-}
-
 /// For the runtime of a shard: it calls this whenever it has nothing to do, and polls its sockets without waiting for
 /// them if that has woken a task.
-pub fn before_sleep(window: Duration) {
+pub fn before_sleep(window: Duration, time: &PollingTime) {
     THIS_SHARD.with(|shard| {
-        if !shard.polls_on(window, Instant::now()) {
+        if !shard.polls_on(window, time, Instant::now()) {
             return;
         }
         let yielded = Instant::now();
         thread::yield_now();
-        shard.began.set(Some(shard.time.wait(yielded, Instant::now())));
+        shard.began.set(Some(time.wait(yielded, Instant::now())));
         if let Some(waker) = &*shard.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -84,12 +77,12 @@ pub async fn keep_awake() {
 
 impl BusyPoll {
     /// Whether the shard, which has nothing to do now, polls its sockets once more.
-    fn polls_on(&self, window: Duration, now: Instant) -> bool {
+    fn polls_on(&self, window: Duration, time: &PollingTime, now: Instant) -> bool {
         let began = self.began.take();
         if self.has_worked.take() {
             self.until.set(Some(now + window));
         } else if let Some(began) = began {
-            add(&self.time.running, now.saturating_duration_since(began));
+            add(&time.running, now.saturating_duration_since(began));
         }
         self.until.get().is_some_and(|until| now < until)
     }
@@ -119,6 +112,7 @@ fn add(total: &AtomicU64, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     const WINDOW: Duration = Duration::from_micros(50);
     const MICROSECOND: Duration = Duration::from_micros(1);
@@ -126,35 +120,36 @@ mod tests {
     #[test]
     fn it_polls_for_a_window_after_work_and_then_sleeps() {
         let (shard, start) = (BusyPoll::default(), Instant::now());
-        assert!(!shard.polls_on(WINDOW, start), "it has had no work yet");
+        let polls_on = |now| shard.polls_on(WINDOW, &PollingTime::default(), now);
+        assert!(!polls_on(start), "it has had no work yet");
         shard.has_worked.set(true);
-        assert!(shard.polls_on(WINDOW, start));
-        assert!(shard.polls_on(WINDOW, start + WINDOW - MICROSECOND));
-        assert!(!shard.polls_on(WINDOW, start + WINDOW));
+        assert!(polls_on(start));
+        assert!(polls_on(start + WINDOW - MICROSECOND));
+        assert!(!polls_on(start + WINDOW));
         shard.has_worked.set(true);
-        assert!(shard.polls_on(WINDOW, start + WINDOW * 3), "new work, a new window");
-        assert!(!shard.polls_on(WINDOW, start + WINDOW * 4));
+        assert!(polls_on(start + WINDOW * 3), "new work, a new window");
+        assert!(!polls_on(start + WINDOW * 4));
     }
 
     #[test]
     fn it_never_polls_without_a_window() {
         let shard = BusyPoll::default();
         shard.has_worked.set(true);
-        assert!(!shard.polls_on(Duration::ZERO, Instant::now()));
+        assert!(!shard.polls_on(Duration::ZERO, &PollingTime::default(), Instant::now()));
     }
 
     #[test]
     fn what_it_polls_in_vain_is_counted_and_work_is_not() {
-        let (shard, start) = (BusyPoll::default(), Instant::now());
+        let (shard, time, start) = (BusyPoll::default(), PollingTime::default(), Instant::now());
         shard.began.set(Some(start));
-        shard.polls_on(WINDOW, start + MICROSECOND);
+        shard.polls_on(WINDOW, &time, start + MICROSECOND);
         shard.began.set(Some(start));
         shard.has_worked.set(true);
-        shard.polls_on(WINDOW, start + WINDOW);
-        assert_eq!((shard.time.running(), shard.time.waiting()), (MICROSECOND, Duration::ZERO));
-        shard.time.wait(start, start + MICROSECOND);
-        shard.time.wait(start, start + WINDOW);
-        assert_eq!((shard.time.running(), shard.time.waiting()), (MICROSECOND * 2, WINDOW));
+        shard.polls_on(WINDOW, &time, start + WINDOW);
+        assert_eq!((time.running(), time.waiting()), (MICROSECOND, Duration::ZERO));
+        time.wait(start, start + MICROSECOND);
+        time.wait(start, start + WINDOW);
+        assert_eq!((time.running(), time.waiting()), (MICROSECOND * 2, WINDOW));
     }
 
     #[test]
@@ -163,7 +158,7 @@ mod tests {
         let (counted, window) = (calls.clone(), Duration::from_millis(20));
         let hook = move || {
             counted.fetch_add(1, Ordering::Relaxed);
-            before_sleep(window);
+            before_sleep(window, &PollingTime::default());
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(hook).build().unwrap();
         runtime.spawn(keep_awake());

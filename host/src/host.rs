@@ -189,6 +189,7 @@ impl Host {
         // The admin listener must not keep the store open, nor a shard alive.
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
+        let polling: Vec<_> = self.shards.iter().map(Shard::polling).collect();
         let balance = self.shards.first().map(|shard| shard.balance().clone());
         let runtime = self.runtime.clone();
         let read_store = self.store.status_reader(self.data.clone());
@@ -212,6 +213,7 @@ impl Host {
                 certificates: certificates_of(&ingresses),
                 ended_threads: threads.ended(),
                 stalled_instances: stalled.taken(),
+                busy_polling: polling.iter().map(|time| time.running() + time.waiting()).sum(),
                 serving_shards: balance.as_ref().map_or(0, |balance| balance.serving()),
                 store_failure: health.failure(),
                 failed_transactions: health.failed_transactions(),
@@ -282,8 +284,8 @@ impl Host {
         self.deployer.close();
     }
 
-    /// Has the host stop accepting, from any thread, and gives requests under way at most `grace`. The rest of the stop is
-    /// left to [`Host::stop`].
+    /// Has the host stop accepting, from any thread, and gives requests under way at most `grace`. The rest of the stop
+    /// is left to [`Host::stop`].
     pub fn closer(&self) -> impl Fn(Duration) + Clone + Send + use<> {
         let (deployer, stop) = (self.deployer.clone(), self.stop.clone());
         move |grace| {
@@ -300,7 +302,7 @@ impl Host {
 
     fn stop_within(&mut self, grace: Duration) {
         let deadline = Instant::now() + grace;
-        // First, because what follows may have to wait for a file.
+        // First, because the steps below may have to wait for a file.
         self.stop.send_replace(Some(deadline));
         self.deployer.stop();
         self.deployer.close();

@@ -17,7 +17,7 @@ use wasmtime_wasi_http::WasiBody;
 use crate::application::Application;
 use crate::balance::{Balance, Handover, Queue};
 use crate::body::ResponseBody;
-use crate::busy_poll;
+use crate::busy_poll::{self, PollingTime};
 use crate::connection;
 use crate::ingress::Accepted;
 use crate::serving_threads::ServingThreads;
@@ -45,6 +45,7 @@ pub struct Shard {
     index: usize,
     jobs: UnboundedSender<(Job, LoadGuard)>,
     load: Arc<AtomicUsize>,
+    polling: Arc<PollingTime>,
     balance: Arc<Balance>,
     thread: JoinHandle<()>,
 }
@@ -80,8 +81,11 @@ impl Shard {
         let shards = jobs.into_iter().zip(receivers).zip(loads).enumerate();
         shards
             .map(|(index, ((jobs, queue), load))| {
+                let polling = Arc::<PollingTime>::default();
+                let time = polling.clone();
                 let mut runtime = tokio::runtime::Builder::new_current_thread();
-                let runtime = runtime.enable_all().on_thread_park(move || busy_poll::before_sleep(window)).build()?;
+                let runtime =
+                    runtime.enable_all().on_thread_park(move || busy_poll::before_sleep(window, &time)).build()?;
                 runtime.spawn(busy_poll::keep_awake());
                 // A task like the others: the runtime polls a root future before tasks that were woken earlier,
                 // and a new request would overtake the guest call that is about to give its instance back.
@@ -91,15 +95,15 @@ impl Shard {
                 if index == 0 && count > 1 && follows_load {
                     runtime.spawn(balance.clone().follow());
                 }
-                let entered = balance.clone();
+                let (entered, time) = (balance.clone(), polling.clone());
                 let thread = std::thread::Builder::new().name(name).spawn(move || {
                     let _serving = serving;
-                    entered.enter(index);
+                    entered.enter(index, time);
                     if runtime.block_on(task).is_err() {
                         tracing::error!("a shard panicked");
                     }
                 })?;
-                Ok(Self { index, jobs, load, balance: balance.clone(), thread })
+                Ok(Self { index, jobs, load, polling, balance: balance.clone(), thread })
             })
             .collect()
     }
@@ -109,7 +113,7 @@ impl Shard {
         self.load.load(Ordering::Relaxed)
     }
 
-    /// How many shards serve, and the change of it.
+    /// How many shards serve, and the changes of that number.
     pub fn balance(&self) -> &Arc<Balance> {
         &self.balance
     }
@@ -117,6 +121,11 @@ impl Shard {
     /// The load, for a caller that does not keep the shard.
     pub fn load_counter(&self) -> Arc<AtomicUsize> {
         self.load.clone()
+    }
+
+    /// How long the shard has polled in vain.
+    pub fn polling(&self) -> Arc<PollingTime> {
+        self.polling.clone()
     }
 
     /// Gives the shard a job. A shard that has stopped drops the job, which closes its connection.

@@ -36,7 +36,7 @@ pub fn guest(name: &str) -> PathBuf {
     path
 }
 
-/// A manifest with the probe at `/probe/...` and what `tool` adds to its `tool.hexad` table.
+/// A manifest with the probe at `/probe/...` and the lines of `tool` in its `tool.hexad` table.
 pub fn manifest(tool: &str) -> String {
     let probe = guest("probe");
     let incoming = guest("incoming");
@@ -90,7 +90,15 @@ impl Server {
         Self { host, folder }
     }
 
-    /// The same on two threads.
+    /// The probe on a host whose threads poll for so long before they sleep.
+    pub fn with_busy_poll(busy_poll: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { busy_poll, ..options(&folder, store()) };
+        let host = start_with(&folder, &manifest(""), &[], &options).unwrap();
+        Self { host, folder }
+    }
+
+    /// The probe on two threads.
     pub fn on_two_threads(tool: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { threads: NonZeroUsize::new(2).unwrap(), ..options(&folder, store()) };

@@ -6,6 +6,7 @@
 mod access_log;
 mod admin;
 mod bodies;
+mod busy_poll;
 mod by_value;
 mod canary;
 mod collector;

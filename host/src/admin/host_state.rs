@@ -1,7 +1,7 @@
 //! The state of the host as a whole, which only the host can read.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::deploy::ReloadRecord;
 use crate::ingress::CertificateState;
@@ -27,8 +27,10 @@ pub struct HostState {
     pub certificates: Vec<CertificateState>,
     /// The threads that serve clients and have ended, though the host serves.
     pub ended_threads: Vec<String>,
-    /// How many threads serve. The others have what cannot change the thread.
+    /// How many threads serve. The others keep the connections that cannot change the thread.
     pub serving_shards: usize,
+    /// How long all shards have polled in vain since the start.
+    pub busy_polling: Duration,
     /// Instances that wait for their clients and have made way for other requests.
     pub stalled_instances: usize,
     pub memory: HostMemory,
@@ -38,7 +40,7 @@ pub struct HostState {
     pub pool: Option<(u64, u64, u64)>,
 }
 
-/// What the host's memory is used for.
+/// The use of the host's memory.
 pub struct HostMemory {
     pub budget: Arc<MemoryBudget>,
     pub division: MemoryDivision,

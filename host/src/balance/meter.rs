@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::policy::Use;
-use crate::busy_poll::{self, PollingTime};
+use crate::busy_poll::PollingTime;
 
-/// What all processors together did, in hundredths of a second: the fourth number is the time in which they ran nothing,
-/// the fifth that in which they did while a thread waited for a disk (proc_stat(5)).
+/// The times of all processors together, in hundredths of a second: the fourth number is the time in which they ran
+/// nothing, the fifth the same while a thread waited for a disk (proc_stat(5)).
 const STAT: &str = "/proc/stat";
 const MILLISECONDS_OF_A_TICK: u64 = 10;
 
@@ -22,11 +22,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of the thread that asks.
-    pub fn of_this_thread() -> Option<Self> {
+    /// The schedule of the calling thread.
+    pub fn of_this_thread(polling: Arc<PollingTime>) -> Option<Self> {
         let thread = std::fs::read_link("/proc/thread-self").ok()?;
         let path = Path::new("/proc").join(thread).join("schedstat");
-        Some(Self { path, polling: busy_poll::time_of_this_thread() })
+        Some(Self { path, polling })
     }
 }
 
@@ -45,7 +45,7 @@ struct Sample {
 }
 
 impl Meter {
-    /// Of the threads with these schedules. `None` where the system does not tell.
+    /// Measures the threads with these schedules. `None` where the system does not tell.
     pub fn new(schedules: Vec<Schedule>) -> Option<Self> {
         let last = Sample::take(&schedules)?;
         Some(Self { schedules, last })
@@ -69,7 +69,7 @@ impl Sample {
     fn take(schedules: &[Schedule]) -> Option<Self> {
         let (mut running, mut missing) = (Duration::ZERO, Duration::ZERO);
         for schedule in schedules {
-            // First the polling: what is polled in between counts as work, and not the other way round.
+            // First the polling: time that is polled in between counts as work, and not the other way round.
             let (polled, given_away) = (schedule.polling.running(), schedule.polling.waiting());
             let text = std::fs::read_to_string(&schedule.path).ok()?;
             let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs_is_seen() {
-        let mut meter = Meter::new(vec![Schedule::of_this_thread().unwrap()]).unwrap();
+        let mut meter = Meter::new(vec![Schedule::of_this_thread(Arc::default()).unwrap()]).unwrap();
         let (begun, mut turns) = (Instant::now(), 0_u64);
         while begun.elapsed() < Duration::from_millis(200) {
             turns = std::hint::black_box(turns + 1);

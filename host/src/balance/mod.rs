@@ -13,20 +13,22 @@ pub use handover::{Handover, Queue};
 use meter::{Meter, Schedule};
 use policy::Policy;
 
-/// How often is measured: while the shards have work or some of them do not serve, and otherwise.
+use crate::busy_poll::PollingTime;
+
+/// How often the load is measured: while the shards have work or some of them do not serve, and otherwise.
 const PERIOD: Duration = Duration::from_millis(100);
 const QUIET_PERIOD: Duration = Duration::from_secs(1);
 
 /// Processors from which on the shards have work.
 const BUSY: f64 = 0.25;
 
-/// Of the state: the number of shards that serve, whether it is fixed, and from then on the number of changes.
+/// Bits of the state: the number of shards that serve, whether it is fixed, and above these the number of changes.
 const SERVING: u64 = 0xffff;
 const FIXED: u64 = 0x1_0000;
 const CHANGE: u64 = 0x2_0000;
 
-/// No states, because one shard serves at least: of a connection that has followed no change yet, and of one that does
-/// not any more.
+/// Values that no state has, because one shard serves at least: for a connection that has followed no change yet, and
+/// for one that follows none any more.
 const NONE: u64 = 0;
 const FOR_GOOD: u64 = CHANGE;
 
@@ -63,10 +65,10 @@ impl Balance {
         }
     }
 
-    /// Each shard's thread tells that it is the shard's.
-    pub fn enter(&self, shard: usize) {
+    /// Each shard's thread calls this, so that its processor time is measured.
+    pub fn enter(&self, shard: usize, polling: Arc<PollingTime>) {
         if let Some(schedule) = self.schedules.get(shard) {
-            let _ = schedule.set(Schedule::of_this_thread());
+            let _ = schedule.set(Schedule::of_this_thread(polling));
         }
     }
 
@@ -128,7 +130,7 @@ impl Balance {
         loop {
             tokio::time::sleep(period).await;
             let Some(meter) = &mut meter else {
-                // A thread that has just started may not have told yet.
+                // A thread that has just started may not have called `enter` yet.
                 let Some(told) = self.schedules.iter().map(|schedule| schedule.get().cloned()).collect() else {
                     continue;
                 };

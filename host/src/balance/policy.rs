@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What the shards and the machine did in a period: how many processors on average.
+/// How many processors, on average over a period:
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Ran the shards.
@@ -42,8 +42,8 @@ const CROWDED_OUT: f64 = 0.2;
 const PLENTY: f64 = 1.0;
 const PLENTY_PERIOD: Duration = Duration::from_secs(3);
 
-/// When all shards are tried although no processor seems to be idle: what the system says of them may be wrong, as it is
-/// in some containers. Each time that fewer were right it is twice as long.
+/// After so long at full load, all shards are tried although no processor seems to be idle: the system's figures may
+/// be wrong, as they are in some containers. The time doubles after each such trial.
 const FIRST_FULL_PERIOD: Duration = Duration::from_secs(10);
 
 /// A choice that is undone so soon was wrong.
@@ -56,7 +56,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Decides from period to period.
 pub struct Policy {
     shards: usize,
-    /// What the period before spoke for. Two in succession must agree.
+    /// The number of shards that the last period proposed. Two proposals in succession must agree.
     proposed: usize,
     /// When fewer shards were chosen.
     reduced: Option<Instant>,

@@ -1,0 +1,56 @@
+//! Threads that poll for more work before they sleep.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use hexad::admin::Access;
+
+use crate::fixture::Server;
+use crate::health;
+
+/// Sends one request, and reads its response to the end of the connection.
+fn send(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+}
+
+/// The seconds for which the host's threads have polled in vain.
+fn polled(access: &Access) -> f64 {
+    let metrics = health::ask(access, "/metrics").1;
+    let seconds = metrics.lines().find_map(|line| line.strip_prefix("hexad_busy_poll_seconds_total "));
+    seconds.expect("the metric").parse().unwrap()
+}
+
+#[test]
+fn a_thread_that_has_had_a_request_polls_and_then_sleeps() {
+    let window = Duration::from_millis(10);
+    let mut server = Server::with_busy_poll(window);
+    let address = server.listen();
+    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    assert_eq!(polled(&access), 0.0, "no client has sent anything");
+    send(address);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while polled(&access) == 0.0 {
+        assert!(Instant::now() < deadline, "it has not polled");
+    }
+    // It sleeps again as soon as two reads of the metric show the same.
+    let mut before = polled(&access);
+    while std::mem::replace(&mut before, polled(&access)) != before {
+        assert!(Instant::now() < deadline, "it polls on, {before} s so far");
+    }
+}
+
+#[test]
+fn a_thread_without_a_window_never_polls() {
+    let mut server = Server::with_busy_poll(Duration::ZERO);
+    let address = server.listen();
+    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    for _ in 0..10 {
+        send(address);
+    }
+    assert_eq!(polled(&access), 0.0);
+}
