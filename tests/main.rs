@@ -3,8 +3,8 @@
 //! | module | tests |
 //! |---|---|
 //! | [`contracts`] | that the manifest, the worlds, the crates and the documents agree with one another |
-//! | [`areas`] | what each area promises, with the manifest's own grants |
-//! | [`host`] | what holds when the process is killed, and when many clients come at once |
+//! | [`areas`] | the behaviour of each area, with the manifest's own grants |
+//! | [`host`] | the host when the process is killed, and when many clients come at once |
 //! | [`console`] | the pages, in a real browser |
 //! | [`clients`] | npm, pnpm, yarn, bun, git and API clients |
 

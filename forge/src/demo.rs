@@ -1,6 +1,5 @@
-//! The demo of `hexad up --demo`: a few people with tokens, a group with a project to publish to, and a
-//! public group with packages, issues and experiments, so that the pages of the console have something to
-//! show.
+//! The demo of `hexad up --demo`: a few users with tokens, a group with a project to publish to, and a public group
+//! with packages, issues and experiments for the pages of the console.
 //!
 //! It is loaded once for a data folder. Its tokens are random and are shown once, so that a demo on a
 //! network has no token that is known elsewhere.

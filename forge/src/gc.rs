@@ -39,7 +39,7 @@ impl Gc {
             let share = format!("{} of {}", sum.removed, counted(sum.keys, "key"));
             writeln!(std::io::stdout(), "{area}: {verb}: {share}, {}", ByteSize(sum.removed_bytes))?;
         }
-        // Of what is damaged, nothing was removed.
+        // No blob of a damaged part was removed.
         fail_on(problems)
     }
 }

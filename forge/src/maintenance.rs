@@ -73,8 +73,8 @@ impl StoreArgs {
     }
 }
 
-/// An area's answer to one step. Each task uses some of the counts. What has no cursor, not even an absent one, is no
-/// answer of an area.
+/// An area's answer to one step. Each task uses some of the counts. A document without the field `cursor`, which may be
+/// null, is no answer of an area.
 #[derive(Debug, Default, Deserialize)]
 pub struct Step {
     #[serde(deserialize_with = "Option::deserialize")]
@@ -132,7 +132,7 @@ pub fn run(
         run.sum.add(&step);
         match step.cursor {
             None => sums.push((run.area, run.sum)),
-            // Areas that wait stand behind those that do not, so the queue stays ordered by `due`.
+            // Areas that wait stand behind the others, so the queue stays ordered by `due`.
             Some(cursor) if step.wait_seconds > 0 => {
                 run.resume_at(&cursor, step.wait_seconds);
                 queue.push_back(run);

@@ -39,7 +39,7 @@ impl Repack {
     pub fn run(self) -> Result<()> {
         let store = self.store.open()?;
         let mut failed = 0;
-        // What is wrong with one repository stops no other.
+        // An error of one repository does not stop the others.
         let mut repack = |project: &str, name: &str| match repack(&store.server, project, name) {
             Err(error) if !(has_lost_reader(&error) || error.is::<NoAnswer>()) => {
                 failed += 1;

@@ -53,7 +53,7 @@ impl Store {
         let source = open(&from, folders.0.path(), false).context("the source")?;
         check_source(&source)?;
         if !is_url(&from) {
-            // A restored backup has what was swapped in with the data, until a host starts.
+            // A restored backup has the swapped-in components with the data, until a host starts.
             source.restore_attachments(|files| restore_deployed(Path::new(&from), files))??;
         }
         let target = open(&to, folders.1.path(), true).context("the target")?;
@@ -86,7 +86,7 @@ impl Store {
     }
 }
 
-/// Where a store has the record of what serves.
+/// Where a store has the record of the serving components.
 fn place<'a>(engine: &Engine, name: &'a str) -> Place<'a> {
     engine.fleet().map_or_else(|| Place::Folder(Path::new(name)), Place::Fleet)
 }
@@ -104,7 +104,7 @@ fn is_url(store: &str) -> bool {
     store.contains("://")
 }
 
-/// Opens a store, and makes it if it is not there and `creates`: what is copied from has to be there.
+/// Opens a store, and makes it if it is not there and `creates`: the source of a copy has to be there.
 fn open(store: &str, folder: &Path, creates: bool) -> Result<Engine> {
     let sqlite = sqlite::Options { creates, ..sqlite::Options::default() };
     if !is_url(store) {

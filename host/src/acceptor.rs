@@ -17,15 +17,15 @@ use crate::serving_threads::ServingThreads;
 use crate::shard::{self, Job, Shard};
 use crate::stop::StopSignal;
 
-/// Connections that the kernel holds while they cannot be accepted. It passes over those beyond, and their clients try
-/// again after a second, after three, and so on.
+/// Connections that the kernel holds while they cannot be accepted. It drops further ones, and their clients try again
+/// after a second, after three, and so on.
 const BACKLOG: i32 = 1024;
 
 /// How long the acceptor waits when the process or the machine is out of descriptors, or the kernel of memory.
 /// Connections wait in the backlog meanwhile.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
-/// The kernel closes a connection whose client acknowledges nothing of what was sent for this long.
+/// The kernel closes a connection whose client acknowledges no sent bytes for this long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An idle connection that was told to close has done so within this time, unless a request came just then.

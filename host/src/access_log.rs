@@ -34,7 +34,7 @@ const MAX_BATCH: usize = 64 * 1024;
 /// Bytes of a value that a client chose, such as its `User-Agent`.
 const MAX_VALUE: usize = 1024;
 
-/// What nginx logs for a request whose client has gone before its response began.
+/// The status that nginx logs for a request whose client has gone before its response began.
 const CLIENT_GONE: u16 = 499;
 
 /// The form of a line.
@@ -135,7 +135,7 @@ impl AccessLog {
             status: CLIENT_GONE,
             bytes: 0,
             milliseconds: 0.0,
-            // Before it is cut, which could take away what a secret is known by.
+            // Redacted before it is cut: the cut could remove the mark by which a secret is recognised.
             referer: value(request.headers(), REFERER.as_str()).map(|value| cut(referer(value))),
             user_agent: value(request.headers(), USER_AGENT.as_str()).map(cut),
             request_id: value(request.headers(), X_REQUEST_ID.as_str()).map(cut),
@@ -272,7 +272,7 @@ fn referer(value: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// What is logged of a value. Text is cut between two characters.
+/// Cuts a value to the bytes that are logged. Text is cut between two characters.
 fn cut(mut value: Vec<u8>) -> Vec<u8> {
     if value.len() > MAX_VALUE {
         let end = str::from_utf8(&value).map_or(MAX_VALUE, |text| text.floor_char_boundary(MAX_VALUE));
@@ -285,7 +285,7 @@ impl Entry {
     fn line(&self, format: AccessLogFormat) -> String {
         match format {
             AccessLogFormat::Json => {
-                // JSON is text: what is none has replacement characters.
+                // JSON is text: bytes that are not UTF-8 become replacement characters.
                 let text =
                     |value: &Option<Vec<u8>>| value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned());
                 let line = json!({

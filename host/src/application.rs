@@ -47,14 +47,14 @@ use crate::router::Router;
 use crate::store::{Backend, FollowedKey, StoreError};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
-/// How long a request waits until this host serves what the other hosts of the store do. After it, the
-/// client is told to try again.
+/// How long a request waits until this host serves the same components as the other hosts of the store. After it,
+/// the client is told to try again.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The route of a request that names its component.
 const ANY_PATH: &str = "/...";
 
-/// What the shards of a host share.
+/// The state that the shards of a host share.
 pub struct Application {
     router: ArcSwap<Router<RouteTarget>>,
     /// How often the routes were replaced.
@@ -70,7 +70,7 @@ pub struct Application {
     events: Sender<DeploymentEvent>,
     /// One for each shard: guests that work on after their calls.
     guest_tasks: Vec<TaskTracker>,
-    /// Where several hosts share a store: whether this one serves what all do.
+    /// Where several hosts share a store: whether this one serves the components that all of them serve.
     followed: Option<Arc<FollowedKey>>,
 }
 
@@ -185,7 +185,7 @@ impl Application {
         }
     }
 
-    /// Afterwards, what the host remembers is at least as new as this request, and the host serves the
+    /// Afterwards, the host's cached values are at least as new as this request, and the host serves the
     /// components that all hosts of the store serve.
     async fn catch_up(&self, backend: &dyn Backend) -> Result<(), StoreError> {
         if let Some(caught_up) = backend.catch_up() {
@@ -248,7 +248,7 @@ impl LocalService for Application {
     }
 }
 
-/// The steps of a request that has a route, and what they share.
+/// The steps of a request that has a route, and their shared state.
 struct Steps<'a> {
     application: &'a Application,
     slot: &'a Slot,
@@ -383,7 +383,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The error of a request for which the store cannot be used before anything of it has begun.
+    /// The error of a request that finds the store unavailable before any part of it has begun.
     fn unavailable(&self, error: &StoreError) -> RequestError {
         if let Some(suppressed) = self.slot.log_throttle().pass() {
             tracing::error!(component = self.slot.id(), %error, suppressed, "a request was refused");

@@ -1,5 +1,5 @@
-//! Files that others have made: what is read of one has a bound, because a device or a mistake has no end, and so has
-//! the wait for it, because a pipe may have no writer.
+//! Files that the host has not made: the bytes that are read of one are bounded, because a device has no end, and so is
+//! the wait for them, because a pipe may have no writer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ pub fn read(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     read_within(path, limit, MAX_WAIT)
 }
 
-/// The same. Only what is no regular file is waited for.
+/// The same. It waits only for a file that is not a regular one.
 fn read_within(path: &Path, limit: usize, max_wait: Duration) -> io::Result<Vec<u8>> {
     // Without the flag, the opening of a pipe waits for a writer.
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
@@ -62,8 +62,8 @@ struct WaitingReader {
 }
 
 impl WaitingReader {
-    /// Waits until a read does not block: there are bytes, or the last writer is gone. A pipe that has had no writer yet
-    /// is waited for.
+    /// Waits until a read does not block: there are bytes, or the last writer is gone. A pipe that has had no writer
+    /// yet is waited for.
     fn wait(&self) -> io::Result<()> {
         loop {
             let left = self.max_wait.saturating_sub(self.started.elapsed());
@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(error.to_string(), "it is no regular file, and its end did not come within 10ms");
         };
         refuse();
-        // One that can be read and written is a writer that says nothing, and then one that says too little.
+        // A writer that writes nothing, and then too little.
         let mut writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         refuse();
         writer.write_all(b"a part").unwrap();

@@ -3,7 +3,7 @@
 //! has the fewest, so that a client waits for no other's queue.
 //!
 //! A client takes one more permit only while it has no more than are free (the dynamic thresholds of Choudhury and
-//! Hahne): clients that take what they can leave as much as each of them has, so that another need not wait.
+//! Hahne): clients that take all they can leave as many free as each of them has, so that another need not wait.
 
 mod client;
 mod permits;
@@ -26,12 +26,12 @@ use self::queue::Bounds;
 use self::reports::Reports;
 use crate::shared_map::SharedMap;
 
-/// What tells a client apart from others.
+/// A property by which clients are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientKey {
     /// An IPv4 address, or a /64 of IPv6.
     Network(IpAddr),
-    /// A /48 of IPv6: what a provider assigns to one site, which has 65,536 networks in it.
+    /// A /48 of IPv6: the prefix that a provider assigns to one site, with 65,536 networks in it.
     Site(Ipv6Addr),
     /// The hash of a credential, which the host has not verified.
     Credential(u64),
@@ -99,8 +99,8 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// At most `share` permits for one client, and as many times more callers in the queue as the limit
-    /// has for a permit.
+    /// At most `share` permits for one client, and as many of its callers in the queue for each of them as
+    /// the limit has for each of its permits.
     pub fn with_share(mut self, share: usize) -> Self {
         self.bounds.callers_per_client = (self.bounds.callers / self.share.max(1)).saturating_mul(share);
         Self { share, ..self }

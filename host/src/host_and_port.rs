@@ -2,8 +2,8 @@
 
 use http::uri::Authority;
 
-/// Whether it is what a client may address: without a user's name, with the number of a port if any, and with an address
-/// between brackets.
+/// Whether a client may address this authority: it has no user's name, its port is empty or a number, and brackets
+/// hold an IPv6 address.
 pub fn is_host_and_port(authority: &Authority) -> bool {
     let (text, host) = (authority.as_str(), authority.host());
     // A number of Rust may begin with a plus sign, and a port may not.

@@ -26,7 +26,7 @@ pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The instances of one component that wait for their clients and do not count in its limit.
 pub struct StalledInstances {
-    /// Of all components.
+    /// The places of all components.
     places: Arc<StalledPlaces>,
     has_memory: HasMemory,
     count: AtomicUsize,
@@ -65,7 +65,7 @@ impl Drop for StalledInstance {
 /// A permit of a component's limit, or a place among the stalled instances instead.
 pub struct InstancePermit {
     state: Mutex<State>,
-    /// Told when the state is another.
+    /// Notified when the state changes.
     changed: Notify,
     client: ClientKeys,
     stalled: Arc<StalledInstances>,
@@ -73,7 +73,7 @@ pub struct InstancePermit {
     waits: AtomicUsize,
     /// Outbound requests under way. They have permits of their own, which others may wait for.
     outbound: AtomicUsize,
-    /// Held by the one that waits for the component's permit.
+    /// Held by the task that waits for the component's permit.
     resumption: tokio::sync::Mutex<()>,
 }
 
@@ -127,8 +127,8 @@ impl InstancePermit {
     }
 
     /// Gives the component's permit to a request that waits for it, once there is one. To be polled while the instance
-    /// waits for its client, for which it had waited for `waited` shortly before. Returns if the instance has to end for
-    /// a request of another client.
+    /// waits for its client, for which it had waited for `waited` shortly before. Returns if the instance has to end
+    /// for a request of another client.
     pub async fn make_way(&self, waited: Duration) {
         let _wait = Counted::new(&self.waits);
         tokio::time::sleep(SHORTEST_WAIT.saturating_sub(waited)).await;
@@ -165,7 +165,7 @@ impl InstancePermit {
         }
     }
 
-    /// Waits until the state is another, or the instance has to end for the place that it has.
+    /// Waits until the state changes, or the instance has to end for the place that it has.
     async fn is_ended_in_place(&self, changed: Notified<'_>) -> bool {
         let place = match &*self.state() {
             State::Stalled(stalled, _) => Some(stalled.place.number),
@@ -242,7 +242,7 @@ impl InstancePermit {
         }
     }
 
-    /// Who else wants the permit. `None` if the instance is stalled, or has ended.
+    /// The contention for the permit. `None` if the instance is stalled, or has ended.
     fn contention(&self) -> Option<Contention> {
         match &*self.state() {
             State::Counted(permit) => Some(permit.contention()),

@@ -23,7 +23,7 @@
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
 //! | `store` | keys and values, and when they are durable |
 //! | `request_error` | why a request does not get a response of its component |
-//! | `send_buffer` | what the host holds for clients that read slowly, and when it ends their responses |
+//! | `send_buffer` | responses that the host holds for clients that read slowly, and when it ends them |
 //! | `body`, `reply` | the type of response bodies; the responses that the host makes itself |
 //!
 //! The other modules:
@@ -33,8 +33,8 @@
 //! | `host` | starts and stops all of this |
 //! | `manifest` | `spin.toml` |
 //! | `runtime` | the wasmtime engine and the cache of compiled code |
-//! | `deploy` | decides which generation a slot gets, and what a restart serves |
-//! | `deployment_event` | what the supervisor of `deploy` is told |
+//! | `deploy` | decides which generation a slot gets, also after a restart |
+//! | `deployment_event` | the events that the supervisor of `deploy` acts on |
 //! | `maintenance` | the requests that the host sends to components by itself |
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
@@ -48,8 +48,8 @@
 //! | `time_slices` | a shard's time for guests that compute for long |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `validation` | whether a manifest and its components could be served |
-//! | `memory_budget` | what caches, responses, uploads over HTTP/2 and guests may take together |
-//! | `read_bounds` | what is read of a connection in one turn, and for nothing |
+//! | `memory_budget` | the memory of caches, responses, uploads over HTTP/2 and guests together |
+//! | `read_bounds` | how much is read of a connection in one turn, and without a head or data |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;

@@ -1,5 +1,5 @@
-//! Requests that guests send to their own application, and what they take from the request that the
-//! guest serves.
+//! Requests that guests send to their own application, and the properties that they take from the
+//! request that the guest serves.
 //!
 //! A request of a client has the depth 0, one that its guest sends has the depth 1, and so on up to
 //! [`MAX_DEPTH`]. Each limit of concurrent work has permits of its own for each depth
@@ -39,8 +39,8 @@ pub struct NestedRequest {
 #[derive(Debug)]
 pub struct TooDeep;
 
-/// What a guest's own requests take from the request that it serves: where that comes from, its id, and
-/// the service's address as the client wrote it.
+/// The properties that a guest's own requests take from the request that it serves: its origin, its id,
+/// and the service's address as the client wrote it.
 #[derive(Debug)]
 pub struct ParentRequest {
     depth: Depth,
@@ -77,7 +77,7 @@ impl ParentRequest {
     }
 
     /// Makes a guest's request one of this request's client, for the component that serves its path or
-    /// for the one named. What the guest says about its origin is removed.
+    /// for the one named. The guest's own claims about its origin are removed.
     pub fn adopt<B>(&self, request: Request<B>, component: Option<&str>) -> Result<Request<B>, TooDeep> {
         let depth = self.depth.next().ok_or(TooDeep)?;
         let (mut parts, body) = request.into_parts();
@@ -110,7 +110,7 @@ impl ParentRequest {
         uri.scheme = Some(self.scheme.clone().unwrap_or(Scheme::HTTP));
         uri.authority = Some(self.authority.clone().unwrap_or(Authority::from_static("localhost")));
         uri.path_and_query = Some(target.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
-        // All parts are there, which is all that is asked of them.
+        // All parts are there, so that it does not fail.
         Uri::from_parts(uri).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM (RFC 7468), and what is wrong with a file in words for its owner.
+//! Certificates and keys in PEM (RFC 7468), and the defects of a file in words for its owner.
 
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -16,7 +16,7 @@ pub enum PemError {
     Encrypted,
     #[error("it is cut off: a section has no end")]
     CutOff,
-    /// A text of ours: the library's quote the file.
+    /// A text of the host: the library's texts quote the file.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
 }
@@ -37,7 +37,7 @@ pub fn private_key(content: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
     let content = without_mark(content);
     let key = PrivateKeyDer::from_pem_slice(content);
     key.map_err(|error| match contains(content, "ENCRYPTED") {
-        // Of PKCS #8 in the first line of the section, of the older form in a field of it.
+        // The word is in the first line of a PKCS #8 section, and in a field of a section of the older form.
         true => PemError::Encrypted,
         false => described(error, content, PemError::NoKey),
     })
@@ -47,7 +47,7 @@ fn described(error: pem::Error, content: &[u8], nothing: PemError) -> PemError {
     match error {
         pem::Error::NoItemsFound if contains(content, "-----BEGIN") => nothing,
         pem::Error::NoItemsFound => PemError::NotPem,
-        // What the library says of these quotes the file, which may be a key.
+        // The library's text of these errors quotes the file, which may be a key.
         pem::Error::MissingSectionEnd { end_marker } if contains(&end_marker, "-----") => {
             PemError::Damaged("a line goes on after -----BEGIN and its section's name, as if line breaks were lost")
         }

@@ -1,8 +1,8 @@
-//! Bounds what hyper reads of a connection: in one turn, and for nothing.
+//! Bounds on the bytes that hyper reads of a connection: in one turn, and without a head or data.
 //!
-//! What is neither a head nor data hyper decodes a byte at a time, up to 40 ns each, for as long as the socket has
-//! bytes. The other tasks of the shard wait meanwhile. A record of TLS with a byte in it has 23, and takes as long as
-//! many more, so that a turn counts what comes from the socket, below TLS.
+//! hyper decodes framing, which is neither a head nor data, a byte at a time, up to 40 ns each, for as long as the
+//! socket has bytes. The other tasks of the shard wait meanwhile. A record of TLS with a byte in it has 23, and takes
+//! as long as many more, so that a turn counts the bytes of the socket, below TLS.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -88,14 +88,14 @@ pub struct OverheadMeter {
 pub struct TooMuchOverhead(u64);
 
 impl OverheadMeter {
-    /// `buffer` is the most that hyper keeps of a head, in bytes. hyper may have read up to twice as much of a frame that
-    /// was not taken yet, twice as much after the end of its body, and the head of the next message. Extensions and
-    /// trailers of a body have less than another buffer.
+    /// `buffer` is the most that hyper keeps of a head, in bytes. hyper may have read up to twice as much of a frame
+    /// that was not taken yet, twice as much after the end of its body, and the head of the next message. Extensions
+    /// and trailers of a body have less than another buffer.
     pub fn new(buffer: usize) -> Self {
         Self { unexplained: AtomicU64::new(0), max: 6 * buffer as u64 }
     }
 
-    /// Records that hyper has read a head, and maybe some of what follows it.
+    /// Records that hyper has read a head, and maybe some of the bytes after it.
     pub fn record_head(&self) {
         self.unexplained.store(0, Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ impl OverheadMeter {
         let _ = self.unexplained.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
     }
 
-    /// Fails once the peer has sent too much for nothing.
+    /// Fails once the peer has sent more overhead than it needs.
     pub fn check(&self) -> Result<(), TooMuchOverhead> {
         match self.unexplained.load(Ordering::Relaxed) > self.max {
             true => Err(TooMuchOverhead(self.max)),

@@ -47,7 +47,7 @@ pub fn unavailable() -> Response<ResponseBody> {
     retry_later(&json!({ "message": "503 Service Unavailable" }), Duration::from_secs(1))
 }
 
-/// The client's address has as much of other responses to take as the host keeps for it.
+/// The client's address has left as much of other responses unread as the host keeps for it.
 pub fn unread_responses() -> Response<ResponseBody> {
     let error = "other responses to this address have not been read";
     retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))

@@ -17,8 +17,8 @@ use crate::request_context::RequestContext;
 const MAX_DRAIN: u64 = 64 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The body of a request. It reports progress to the request's context, and drains what the guest does
-/// not read.
+/// The body of a request. It reports progress to the request's context, and drains the bytes that the
+/// guest does not read.
 pub struct RequestBody {
     inner: Option<WasiBody>,
     context: Arc<RequestContext>,

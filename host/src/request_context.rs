@@ -33,7 +33,7 @@ pub enum Awaited {
 pub enum UploadFailure {
     /// It passes the limit.
     TooLarge,
-    /// The client has stopped in the middle of it, or sent what is no body.
+    /// The client has stopped in the middle of it, or sent bytes that are no body.
     Broken,
 }
 
@@ -55,7 +55,7 @@ pub struct RequestContext {
     /// The request's body.
     pub upload: Flow,
     min_rate: DrainPolicy,
-    /// Woken when the guest waits for more of it: who takes the response's body.
+    /// Woken when the guest waits for more of it: the task that takes the response's body.
     upload_awaited: AtomicWaker,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
@@ -109,7 +109,7 @@ impl RequestContext {
         }
     }
 
-    /// What the guest's own requests to its application take from this request.
+    /// With the properties that the guest's own requests to its application take from this request.
     pub fn with_parent(self, parent: Option<Arc<ParentRequest>>) -> Self {
         Self { parent, ..self }
     }
@@ -147,7 +147,7 @@ impl RequestContext {
         self.trace.as_ref()
     }
 
-    /// Records in `read_set` what the guest reads, because the response may be cached.
+    /// Records in `read_set` the keys that the guest reads, because the response may be cached.
     pub fn track_reads(&self, read_set: Arc<ReadSet>) {
         let _ = self.read_set.set(read_set);
     }
@@ -156,8 +156,8 @@ impl RequestContext {
         self.read_set.get()
     }
 
-    /// Records that a chunk of the request's body has arrived, of this many bytes. The guest's time starts again, because a
-    /// slow upload is not a slow guest.
+    /// Records that a chunk of the request's body has arrived, of this many bytes. The guest's time starts again,
+    /// because a slow upload is not a slow guest.
     pub fn record_progress(&self, bytes: u64) {
         self.upload.record_received(bytes);
         self.progress.store(self.micros(), Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl RequestContext {
         }
     }
 
-    /// Has this task woken when the guest waits for its client. Only the one that takes the response's body may call this.
+    /// Has this task woken when the guest waits for its client. Only the task that takes the response's body calls it.
     pub fn register_upload_wait(&self, cx: &Context<'_>) {
         self.upload_awaited.register(cx.waker());
     }
@@ -214,8 +214,8 @@ impl RequestContext {
         }
     }
 
-    /// What the client waits for, or waited for until it had gone, if that is for longer than `patience` and the guest
-    /// does not wait for the client itself.
+    /// The part of the response that the client waits for, or waited for until it had gone, if that is for longer than
+    /// `patience` and the guest does not wait for the client itself.
     pub fn awaited_for(&self, patience: Duration) -> Option<Awaited> {
         let (awaited, waited) = match (self.head_at.get(), self.body_awaited.load(Ordering::Relaxed)) {
             (None, _) => (Awaited::Head, self.service_time()),
@@ -233,7 +233,7 @@ impl RequestContext {
         let now = Instant::now();
         self.service_time.end(now);
         if self.ended_at.set(now).is_ok() && self.upload.is_waiting() {
-            // The guest stops to wait when it is ended, and whether its client was slow is asked afterwards.
+            // The guest stops waiting when it is ended, and the host asks afterwards whether its client was slow.
             self.slow_client.store(true, Ordering::Relaxed);
         }
         self.response_ended.wake();

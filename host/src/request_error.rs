@@ -62,8 +62,8 @@ impl RequestError {
         }
     }
 
-    /// Whether a trial learns something of its component from the error. It does not where the host, its store or the
-    /// client is the cause.
+    /// Whether the error counts in a trial of the component. It does not where the host, its store or the client is the
+    /// cause.
     pub fn is_of_component(&self) -> bool {
         match self {
             Self::Malformed(_)

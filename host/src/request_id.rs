@@ -23,8 +23,8 @@ impl RequestIds {
         Self { process: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(0) }
     }
 
-    /// Gives a request its id and returns it: the client's own, if it is harmless in a log, or a new one. A request that
-    /// has got one keeps it.
+    /// Gives a request its id and returns it: the client's own, if it is harmless in a log, or a new one. A request
+    /// that has got one keeps it.
     pub fn assign(&self, headers: &mut HeaderMap) -> HeaderValue {
         let id = self.choose(headers);
         headers.insert(X_REQUEST_ID, id.clone());

@@ -62,8 +62,8 @@ pub fn absolute_uri(
     Uri::from_parts(parts).map_err(|_| "the request target is not a path")
 }
 
-/// The path begins with a slash (RFC 9112, section 3.2; RFC 9113, section 8.3.1). Only in HTTP/1 it may be left out of an
-/// absolute URI, and only `OPTIONS` is for the server as a whole.
+/// The path begins with a slash (RFC 9112, section 3.2; RFC 9113, section 8.3.1). Only in HTTP/1 it may be left out of
+/// an absolute URI, and only `OPTIONS` is for the server as a whole.
 fn checked_path(path: PathAndQuery, method: &Method, version: Version) -> Result<PathAndQuery, &'static str> {
     let refusal = "the request target is not a path";
     match path.as_str().as_bytes() {

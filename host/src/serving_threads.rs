@@ -1,11 +1,11 @@
-//! Whether the threads that serve clients are there: a host without one of them takes connections that nobody
-//! answers.
+//! Whether the threads that serve clients are there: a host without one of them accepts connections and does not
+//! answer them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::stop::StopSignal;
 
-/// The names of those that have ended, though the host serves.
+/// The names of the threads that have ended, though the host serves.
 #[derive(Clone, Debug, Default)]
 pub struct ServingThreads(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! A map of shared values that exist while someone uses them.
+//! A map of shared values that exist while they are used.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -26,7 +26,7 @@ type Line = VecDeque<(u64, Waker)>;
 
 #[derive(Default)]
 struct SliceQueue {
-    /// Of each client that has a guest here, never empty. A client whose guest got a slice is the last.
+    /// One line for each client that has a guest here, never empty. A client whose guest got a slice goes to the end.
     lines: VecDeque<(Option<ClientKey>, Line)>,
     next_id: u64,
     /// Whether a task gives slices.
@@ -142,7 +142,7 @@ mod tests {
         Some(ClientKey::Credential(number))
     }
 
-    /// What runs on a shard, in order.
+    /// The names of the guests that ran on a shard, in order.
     type Log = Rc<RefCell<Vec<&'static str>>>;
 
     /// A guest that computes for so many slices.

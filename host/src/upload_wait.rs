@@ -15,7 +15,7 @@ use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
 /// guest wait for a short time only, as often as it likes.
 const BYTES_BETWEEN_WAITS: u64 = 64 * 1024;
 
-/// What is known of the waits of one request.
+/// The waits of one request.
 #[derive(Default)]
 pub struct UploadWait {
     /// There since the first wait.
@@ -34,7 +34,7 @@ struct PresentWait {
 
 impl UploadWait {
     /// Ready if the instance has to end: the client is too slow while another request waits for it, or has too many
-    /// that wait. To be polled while the guest runs and what it writes is waited for.
+    /// that wait. To be polled while the guest runs and its response is waited for.
     pub fn poll(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>, cx: &mut Context<'_>) -> Poll<()> {
         let upload = &context.upload;
         if !upload.is_waiting() {

@@ -1,8 +1,8 @@
-//! Whether a manifest and its components could be served: what a start or a swap would refuse, without a
+//! Whether a manifest and its components could be served: the checks of a start or a swap, without a
 //! host.
 //!
-//! The components pass through the same gate as at a start, with an empty store. That they can read what is
-//! stored, only a host can tell that has the store.
+//! The components pass through the same gate as at a start, with an empty store. Only a host that has the
+//! store can tell whether they can read its records.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::send_buffer::SendLimits;
 use crate::store::Backend;
 use crate::store::sqlite::{self, OpenError, Sqlite};
 
-/// What is asked beside the manifest.
+/// The options of a check, beside the manifest.
 #[derive(Clone, Debug, Default)]
 pub struct ValidationOptions {
     /// A file that would be swapped in for a component, by the component's id. Only it is looked at.
@@ -42,7 +42,7 @@ pub struct ValidComponent {
     pub version: Option<String>,
 }
 
-/// Why something could not be served: a sentence for the author of the manifest.
+/// Why a manifest or a component could not be served: a sentence for the author of the manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
     #[error(transparent)]
@@ -105,7 +105,7 @@ pub fn validate(
     Ok(results)
 }
 
-/// What the components are checked with.
+/// The parts of a host with which components are checked.
 struct Gate<'a> {
     runtime: Arc<Runtime>,
     backends: Vec<Arc<dyn Backend>>,
@@ -119,7 +119,7 @@ impl Gate<'_> {
             return self.load(component, &component.source).map(|(valid, _)| valid);
         };
         let (valid, generation) = self.load(component, path)?;
-        // What serves now says whether the slot is that of an area. If it cannot be used, anything may replace it.
+        // The present component says whether the slot is that of an area. If it does not load, any may replace it.
         if let Ok((_, current)) = self.load(component, &component.source) {
             generation.check_replaces(&component.id, &current)?;
         }

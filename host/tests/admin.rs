@@ -253,7 +253,7 @@ async fn the_metrics_count_requests_failures_and_operations() {
         ("hexad_key_value_operations_total{component=\"probe\",operation=\"get\"}", 2.0),
         ("hexad_key_value_operations_total{component=\"probe\",operation=\"set\"}", 1.0),
         ("hexad_instance_failures_total{component=\"probe\",reason=\"unreachable\"}", 1.0),
-        // One that used up its memory, and one that trapped.
+        // One instance used up its memory, and one trapped.
         ("hexad_instantiations_total{component=\"probe\"}", 2.0),
         ("hexad_instances_retired_total{component=\"probe\",reason=\"memory\"}", 1.0),
         ("hexad_generation{component=\"incoming\"}", 2.0),

@@ -185,7 +185,7 @@ fn what_follows_trailers_is_no_request() {
                     client.write_all((head + &body).as_bytes()).unwrap();
                 }
                 let mut answers = Vec::new();
-                // What was not read when the host closes the connection resets it.
+                // Bytes that the host has not read when it closes the connection reset it.
                 let _ = client.read_to_end(&mut answers);
                 let answers = String::from_utf8_lossy(&answers);
                 assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path} {end:?} {pause}: {answers}");

@@ -126,7 +126,7 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
     }
 }
 
-/// The length of what was not sent is not known, so that hyper must not declare one.
+/// The length of a body that was not sent is not known, so that hyper must not declare one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_without_a_body_declares_no_length_of_its_own() {
     let (_folder, mut host) = start("");
@@ -229,13 +229,13 @@ async fn a_body_with_a_number_is_kept_for_the_next_responses_of_the_instance() {
         assert!(response.starts_with(&format!("{status}\n")), "{path}: {response}");
         assert!(status == 500 || response.ends_with(&format!("\n{body}")), "{path}: {response}");
     }
-    // One that is too large takes the place of the one before, and is not kept.
+    // A body that is too large takes the place of the one before, and is not kept.
     assert!(send(&host, "GET", "kept-3-large", b"").await.starts_with("203\n"));
     assert!(send(&host, "GET", "kept-3-again", b"").await.starts_with("500\n"));
     assert!(send(&host, "GET", "kept-15-again", b"").await.starts_with("203\n"));
 }
 
-/// A body of four bytes, whatever comes.
+/// A body that declares four bytes, however many come.
 struct OfFour<B>(B);
 
 impl<B: Body<Data = Bytes> + Unpin> Body for OfFour<B> {

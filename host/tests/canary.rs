@@ -102,13 +102,13 @@ fn what_serves_already_cannot_be_a_canary() {
     let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
     let error = server.host.deployer().swap(&request).unwrap_err();
     assert!(matches!(error, DeployError::ServesAlready(_)), "{error}");
-    // Without a trial it says what a rollback goes back to, which is not itself.
+    // Without a trial the report names the component that a rollback restores, which is another one.
     let report = swap(&server, "probe", variant("probe", 1)).unwrap();
     assert!(report.previous.is_some_and(|previous| previous != report.digest), "{report:?}");
 }
 
-/// A canary fails whose clients wait in vain: without a head (`never`) or for more of a body (`stall`), and whether they
-/// are still there or not.
+/// A canary fails whose clients wait in vain: without a head (`never`) or for more of a body (`stall`), and whether
+/// they are still there or not.
 #[tokio::test]
 async fn a_canary_that_keeps_its_clients_waiting_fails() {
     for (path, words) in [("never", "took longer than 50ms"), ("stall", "answers failed")] {
@@ -184,7 +184,7 @@ fn begin_uploads(
     (bodies, futures::future::join_all(responses))
 }
 
-/// The time that the clients of the tests below take: what they do in it is longer than the canary may take.
+/// The pause that the clients of the tests below make: it is longer than the canary may take.
 async fn take_time() {
     tokio::time::sleep_until((Instant::now() + MAX_LATENCY * 2).into()).await;
 }

@@ -36,7 +36,7 @@ async fn exchange(host: &Host, end: &str, url: &str, body: &'static str) -> (u16
     (head.status.as_u16(), length, body)
 }
 
-/// What the guest reports of its exchange.
+/// The guest's report of its exchange.
 async fn report(host: &Host, end: &str, url: &str, body: &'static str) -> String {
     let (status, _, report) = exchange(host, end, url, body).await;
     assert_eq!(status, 200, "{report}");

@@ -190,7 +190,7 @@ async fn memory_is_bounded() {
     let server = Server::with("memory = \"64MiB\"");
     let got: u32 = server.ok("hog").await.parse().unwrap();
     assert!((32..64).contains(&got), "{got} MiB");
-    // What it has left may not be enough for the next request.
+    // The memory that it has left may not be enough for the next request.
     assert_eq!(server.ok("served").await, "1", "another instance");
 }
 
@@ -248,7 +248,7 @@ fn a_request_whose_client_is_gone_gives_its_permit_back() {
     wait_for((1, 0));
     drop(running);
     wait_for((0, 0));
-    // One that has sent a part of its response waits for something else than its client.
+    // A guest that stalls in the middle of its response does not wait for its client.
     let mut stalled = ask("stall");
     stalled.read_exact(&mut [0; 12]).unwrap();
     wait_for((1, 0));

@@ -1,4 +1,4 @@
-//! A listener that has as many connections as it may have: those that wait for their client make room for others.
+//! A listener that has as many connections as it may have: connections that wait for their client make room for others.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -17,7 +17,7 @@ pub fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
 /// them out.
 pub struct Changes {
     seeds: Vec<Vec<Vec<u8>>>,
-    /// What is put between other parts.
+    /// Parts that a change inserts.
     pieces: &'static [&'static [u8]],
     /// Of a generator of numbers (xorshift64).
     state: u64,

@@ -9,7 +9,7 @@ use socket2::SockRef;
 
 use crate::slow_readers::{listen, wait_for_busy};
 
-/// Ways to go. What is returned stays open.
+/// Ways in which a client goes. A returned stream stays open.
 const ENDS: [fn(TcpStream) -> Option<TcpStream>; 3] = [
     |client| {
         SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();

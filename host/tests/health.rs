@@ -90,7 +90,7 @@ async fn an_instance_that_has_lost_what_it_wrote_takes_no_more_requests() {
     assert_eq!(server.ok("served").await, "3");
 }
 
-/// Otherwise a full store would stop requests that only read, of which something is counted.
+/// Otherwise a full store would stop requests that only read, because they are counted.
 #[tokio::test]
 async fn a_change_of_a_volatile_key_that_is_lost_fails_no_request() {
     let server = limited_with(1 << 20, "volatile = [\"probe/v1/rate/\"]");

@@ -69,7 +69,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// Sends the frames, as far as the host takes them, and returns those that it sends until it closes.
+/// Sends the frames, as far as the host takes them, and returns the host's frames until it closes.
 pub fn frames_after(
     mut client: TcpStream,
     sent: impl Iterator<Item = Vec<u8>> + Send + 'static,

@@ -1,5 +1,5 @@
-//! The rules of HTTP/2 (RFC 9113) and of its header compression (RFC 7541), a case for each: what breaks a
-//! rule ends its stream or its connection and is no request; what a rule allows is answered.
+//! The rules of HTTP/2 (RFC 9113) and of its header compression (RFC 7541), a case for each: frames that break
+//! a rule end their stream or connection and are no request; frames that a rule allows are answered.
 
 use std::io::Write;
 use std::iter;
@@ -21,7 +21,7 @@ const PRIORITIZED: u8 = 0x20;
 /// `:status: 200` in the static table (RFC 7541, appendix A).
 const STATUS_200: u8 = 0x88;
 
-/// What the host makes of the frames.
+/// The host's reaction to the frames.
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {
     /// Stream 1 is answered with 200.
@@ -223,7 +223,7 @@ fn check(cases: Vec<Case>) {
     let (_server, address, _) = listen("", IngressOptions::default());
     let mut failures = Vec::new();
     for (what, sent, expected) in cases {
-        // The host answers what it has begun, and closes the connection then.
+        // The host answers the requests that it has begun, and closes the connection then.
         let goodbye = frame(GOAWAY, 0, 0, &[0; 8]);
         let received = frames_after(connect(address), sent.into_iter().chain(iter::once(goodbye)));
         let has_failed = goaway_code(&received).is_some_and(|code| code != 0);

@@ -133,7 +133,7 @@ async fn streams_of_small_responses_count() {
             let mut client = client.clone().ready().await.unwrap();
             let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
             statuses.push(response.status().as_u16());
-            // What is refused waits for no client.
+            // A refusal has no body that waits for the client.
             assert!(response.status() == 200 || response.body().is_end_stream());
             unread.push(response);
         }

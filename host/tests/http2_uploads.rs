@@ -1,4 +1,4 @@
-//! Bodies of requests over HTTP/2: what a client may send before a guest has read it.
+//! Bodies of requests over HTTP/2: how much a client may send before a guest has read it.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -34,7 +34,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// Reads until the host has answered `pings`, and records what it says of windows before.
+/// Reads until the host has answered `pings`, and records the windows that it announces before.
 fn read_windows(client: &mut TcpStream, pings: u32, mut windows: Windows) -> Windows {
     for _ in 0..pings {
         client.write_all(&frame(PING, 0, 0, &[1; 8])).unwrap();

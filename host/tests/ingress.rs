@@ -290,7 +290,7 @@ fn tls_works_and_its_certificate_can_be_replaced() {
     assert_eq!(agreed, "h2");
     // The type of the first frame: settings.
     assert_eq!(answer.as_bytes()[3], 4, "{answer:?}");
-    // Who has agreed to speak HTTP/2 and does not is disconnected.
+    // A client that has agreed to speak HTTP/2 and does not is disconnected.
     let mut stream = connect_tls(address, &first, "h2").unwrap();
     stream.write_all(b"GET /probe/headers HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();

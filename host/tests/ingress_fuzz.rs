@@ -1,8 +1,8 @@
 //! Requests that are not what they seem, and random changes of them.
 //!
-//! `corpus/requests` has one file for each, with the bytes that a client sends. Its name begins with what
-//! must come back: the status of every response; `one` for at most one response, so that what follows
-//! in the file is not taken for a request; `any` for anything but a failure of the host.
+//! `corpus/requests` has one file for each, with the bytes that a client sends. Its name begins with the
+//! expected result: the status of every response; `one` for at most one response, so that the rest of the
+//! file is not taken for a request; `any` for anything but a failure of the host.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -63,7 +63,7 @@ fn each_request_of_the_corpus_gets_what_its_name_says() {
     }
 }
 
-/// What smuggled requests are made of.
+/// The parts that smuggled requests are made of.
 const PIECES: &[&[u8]] = &[
     b"\r\n",
     b"\n",

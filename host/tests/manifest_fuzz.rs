@@ -1,7 +1,7 @@
 //! Manifests that are not what they seem, and random changes of them.
 //!
-//! `corpus/manifests` has one file for each. Its name begins with `read` or `refused`. What an error must name is in
-//! the first line of a refused one, behind `# names:`.
+//! `corpus/manifests` has one file for each. Its name begins with `read` or `refused`. The first line of a refused one
+//! has the names that its error must contain, behind `# names:`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn load(folder: &Path, bytes: &[u8]) -> Result<Manifest, ManifestError> {
 const FOREIGN_WORDS: [&str; 5] =
     ["invalid type", "data did not match", "missing field", "unknown field", "unknown variant"];
 
-/// What holds for every manifest that is read.
+/// Checks the invariants of every manifest that is read.
 fn assert_consistent(manifest: &Manifest, text: &str) {
     let ids: BTreeSet<&str> = manifest.components.iter().map(|component| component.id.as_str()).collect();
     assert_eq!(ids.len(), manifest.components.len(), "{text}");
@@ -105,7 +105,7 @@ fn a_manifest_cannot_grow_without_bound() {
     }
 }
 
-/// What manifests are made of.
+/// The parts that manifests are made of.
 const PIECES: &[&[u8]] = &[
     b"\n",
     b"\"",

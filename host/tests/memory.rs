@@ -10,7 +10,7 @@ use crate::fixture::{self, Server, get, manifest, options, store, text};
 
 const MIB: u64 = 1 << 20;
 
-/// What the caches of a host with one shard take.
+/// Bytes of the caches of a host with one shard.
 const CACHES: u64 = 68 * MIB;
 
 /// The probe with at most 64 MiB an instance, on a host that has so much memory for guests.

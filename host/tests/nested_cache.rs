@@ -18,7 +18,7 @@ async fn server() -> Server {
     server
 }
 
-/// What the probe makes of the response to its own request. It differs each time that it is made, because
+/// The probe's page with the response to its own request. It differs each time that it is made, because
 /// it has the response's request id.
 async fn page(server: &Server, path: &str) -> String {
     server.ok(&format!("outbound?url=http://self.alt/{path}&header=content-length:0")).await

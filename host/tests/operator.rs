@@ -1,4 +1,4 @@
-//! The operator's pages: sessions, and what is shown.
+//! The operator's pages: sessions, and the content of pages.
 
 use crate::versions::{audit, digest, variant};
 use crate::visitor::{FORM, Visitor};

@@ -120,7 +120,7 @@ fn a_trial_ends_by_itself_after_the_time_that_its_form_shows() {
     page.expect(200, "Nothing has served before.");
 }
 
-/// Sends the head of a request, and returns what comes before the connection ends.
+/// Sends the head of a request, and returns the bytes that come before the connection ends.
 fn exchange(visitor: &Visitor, head: &str) -> String {
     let mut stream = TcpStream::connect(visitor.access.url.strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

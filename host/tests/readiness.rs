@@ -1,4 +1,4 @@
-//! What an operator is told of a host that cannot do a part of its work.
+//! The reports of a host that cannot do a part of its work to its operator.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -48,7 +48,7 @@ fn an_expired_certificate_is_reported_until_it_is_replaced() {
         let mut lines = metrics.lines();
         lines.find_map(|line| line.strip_prefix("hexad_certificate_not_after_seconds ")?.parse::<f64>().ok()).unwrap()
     };
-    // That of `rcgen`, if it is told none.
+    // The end that `rcgen` sets if the test names none.
     let unlimited = end();
     assert!(refusal().is_null() && unlimited > 4e9, "{unlimited}");
 

@@ -1,4 +1,4 @@
-//! Restarts: the host serves again what was swapped in before.
+//! Restarts: the host serves the components again that were swapped in before.
 
 use std::time::Duration;
 

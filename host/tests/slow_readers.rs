@@ -35,7 +35,7 @@ pub fn begin(address: SocketAddr, path: &str) -> TcpStream {
     client
 }
 
-/// What is left to read. An error if the host has reset the connection.
+/// Reads the rest of a connection. An error if the host has reset it.
 pub fn rest(mut client: TcpStream) -> std::io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).map(|_| rest)
@@ -47,8 +47,8 @@ pub fn assert_hello(answer: &[u8]) {
     assert_body(answer, "hello");
 }
 
-/// Checks the last body of what was read from a connection: it is in one chunk, if the guest gave it after
-/// its head was sent.
+/// Checks the last body in the bytes of a connection: it is in one chunk, if the guest gave it after its
+/// head was sent.
 #[track_caller]
 pub fn assert_body(answer: &[u8], body: &str) {
     let answer = String::from_utf8_lossy(answer);
@@ -192,7 +192,7 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
     }
     wait_for_busy(&server, 2);
     assert_hello(&rest(begin(address, "hello")).unwrap());
-    // One of them was enough, the one that has waited for longest.
+    // The host ended one upload only, the one that has waited for longest.
     let mut status = [0; 12];
     unsent[0].read_exact(&mut status).unwrap();
     assert_eq!(&status, b"HTTP/1.1 408");

@@ -42,8 +42,8 @@ fn hello(address: SocketAddr) -> Vec<u8> {
     answer
 }
 
-/// Asks for `hello` ten times while slow clients do one `step` after the other, with a pause after each. They begin anew
-/// with `head` once they have lost their requests, which a step says.
+/// Asks for `hello` ten times while slow clients do one `step` after the other, with a pause after each. They begin
+/// anew with `head` once they have lost their requests, which a step says.
 fn assert_served_beside(head: &str, step: impl Fn(&mut TcpStream) -> bool + Sync, pause: Duration) {
     // Too few for all of them, so that requests in the queue would wait for their ends.
     let server = Server::with_stalled("instances = 4\nqueue_timeout = \"5s\"", 4);
@@ -95,7 +95,7 @@ fn slow_readers_of_many_addresses_leave_instances_to_others() {
     assert_served_beside(DOWNLOAD, read, Duration::from_millis(100));
 }
 
-/// What a listener's options say of clients that are too slow holds in both directions.
+/// A listener's minimum rate holds in both directions.
 #[test]
 fn the_minimum_rate_is_that_of_the_listener() {
     let server = Server::with_stalled("instances = 4\nqueue_timeout = \"3s\"", 0);

@@ -71,11 +71,11 @@ fn a_client_that_takes_too_little_of_small_responses_loses_its_connection() {
             Ok(0) | Err(_) => break,
             Ok(length) => taken += length,
         }
-        // The host has the time to send what the client has made room for.
+        // The host has the time to send bytes for which the client has made room.
         hello(address);
     }
     assert!(taken < requests * SIZE, "the client has got all responses");
-    // One that has taken everything may stay.
+    // A client that has taken its response may stay.
     let mut quick = client(address, 64 * 1024);
     quick.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     quick.read_exact(&mut [0; 12]).unwrap();

@@ -1,4 +1,4 @@
-//! Stops: what is finished, and what load balancers are told.
+//! Stops: the work that a host finishes, and its answers to load balancers meanwhile.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

@@ -9,7 +9,7 @@ use hexad_tests::upstream::Upstream;
 /// The largest body that is passed by value, in bytes.
 const SMALL: usize = 64 << 10;
 
-/// What a client sees, without what each response has of its own.
+/// The response as a client sees it, without the headers that differ between any two responses.
 fn seen(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let of_its_own = ["date", "x-request-id", "x-runtime"];
     let headers = answer.headers.iter().filter(|(name, _)| !of_its_own.contains(&name.as_str()));

@@ -100,7 +100,7 @@ fn a_form_changes_what_package_managers_see() {
     let tags =
         || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
     assert_eq!(tags()["stable"], "2.0.0");
-    // What the developer may not do is refused by the registry, and its reason is shown.
+    // The registry refuses actions that the developer may not do, and its reason is shown.
     let refused = submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old");
     assert_eq!(refused.status, 403, "{}", refused.text());
     let metadata = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib"), "").json();
@@ -133,7 +133,7 @@ fn a_revoked_token_ends_its_session_at_once() {
 #[test]
 fn the_areas_see_the_visitor_and_not_the_console() {
     let forge = published();
-    // Searches are limited by address for those without a token.
+    // Searches of visitors without a token are limited by address.
     let limited = Forge::seeded_with(&[("registry_rate_limit_searches", "2")]);
     let statuses: Vec<u16> = (0..4).map(|_| limited.get("/", "").status).collect();
     assert_eq!(statuses, [200, 200, 429, 429]);
@@ -151,7 +151,7 @@ fn a_page_without_a_session_comes_from_the_response_cache() {
         assert_eq!(page(&forge, "/packages/@acme/lib", "").status, 200);
         figures() == [hits + 1, misses]
     };
-    // What a new instance does once may keep the first pages from being kept, and each is kept for a second.
+    // The first requests of a new instance may be uncacheable, and each page is cached for a second.
     assert!((0..50).any(|_| is_cached()));
 }
 

@@ -1,5 +1,4 @@
-//! What each area promises, asked of the shipped program with the built components and the project's
-//! own manifest.
+//! The behaviour of each area in the shipped program, with the built components and the project's own manifest.
 
 mod admin;
 mod by_value;
@@ -37,8 +36,8 @@ impl Forge {
     pub fn empty_with(variables: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
         let mut command = up(Path::new("spin.toml"), data.path());
-        // The server does nothing of its own that a test could count as a component's work, and flushes
-        // only what a request waits for, however slow the machine is.
+        // The server does nothing of its own that a test could count as a component's work, and flushes only writes
+        // that a request waits for, however slow the machine is.
         command.args(["--threads", "1", "--external-url", "https://forge.test", "--gc-every", "0"]);
         command.args(["--flush-after", "60s"]);
         for (name, value) in [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].iter().chain(variables) {

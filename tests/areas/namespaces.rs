@@ -1,4 +1,4 @@
-//! The namespaces area: what the admin area imports is listed, searched and shown.
+//! The namespaces area: records that the admin area imports are listed, searched and shown.
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER};

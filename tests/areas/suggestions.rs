@@ -17,8 +17,8 @@ fn forge() -> (Forge, String) {
     (forge, head)
 }
 
-/// Imports a repository, and merge request 1 from its branch `topic`. Returns that branch's head, and what
-/// was stored.
+/// Imports a repository, and merge request 1 from its branch `topic`. Returns that branch's head, and the report of the
+/// stored objects.
 fn import(forge: &Forge, project: u64, repository: &Repository) -> (String, Value) {
     let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
     let base = format!("/api/v4/import/suggestions/{project}");
@@ -142,8 +142,8 @@ fn access_levels_come_with_an_import_and_hide_a_public_projects_code() {
     assert_eq!(statuses(json!({"merge_requests_access_level": "disabled"}), ADMIN), [404, 200]);
 }
 
-/// An instance serves a thousand requests. What each of them frees must be of use to the next ones, as its
-/// memory never shrinks.
+/// An instance serves a thousand requests. The memory that each of them frees must be of use to the next ones, as an
+/// instance's memory never shrinks.
 #[test]
 fn an_instance_needs_no_more_memory_after_hundreds_of_commits() {
     const FILES: usize = 300;

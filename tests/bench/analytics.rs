@@ -1,5 +1,5 @@
-//! What product analytics adds to an engine that answers at once, beside a native proxy that does not
-//! read the answers.
+//! The overhead of product analytics over an engine that answers at once, beside a native proxy that does not read the
+//! answers.
 
 use crate::hello::Child;
 use crate::load::{Load, Request, each_once};

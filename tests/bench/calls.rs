@@ -1,5 +1,5 @@
-//! What a call of a component costs: the smallest guest, in this host and in `wasmtime serve`; one
-//! that reads the store; and how long a request takes below the maximum rate.
+//! The cost of a call of a component: the smallest guest, in this host and in `wasmtime serve`; one that reads the
+//! store; and how long a request takes below the maximum rate.
 
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::Server;

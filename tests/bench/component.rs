@@ -11,7 +11,7 @@ pub fn hexad(data: &Path, memoize: bool) -> Server {
     Server::start_manifest(&hello_manifest(data, memoize), data, &[])
 }
 
-/// A server of the smallest guest of the 0.2 interface. Its instances are used again, as those of 0.3 are by default.
+/// A server of the smallest guest of the 0.2 interface. Its instances are reused, as those of 0.3 are by default.
 pub fn hexad_0_2(data: &Path) -> Server {
     let settings = "allowed_outbound_hosts = []\n[component.hello.tool.hexad]\nreuse = 1000";
     Server::start_manifest(&manifest(data, &guest_0_2(), settings), data, &[])

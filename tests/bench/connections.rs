@@ -1,4 +1,4 @@
-//! Clients that hold connections: idle ones, and those that do not take their answers.
+//! Clients that hold connections: idle ones, and clients that do not take their answers.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -52,7 +52,7 @@ fn idle() {
     eprintln!("idle connections…");
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = start(&hello_manifest(data.path(), false), data.path());
-    // What the first requests allocate stays.
+    // The memory that the first requests allocate stays.
     Load::run(&server.url, &get("/", &[]));
     let before = server.memory().0;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

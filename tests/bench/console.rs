@@ -1,5 +1,5 @@
-//! What a page of the console costs beside its requests to the API, and beside what verdaccio's page of the
-//! same package loads.
+//! The cost of a page of the console beside its requests to the API, and beside the requests of verdaccio's page of the
+//! same package.
 
 use crate::load::Load;
 use crate::table::Table;
@@ -76,7 +76,7 @@ pub fn run(bench: &Bench) {
     }
 }
 
-/// What Chromium takes for a page.
+/// The time and the traffic of Chromium for a page.
 struct PageLoad {
     /// Milliseconds.
     first_paint: f64,

@@ -1,5 +1,5 @@
-//! git's own server: `git http-backend`, run for each request as web servers run it (RFC 3875), in a process of its own.
-//! Bodies are passed on as they come, in both directions.
+//! git's own server: `git http-backend`, run for each request as web servers run it (RFC 3875), in a process of its
+//! own. Bodies are passed on as they come, in both directions.
 
 use crate::hello::Child;
 use std::io::{BufRead, BufReader, Read, Write};

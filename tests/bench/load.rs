@@ -38,7 +38,7 @@ struct Planned {
     counts: bool,
 }
 
-/// What was measured.
+/// The measurement of a load.
 pub struct Load {
     /// Milliseconds of each request, sorted.
     latencies: Vec<f64>,
@@ -69,9 +69,9 @@ impl Load {
         .over(time)
     }
 
-    /// Servers take turns, so that what else the machine does slows all of them down. Returns of each the turn with
-    /// the median rate. The first turns do not count: an engine that compiles what runs often answers twice as
-    /// many requests a second after some seconds as at first.
+    /// Servers take turns, so that other work of the machine slows all of them down. Returns of each the turn with the
+    /// median rate. The first turns do not count: an engine with a compiler for hot code answers twice as many requests
+    /// a second after some seconds as at first.
     pub fn in_turns<const N: usize>(servers: [(&str, &Request); N]) -> [Load; N] {
         Self::in_turns_on(servers, CONNECTIONS)
     }

@@ -16,7 +16,7 @@ use crate::{Bench, get};
 
 const GROUP: &str = "postgres";
 
-/// What is measured besides the rows.
+/// Measurements besides the rows.
 const SCALING: &str = "hosts on one PostgreSQL";
 const IMPORTS: &str = "imports into PostgreSQL";
 

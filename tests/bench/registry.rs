@@ -95,9 +95,9 @@ impl Registry {
     }
 }
 
-/// What clients ask for when they install projects that share many of their packages. The nth package
-/// is asked for 1/n as often as the first (Zipf's law): half of the requests revalidate its metadata, a
-/// quarter reads it, and a quarter downloads the file of 1 kB.
+/// The requests of clients that install projects that share many of their packages. The nth package is asked for 1/n as
+/// often as the first (Zipf's law): half of the requests revalidate its metadata, a quarter reads it, and a quarter
+/// downloads the file of 1 kB.
 fn mix(registry: &Registry) -> Load {
     let name = |n: usize| format!("mixed-{n}");
     let packages = (0..MIX_PACKAGES).map(|n| registry.put(&name(n), "1.0.0", KB, n as u64)).collect();

@@ -97,7 +97,7 @@ fn bare(folder: &Path, name: &str, repository: &Repository) {
     let from = repository.path().to_str().expect("UTF-8");
     let cloned = git(folder, &["clone", "-q", "--bare", "--no-local", from, name]);
     assert!(cloned.status.success(), "{}", String::from_utf8_lossy(&cloned.stderr));
-    // git maintains a repository after some pushes, beside what is measured.
+    // git maintains a repository after some pushes, which would disturb the measurement.
     git(&folder.join(name), &["config", "receive.autogc", "false"]);
 }
 
@@ -164,7 +164,7 @@ pub fn run() {
     bare(gits.path(), "large.git", &repository);
     import(&server, INTERNAL, &repository);
     drop(repository);
-    // Without what the import has left in memory.
+    // A new process, without the memory of the import.
     server.stop();
     let server = Server::start(data.path());
     let mut large = remotes(&server, INTERNAL, "large");

@@ -36,7 +36,7 @@ const IMPORT_EVERY: Duration = Duration::from_secs(5);
 const SWAP_EVERY: Duration = Duration::from_secs(10);
 const GC_EVERY: Duration = Duration::from_secs(60);
 
-/// What has been sent and answered.
+/// Counts of requests and operations so far.
 #[derive(Default)]
 struct Counts {
     requests: AtomicU64,

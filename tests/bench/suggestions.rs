@@ -142,8 +142,8 @@ fn edited(branch: u64) -> String {
     path(branch * 104_729 % (FOLDERS * FILES))
 }
 
-/// The same with git: write the file's object, put it into an index, write the folders, the commit
-/// and the branch, all of it durably.
+/// The same with git: write the file's object, put it into an index, write the folders, the commit and the branch, all
+/// durably.
 fn git(repository: &Repository) {
     repository.git(&["config", "core.fsync", "all"]);
     repository.git(&["read-tree", "topic-0"]);

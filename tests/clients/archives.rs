@@ -19,7 +19,7 @@ const NODE_TAR: &str = "
     tar.x({ file: process.argv[2], cwd: process.argv[3], sync: process.argv[4] === 'sync', strict: true });
 ";
 
-/// Bytes that replace those of a header, at these offsets.
+/// Bytes to write into a header, at these offsets.
 type Patches<'a> = &'a [(usize, &'a [u8])];
 
 fn entry(kind: EntryType, name: &str, content: &[u8], patches: Patches) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn manifest(name: &str, more: &str) -> Vec<u8> {
     format!(r#"{{"name":"{name}","version":"1.0.0","dependencies":{{"left":"^1.0.0"}}{more}}}"#).into_bytes()
 }
 
-/// What a program made of an archive: the files in the package's folder.
+/// The files that a program has unpacked into the package's folder.
 fn files(folder: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();

@@ -1,4 +1,4 @@
-//! git, which reads what was imported and what was applied.
+//! git, which reads imported repositories and applied suggestions.
 
 use super::are_enabled;
 use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
@@ -62,7 +62,7 @@ fn a_clone_has_what_was_imported() {
     // Again: nothing is left to send.
     let again = import(&server, PRIVATE, &repository, &[]);
     assert!(again.contains("objects: 0 stored, 0 known; refs: 0 moved, 4 unchanged"), "{again}");
-    // A new commit: only what is new.
+    // A new commit: only the new objects are stored.
     repository.write("dir/c", b"d\n");
     repository.commit("third");
     let third = import(&server, PRIVATE, &repository, &[]);

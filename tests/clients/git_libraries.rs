@@ -30,7 +30,7 @@ fn server() -> (Server, tempfile::TempDir, Repository) {
     (server, data, repository)
 }
 
-/// Runs a script of this folder, which clones, pushes and fetches, and compares what it saw and what it left with the
+/// Runs a script of this folder, which clones, pushes and fetches, and compares its report and its clones with the
 /// repository.
 fn run(program: &str, script: &str, libraries: &str, client: Option<&str>) {
     if !are_enabled() {

@@ -35,7 +35,7 @@ fn with_tls(machine: &Machine) -> Server {
     Server::spawn(command, &data)
 }
 
-/// What a program prints that must succeed.
+/// The output of a program, which must succeed.
 #[track_caller]
 fn run(machine: &Machine, program: &str, arguments: &str, url: &str) -> String {
     let arguments: Vec<&str> = arguments.split_whitespace().chain([url]).collect();

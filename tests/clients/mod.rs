@@ -49,7 +49,7 @@ pub struct Machine {
     folder: tempfile::TempDir,
 }
 
-/// What a client program printed, and whether it succeeded.
+/// The output of a client program, and whether it succeeded.
 pub struct ProgramOutput {
     pub success: bool,
     pub stdout: String,
@@ -123,7 +123,7 @@ impl ProgramOutput {
         self.stdout
     }
 
-    /// What a program that must have failed printed on its standard error.
+    /// The standard error of a program that must have failed.
     #[track_caller]
     pub fn refused(self) -> String {
         assert!(!self.success, "succeeded\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);

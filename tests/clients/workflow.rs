@@ -1,5 +1,5 @@
-//! What every client does: publish, list versions, install, tag, install from the lock file, and
-//! report the reason of a refusal.
+//! The workflow of every client: publish, list versions, install, tag, install from the lock file, and report the
+//! reason of a refusal.
 
 use super::{Machine, ProgramOutput, are_enabled};
 use hexad_tests::forge::{self, MAINTAINER, PRIVATE};
@@ -36,7 +36,7 @@ pub fn package(machine: &Machine, name: &str, version: &str, extra: &str) -> std
     machine.folder(&folder)
 }
 
-/// What the module `name` exports in the application in `folder`.
+/// The exports of the module `name` in the application in `folder`.
 pub fn exported(machine: &Machine, folder: &Path, name: &str) -> String {
     let script = format!("console.log(require('{name}'))");
     machine.run(folder, "node", &["-e", &script]).ok().trim().to_owned()

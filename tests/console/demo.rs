@@ -11,7 +11,7 @@ fn page(server: &Server, path: &str, token: &str) -> String {
     answer.text()
 }
 
-/// Checks that every page has something to show, once.
+/// Checks that every page shows a record of the demo, once.
 fn check(server: &Server, token: &str) {
     for (path, expected) in [
         ("/", "3 packages"),

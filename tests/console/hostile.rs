@@ -1,4 +1,4 @@
-//! What users wrote does not run, in the browser itself.
+//! Texts of users do not run as code, in the browser itself.
 
 use super::site::{Site, check_quiet};
 use hexad_tests::browser::{Browser, Options, is_enabled};
@@ -306,7 +306,7 @@ fn file_name(text: &str) -> String {
     format!("f{name}")
 }
 
-/// A text as the name of a branch, without what git allows in none (git check-ref-format).
+/// A text as the name of a branch, without the characters that git allows in none (git check-ref-format).
 fn branch(index: usize, text: &str) -> String {
     let is_refused = |c: char| c.is_control() || " ~^:?*[\\/.{".contains(c);
     let name: String = text.chars().take(60).map(|c| if is_refused(c) { '_' } else { c }).collect();

@@ -1,5 +1,5 @@
-//! The pages in a real browser: what people do ends in the real areas, nothing that users wrote runs, and
-//! nothing is loaded from elsewhere.
+//! The pages in a real browser: users' actions reach the real areas, no text of a user runs as code, and nothing is
+//! loaded from elsewhere.
 
 mod demo;
 mod hostile;

@@ -1,4 +1,4 @@
-//! A forge with something on every page.
+//! A forge with records for every page.
 
 use hexad_tests::browser::Browser;
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
@@ -83,7 +83,7 @@ impl Site {
         suggestions
     }
 
-    /// What npm prints, for the project's registry.
+    /// The output of npm, with the project's registry.
     pub fn npm(&self, arguments: &[&str]) -> Vec<u8> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let registry = format!("--@acme:registry={}/api/v4/projects/{PUBLIC}/packages/npm/", self.server.url);

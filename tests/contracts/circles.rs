@@ -120,7 +120,7 @@ fn circles_are_found_however_a_path_is_written() {
 #[test]
 fn what_is_no_circle_is_none() {
     for (parent, child, other) in [
-        // A parent that re-exports what others take from it.
+        // A parent that re-exports a type, which another module imports from it.
         (
             "mod child; pub use child::Child; pub struct Own;",
             "use super::Own; pub struct Child;",

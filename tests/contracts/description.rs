@@ -1,5 +1,5 @@
-//! What a built component answers to `describe` of `hexad:platform/area`. Its code runs alone, with
-//! imports that all fail: `describe` must answer without storage and configuration.
+//! The answer of a built component to `describe` of `hexad:platform/area`. Its code runs alone, with imports that all
+//! fail: `describe` must answer without storage and configuration.
 
 use wasmi::{Engine, Error, ExternType, Instance, Linker, Module, Store};
 use wasmparser::{Parser, Payload};

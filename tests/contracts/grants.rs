@@ -1,4 +1,4 @@
-//! The manifest grants what each component's world imports and its description declares.
+//! The manifest grants the imports of each component's world and the declarations of its description.
 
 use super::description::{Storage, describe};
 use super::worlds::world;
@@ -66,7 +66,7 @@ fn only_its_own_prefix_is_written() {
             "admin" => "directory/".to_owned(),
             area => format!("{area}/"),
         };
-        // Every area records when a token was used last, and counts those that are refused.
+        // Every area records when a token was used last, and counts refused tokens.
         let written = strings(&grants, "write");
         assert!(written.iter().all(|prefix| *prefix == own || prefix == "token-use/"), "{area}");
         assert!(strings(&grants, "read").iter().all(|prefix| prefix == "directory/"), "{area}");

@@ -18,7 +18,7 @@ struct Module {
     file: String,
     /// Names that `use` declarations bring in, and where they lead.
     imports: HashMap<String, Location>,
-    /// What `use path::*` brings in, and whether that is a re-export.
+    /// The paths of `use path::*`, and whether each is a re-export.
     globs: Vec<(Location, bool)>,
     items: HashSet<String>,
 }
@@ -214,7 +214,7 @@ impl Reader {
         }
     }
 
-    /// The file that defines what a path leads to; none outside of the crate.
+    /// The file that defines the item of a path; none outside of the crate.
     fn file_of(&self, path: &Location) -> Option<String> {
         let length = self.module_length(path);
         self.definition(&path[..length], &path[length..], 0).or_else(|| self.deepest(path))

@@ -1,4 +1,4 @@
-//! Where things are: an area has one name everywhere, and every area has the same modules; the compiler has its profile.
+//! The layout: an area has one name everywhere, and every area has the same modules; the compiler has its profile.
 
 use super::{areas, manifest};
 use hexad_tests::server::root;

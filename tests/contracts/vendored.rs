@@ -1,5 +1,5 @@
-//! The vendored interfaces are those of the guest SDK that the components are built with, byte
-//! for byte: a component and its contract cannot drift apart.
+//! The vendored interfaces are the ones of the guest SDK that the components are built with, byte for byte: a component
+//! and its contract cannot drift apart.
 
 use hexad_tests::server::root;
 use std::path::{Path, PathBuf};

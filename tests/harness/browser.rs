@@ -35,8 +35,8 @@ pub struct Browser {
     _profile: tempfile::TempDir,
 }
 
-/// How often chromedriver is started until it listens. It takes a port that is free in IPv6, and ends if another program
-/// has it in IPv4.
+/// How often chromedriver is started until it listens. It takes a port that is free in IPv6, and ends if another
+/// program has it in IPv4.
 const DRIVER_STARTS: usize = 5;
 
 /// Starts chromedriver. Returns it and its port, or `None` if it ended without one.
@@ -272,13 +272,13 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// A picture of what the window shows, as PNG.
+    /// A picture of the window, as PNG.
     pub fn picture(&self) -> Vec<u8> {
         let picture = self.ask("GET", "/screenshot", &Value::Null);
         base64::engine::general_purpose::STANDARD.decode(picture.as_str().unwrap_or_default()).expect("base64")
     }
 
-    /// What axe-core finds serious or critical on the page. It writes to the browser's log.
+    /// The violations on the page that axe-core calls serious or critical. It writes to the browser's log.
     pub fn accessibility_faults(&self) -> Vec<String> {
         let path = root().join("tests/cache/browser/node_modules/axe-core/axe.min.js");
         let axe = std::fs::read_to_string(&path)
@@ -295,7 +295,7 @@ impl Browser {
         violations.iter().filter(is_serious).map(fault).collect()
     }
 
-    /// What the console of the browser has, since the last call: errors, and violations of the policy.
+    /// The entries of the browser's console since the last call: errors, and violations of the policy.
     pub fn complaints(&self) -> Vec<String> {
         let entries = self.ask("POST", "/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().cloned().unwrap_or_default();

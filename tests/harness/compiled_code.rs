@@ -24,7 +24,7 @@ struct Cache {
     digests: HashSet<String>,
 }
 
-/// Starts a server on a data folder that has the cached code, and caches what that server compiled.
+/// Starts a server on a data folder that has the cached code, and caches the code that this server compiled.
 /// The first start of this test program goes alone, so that each component is compiled once.
 pub fn reuse<T>(data: &Path, start: impl FnOnce() -> T) -> T {
     let mut is_filled = IS_FILLED.lock().unwrap_or_else(PoisonError::into_inner);

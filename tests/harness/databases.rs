@@ -1,5 +1,5 @@
 //! The databases of hosts that are tested on PostgreSQL: one server for all hosts of a test program, and a
-//! database for each data folder, so that a host that starts again finds what it stored.
+//! database for each data folder, so that a host that starts again finds its records.
 
 use super::postgres::Postgres;
 use std::collections::HashMap;

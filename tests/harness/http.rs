@@ -1,4 +1,4 @@
-//! What every HTTP client of the tests does in the same way.
+//! The common part of all HTTP clients of the tests.
 
 use std::io::Read as _;
 use ureq::http::{HeaderMap, Response};

@@ -1,5 +1,5 @@
-//! What tests and benchmarks share: the running program, a small forge with its records, packages to
-//! publish, clients, and an upstream server that answers as a test tells it to.
+//! The harness of tests and benchmarks: the running program, a small forge with its records, packages to publish,
+//! clients, and an upstream server that answers as a test tells it to.
 
 pub mod browser;
 mod compiled_code;

@@ -59,8 +59,8 @@ impl Operator {
     }
 }
 
-/// What `hexad status --web` gives to the browser of a person at a terminal, and what it prints. `folder` is an empty
-/// one.
+/// The arguments that `hexad status --web` gives to the browser of a person at a terminal, and its output. `folder` is
+/// an empty one.
 pub fn open_in_browser(server: &Server, folder: &Path) -> (Vec<String>, String) {
     let (browser, arguments) = (folder.join("browser"), folder.join("arguments"));
     let record = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$0.new\" && mv \"$0.new\" \"${0%browser}arguments\"\n";
@@ -68,7 +68,7 @@ pub fn open_in_browser(server: &Server, folder: &Path) -> (Vec<String>, String) 
     let mut write = Command::new("sh");
     write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod +x \"$0\""]).arg(&browser).arg(record);
     assert!(write.status().expect("sh runs").success());
-    // `script` makes a terminal. When it ends, what runs there does too.
+    // `script` makes a terminal. When it ends, the processes there end too.
     let command = format!(
         "'{}' status --web --data '{}' && until [ -e '{}' ]; do sleep 0.05; done",
         program().display(),

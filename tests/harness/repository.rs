@@ -26,7 +26,7 @@ impl Repository {
         repository
     }
 
-    /// What `git clone` makes of `url`, which may have credentials; checked by `git fsck`.
+    /// A clone of `url`, which may have credentials; checked by `git fsck`.
     pub fn clone(url: &str) -> Self {
         let repository = Repository { folder: tempfile::tempdir().expect("a temporary folder") };
         repository.git(&["clone", "-q", url, "."]);
@@ -54,13 +54,13 @@ impl Repository {
         self.text(&["rev-parse", "HEAD"])
     }
 
-    /// What git prints, as text without its last line's end.
+    /// The output of git, as text without its last line's end.
     #[track_caller]
     pub fn text(&self, arguments: &[&str]) -> String {
         String::from_utf8(self.git(arguments)).expect("UTF-8").trim_end().to_owned()
     }
 
-    /// What git prints. Fails if git does.
+    /// The output of git. Fails if git does.
     #[track_caller]
     pub fn git(&self, arguments: &[&str]) -> Vec<u8> {
         let output = git(self.path(), arguments);

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
 
-/// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this program,
-/// which another one may have compiled.
+/// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this
+/// program, which another one may have compiled.
 pub fn root() -> PathBuf {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&folder).join("..").canonicalize().expect("the project's folder")
@@ -110,7 +110,7 @@ impl Server {
         compiled_code::reuse(data, || Server::spawn_and_read(command, data).0)
     }
 
-    /// Starts `hexad up --demo`, and returns what it prints to a person too.
+    /// Starts `hexad up --demo`, and returns its text for a person, too.
     pub fn start_demo(data: &Path) -> (Self, String) {
         let mut command = up(Path::new("spin.toml"), data);
         command.arg("--demo");

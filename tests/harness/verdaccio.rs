@@ -13,7 +13,7 @@ uplinks: {}
 packages: { '**': { access: $all, publish: $authenticated } }
 ";
 
-/// What every configuration has.
+/// The part that is common to all configurations.
 const COMMON: &str = "
 storage: ./storage
 max_body_size: 1gb

@@ -56,7 +56,7 @@ fn publish_until_killed(server: Server, round: u64, acknowledged: &mut Acknowled
     drop(done);
     acknowledged.extend(seen.iter().take(UNTIL_KILLED));
     server.kill();
-    // What was answered before the kill and not yet counted was acknowledged as well.
+    // Publishes that were answered before the kill and not yet counted were acknowledged as well.
     acknowledged.extend(seen.iter());
     publishers.into_iter().for_each(|publisher| publisher.join().expect("no publisher saw a wrong answer"));
 }

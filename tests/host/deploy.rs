@@ -19,7 +19,7 @@ const TAKE_OVER: Duration = Duration::from_secs(90);
 
 /// The first of some free ports in a row.
 fn free_ports() -> u16 {
-    // Below those that the system gives to clients.
+    // Below the ports that the system gives to clients.
     let start = 20_000 + u16::try_from(std::process::id() % 8000).expect("a small number");
     let is_free = |first: &u16| (*first..first + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
     (start..32_000).find(is_free).expect("free ports")
@@ -48,7 +48,7 @@ fn the_example_survives_the_loss_of_a_host_and_of_the_primary() {
     forge::seed(&server);
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     let tarball = |number: usize| package::tarball("lasting", &format!("1.0.{number}"), 20_000, number as u64);
-    // A client repeats what it was told to try again, and what got no answer.
+    // A client repeats a request that it was told to try again, or that got no answer.
     let publish = |number: usize| {
         let end = Instant::now() + TAKE_OVER;
         loop {

@@ -1,4 +1,4 @@
-//! What the hosts of one PostgreSQL serve: swaps, rollbacks and canaries on all of them.
+//! Deployments of the hosts of one PostgreSQL: swaps, rollbacks and canaries on all of them.
 //! `make test POSTGRES=no` leaves these out.
 
 mod copied;
@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The text that the guest `hello` answers, with what follows it in the file.
+/// The text that the guest `hello` answers, with the text after it in the file.
 const TEXT: &[u8] = b"hello\ncapacity overflow";
 
 /// The guest that answers `hello`, or else `v0001` and so on.
@@ -81,8 +81,8 @@ impl Fleet {
         Server::spawn(command, &data)
     }
 
-    /// A host that was killed while it deployed and was started again, and another one, which had prepared what the
-    /// first one proposed. The list is that of the other one's trusted components.
+    /// A host that was killed while it deployed and was started again, and another one, which had prepared the
+    /// component that the first one proposed. The list has the other one's trusted components.
     fn hosts_after_a_killed_deployment(&self) -> (List, [Member; 2]) {
         let list = List(tempfile::tempdir().expect("a temporary folder"));
         list.set(&[0, 1]);
@@ -137,7 +137,7 @@ impl Member {
     }
 }
 
-/// Whether an answer says that the host cannot tell yet what serves.
+/// Whether an answer says that the host does not know yet which component serves.
 fn is_try_again(answer: &http::Answer) -> bool {
     answer.status == 503 && !answer.header("retry-after").is_empty()
 }
@@ -188,7 +188,7 @@ fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
     let rolled_back = hosts[1].operator().post("/components/hello/rollback");
     assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
     assert_eq!(hosts.each_ref().map(Member::serves), [5; 3]);
-    // Who changed what is in the log of each host, and in that of all.
+    // The changes are in the audit log of each host, and in the one of all.
     let mut expected = vec!["swap done"; 6];
     expected.push("rollback done");
     for host in &hosts {
@@ -319,7 +319,7 @@ fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_compone
         drop(first);
         let refused = swap.join().expect("a swap");
         assert!(refused.status == 409 && refused.text().contains("not trusted"), "{}", refused.text());
-        // The other one refuses what nobody proposes any more.
+        // The other host refuses a component whose proposal has ended.
         second.write_all(digests(&[0]).as_bytes()).expect("written");
     });
     let swapped = free.operator().swap("hello", &version(1));

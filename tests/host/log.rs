@@ -1,4 +1,4 @@
-//! What the log says of clients that come by a trusted proxy.
+//! The lines of the log about clients that come by a trusted proxy.
 
 use super::probe::write_manifest;
 use hexad_tests::server::{Server, up};

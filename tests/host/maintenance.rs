@@ -74,7 +74,7 @@ fn damage_is_named_and_makes_the_check_fail() {
     assert!(text.contains("its checksum differs") && text.contains("1 problem found"), "{text}");
 }
 
-/// The names and contents of what is deployed in a data folder.
+/// The names and contents of a data folder's deployed components and audit log.
 fn deployed(data: &Path) -> Vec<(String, Vec<u8>)> {
     let files = std::fs::read_dir(data.join("components")).expect("a folder").map(|file| file.expect("a file").path());
     let files = files.chain([data.join("audit.ndjson")]);

@@ -287,8 +287,8 @@ fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     assert_eq!(registry.publish("refused", "1.0.0", &tarball).expect("an answer").status, 200);
 }
 
-/// What instances keep (ids of comments that they have taken, records, catalogs) and what hosts do (responses, values)
-/// is that of the store as it is now.
+/// The caches of instances (ids of comments that they have taken, records, catalogs) and of hosts (responses, values)
+/// agree with the store as it is now.
 #[test]
 fn nothing_is_kept_across_the_restore_of_an_older_dump() {
     let Some((database, hosts)) = two_hosts() else { return };

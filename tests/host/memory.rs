@@ -1,4 +1,4 @@
-//! Instances of several components that share what the process has.
+//! Instances of several components that share the memory of the process.
 
 use super::probe::{get, write_manifest};
 use hexad_tests::operator::Operator;

@@ -1,4 +1,4 @@
-//! What holds when the process is killed or stopped, and when many clients come at once.
+//! The host when the process is killed or stopped, and when many clients come at once.
 
 mod access_log;
 mod backup;

@@ -1,4 +1,4 @@
-//! A server of the probe, the guest that does what a path tells it to.
+//! A server of the probe, the guest that does the operation that a path names.
 
 use hexad_tests::server::root;
 use std::io::{Read as _, Write as _};

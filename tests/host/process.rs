@@ -1,4 +1,4 @@
-//! The process: its signals, its descriptors, and what is left of its work when it is killed.
+//! The process: its signals, its descriptors, and the rest of its work when it is killed.
 
 use super::probe::{exchange, get, write_manifest};
 use super::stopping::ServiceManager;

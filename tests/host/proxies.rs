@@ -1,4 +1,4 @@
-//! Proxies that the environment names: they would read the tokens of what is sent through them.
+//! Proxies that the environment names: they would read the tokens of the requests that are sent through them.
 
 use super::probe::{exchange, write_manifest};
 use hexad_tests::server::{Server, run, up};

@@ -29,7 +29,7 @@ fn start() -> Reloading {
 }
 
 impl Reloading {
-    /// Gives the host another manifest, and returns what `/status` says of it.
+    /// Gives the host another manifest, and returns the report of the reload in `/status`.
     fn reload(&self, text: &str) -> Value {
         let before = self.last_reload()["at"].clone();
         std::fs::write(&self.manifest, text).expect("a file");
@@ -199,7 +199,7 @@ fn what_cannot_be_applied_is_refused_by_name_and_changes_nothing() {
     assert_eq!(host.operator.metric("hexad_manifest_reload_successful"), 1);
 }
 
-/// What `hexad status` prints.
+/// The output of `hexad status`.
 fn status(data: &Path) -> String {
     let output = run(&["status", "--data", data.to_str().expect("UTF-8")], &[]);
     String::from_utf8(output.stdout).expect("UTF-8")

@@ -1,4 +1,4 @@
-//! The stop of the process: what a supervisor and a load balancer see, and what a second signal does.
+//! The stop of the process, as a supervisor and a load balancer see it, and the effect of a second signal.
 
 use super::probe::{get, write_manifest};
 use hexad_tests::http::Answer;
@@ -237,7 +237,7 @@ fn a_service_manager_that_does_not_read_is_not_waited_for() {
 
 #[test]
 fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
-    /// What a pipe holds.
+    /// The capacity of a pipe, in bytes.
     const CAPACITY: usize = 64 * 1024;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_reader, mut log) = std::io::pipe().expect("a pipe");

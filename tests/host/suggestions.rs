@@ -127,7 +127,7 @@ fn acknowledged_commits_survive_kill_9_and_flags_agree_with_the_history() {
         drop(done);
         acknowledged.extend(seen.iter().take(UNTIL_KILLED));
         server.kill();
-        // What was answered before the kill and not yet counted was acknowledged as well.
+        // Commits that were answered before the kill and not yet counted were acknowledged as well.
         acknowledged.extend(seen.iter());
         clients.into_iter().for_each(|client| client.join().expect("no client saw a wrong answer"));
         server = Server::start(data.path());

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// The longest name of a feature, in bytes.
 const MAX_NAME: usize = 255;
 
-/// What a change can be restricted by.
+/// The parameters that can restrict a change.
 const TARGETS: [&str; 5] = ["user", "group", "namespace", "project", "feature_group"];
 
 /// A change of a feature that a request asks for.
@@ -37,10 +37,10 @@ pub enum Target {
     Project(String),
 }
 
-/// Reads a change. `value` is `true`, `false` or a percentage; `key` says of what (time, if it is
-/// absent, or actors); `user`, `group`, `namespace`, `project` and `feature_group` restrict a
-/// `true` or `false` to these, each a list separated by commas. One that is there and names nobody is refused, as is
-/// the reference service's `repository`: the change was not meant for all.
+/// Reads a change. `value` is `true`, `false` or a percentage, by `key` of the time (the default) or of the actors;
+/// `user`, `group`, `namespace`, `project` and `feature_group` restrict a `true` or `false` to these, each a list
+/// separated by commas. An empty list is refused, as is the reference service's `repository`: the change was not meant
+/// for all.
 pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureChange, Error> {
     let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);

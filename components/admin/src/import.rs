@@ -18,10 +18,9 @@ const MAX_LINE: usize = 1 << 20;
 const BATCH_LINES: usize = 16 * 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Applies every line of `body`. An invalid line is reported and changes nothing; the others are
-/// applied. If the body breaks off, the lines before stay applied; if storage fails, the client
-/// repeats the import. If `request` is an administrator's no more, the batches before stay applied, and the error
-/// says what they were.
+/// Applies every line of `body`. An invalid line is reported and changes nothing; the others are applied. If the body
+/// breaks off, the lines before stay applied; if storage fails, the client repeats the import. If `request` is an
+/// administrator's no more, the batches before stay applied, and the error has their report.
 pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<ImportReport, Error> {
     let mut report = ImportReport::default();
     let mut lines = LineReader::new(body, MAX_LINE);
@@ -53,7 +52,7 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
     Ok(report)
 }
 
-/// Whether applying the record changes what depends on it. If the stored record cannot be read, that is not known: the
+/// Whether applying the record changes its dependents. If the stored record cannot be read, that is not known: the
 /// lines before it are applied, and its own line fails.
 fn may_change_dependents(env: &Env, record: &Record) -> Result<bool, StoreError> {
     match record.changes_dependents(env) {
@@ -82,7 +81,7 @@ impl Batch {
         self.lines.push((number, record));
     }
 
-    /// Whether the record is of a group that is in the batch: it may move what the batch puts below the group.
+    /// Whether the record is of a group that is in the batch: it may move records that the batch puts below the group.
     fn has_group_of(&self, record: &Record) -> bool {
         record.group_id().is_some_and(|id| self.groups.contains(&id))
     }

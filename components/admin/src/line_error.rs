@@ -26,7 +26,7 @@ pub enum InvalidLine {
     UnknownNamespace(String),
     UnknownUser(String),
     Record(InvalidRecord),
-    /// What is stored cannot be read: of this record, or of one that it depends on.
+    /// The stored record cannot be read, or one that it depends on.
     Unreadable(String),
 }
 

@@ -1,5 +1,5 @@
-//! The token that `npm token create` asks for. npm up to 10 sends `password`, `readonly` and
-//! `cidr_whitelist`; later ones a name, an end, and what the token is restricted to.
+//! The token that `npm token create` asks for. npm up to 10 sends `password`, `readonly` and `cidr_whitelist`; later
+//! ones a name, an end, and the restrictions of the token.
 
 use crate::tokens;
 use directory::token::NewPersonalToken;

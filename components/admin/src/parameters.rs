@@ -11,7 +11,7 @@ pub const MAX_BODY: u64 = 1 << 20;
 /// Parameters that authenticate the caller. They are removed.
 const CREDENTIALS: [&str; 4] = ["private_token", "access_token", "job_token", "sudo"];
 
-/// The parameters of `request`; those of the body win over those of the query.
+/// The parameters of `request`; the body's win over the query's.
 pub async fn read(request: Request) -> Result<Map<String, Value>, Error> {
     read_typed(request, |_, text| text.into()).await
 }

@@ -45,7 +45,7 @@ struct RecordHead<'a> {
     deleted: bool,
 }
 
-/// What lines leave to the end of their batch, because a record that they name may come after them.
+/// Changes that lines leave to the end of their batch, because a record that they name may come after them.
 #[derive(Default)]
 pub struct PendingChanges {
     memberships: PendingMemberships,
@@ -53,8 +53,8 @@ pub struct PendingChanges {
 }
 
 impl PendingChanges {
-    /// Writes the memberships and reports their lines. What is deleted by then gets no role and no feature, and the report
-    /// says so.
+    /// Writes the memberships and reports their lines. A record that is deleted by then gets no role and no feature,
+    /// and the report says so.
     pub fn write(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
         let mut deleted = DeletedRecords::default();
         self.memberships.write(env, &mut deleted, report)?;
@@ -113,7 +113,7 @@ impl Record {
         }
     }
 
-    /// Adds what this record changes, for the catalog to follow.
+    /// Adds the changes of this record, for the catalog to follow.
     pub fn add_to(&self, changes: &mut Changes) {
         match self {
             Record::User(user, _) => changes.user(user.id.get(), user.namespace_id.map(NonZeroU64::get)),
@@ -135,7 +135,7 @@ impl Record {
         }
     }
 
-    /// What the operator should know about the record, although it is valid.
+    /// A warning to the operator about the record, although it is valid.
     pub fn warning(&self) -> Option<String> {
         match self {
             Record::Project(project) => project.warning(),

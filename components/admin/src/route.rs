@@ -21,7 +21,7 @@ pub enum Route {
     ShowToken(TokenName),
     RevokeToken(TokenName),
     RotateToken(TokenName),
-    /// What npm asks about the caller's tokens, at any registry.
+    /// A request of npm about the caller's tokens, at any registry.
     Npm(NpmRoute),
     /// A step of garbage collection or of checking the store.
     Maintain(Task),

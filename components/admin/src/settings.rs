@@ -15,7 +15,7 @@ const ALIASES: [(&str, &str); 2] =
 /// The setting with the key that signs the requests to analytics engines.
 pub const ANALYTICS_KEY: &str = "analytics_api_key";
 
-/// What is said of a base URL of an engine that is none.
+/// The error text for an invalid base URL of an engine.
 pub const INVALID_ENGINE_URL: &str = "analytics_api_base_url is not an http or https URL";
 
 /// The least bytes of a key for HS256 (RFC 7518, section 3.2).
@@ -76,7 +76,7 @@ pub fn with_stored_names(fields: Map<String, Value>) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (stored_name(name), value)).collect()
 }
 
-/// What the operator should know about changes that are valid all the same.
+/// Warnings to the operator about changes that are valid all the same.
 pub fn warnings(changes: &Map<String, Value>) -> Vec<String> {
     let key = changes.get(ANALYTICS_KEY).and_then(Value::as_str);
     key.and_then(|key| key_warning(ANALYTICS_KEY, key)).into_iter().collect()

@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 255;
 /// Milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// Who gets a token.
+/// The user who gets a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UserName {
     Id(u64),
@@ -58,8 +58,8 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     Ok(NewToken { user: user.unwrap_or(UserName::Id(0)), new })
 }
 
-/// Rejects a name or a description that is too long, because an answer has those of up to 100 tokens; and a name that
-/// people cannot tell from others where tokens are listed.
+/// Rejects a name or a description that is too long, because an answer has them of up to 100 tokens; and a name that
+/// people cannot tell from others in a list of tokens.
 pub fn check_texts(checks: &Validation) {
     for name in ["name", "description"] {
         if checks.text(name).is_some_and(is_too_long) {

@@ -112,7 +112,7 @@ impl<'a> Exchange<'a> {
         Forge::new(self.env, self.session.token())
     }
 
-    /// Finds out who visits. The error is the response to a visitor whose token is refused.
+    /// The visitor of this request. The error is the response to a visitor whose token is refused.
     async fn identify(&self) -> Result<Visitor, Response> {
         if self.session.token().is_none() {
             return Ok(self.visitor(None));
@@ -120,7 +120,7 @@ impl<'a> Exchange<'a> {
         match self.forge().get::<User>("user").await {
             Ok(user) => Ok(self.visitor(Some(user))),
             Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(self.ended()),
-            // A token without the scope to say who its user is can still read something.
+            // A token without the scope to read its user can still read other endpoints.
             Err(error) if error.status() == StatusCode::FORBIDDEN => Ok(self.visitor(None)),
             Err(error) => Err(self.failure(&error.into(), &self.visitor(None))),
         }
@@ -144,12 +144,12 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Shows a page after a form, with what that did.
+    /// Shows a page after a form, with the form's outcome.
     async fn show_with(&self, kept: &str, page: &Page, params: &Params, visitor: &Visitor) -> Response {
         let alert = notice::read(kept, &self.session.form_token()).map(Alert::success);
         let response = match pages::show(page, &self.visit(visitor, params)).await {
             Ok(content) => self.document(StatusCode::OK, &content, visitor, alert.as_ref()),
-            // What the page was about may be gone now.
+            // The subject of the page may be gone now.
             Err(error) if error.status() == StatusCode::NOT_FOUND && alert.is_some() => {
                 let content = Content::new("Done", Section::Other, pages::done());
                 self.document(StatusCode::OK, &content, visitor, alert.as_ref())
@@ -159,8 +159,8 @@ impl<'a> Exchange<'a> {
         response.with_text(SET_COOKIE, &notice::forget(is_secure(&self.base)))
     }
 
-    /// Does what a form asks for, and sends the browser to its page: to load that again repeats nothing. If
-    /// the API refuses, the answer is the page.
+    /// Carries out the action of a form, and sends the browser to its page, so that loading that again repeats nothing.
+    /// If the API refuses, the answer is the page.
     async fn submit(&self, page: Page, params: &Params, form: &Params) -> Response {
         let visitor = match self.identify().await {
             Ok(visitor) => visitor,
@@ -269,14 +269,14 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Who may keep a page. One without a user, a form and a message is the same for all visitors, so the host
-/// keeps it while what it was made of holds; browsers ask again each time.
+/// The `cache-control` of a page. One without a user, a form and a message is the same for all visitors, so the host
+/// caches it while its read set is unchanged; browsers ask again each time.
 fn storage(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
     let is_anybodys = !visitor.is_signed_in && visitor.form_token.is_empty() && alert.is_none();
     HeaderValue::from_static(if is_anybodys { "private, no-cache" } else { "private, no-store" })
 }
 
-/// What went wrong, for the visitor.
+/// The error, explained to the visitor.
 fn explanation(error: &PageError) -> String {
     match error {
         PageError::NotFound => "There is no such page, or you may not see it.".to_owned(),

@@ -73,7 +73,7 @@ impl<'a> Forge<'a> {
         }
         match body {
             Some(_) => headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json")),
-            // The host answers from its cache only what is known to have no body.
+            // The host answers a request from its cache only if it is known to have no body.
             None => headers.insert(CONTENT_LENGTH, 0.into()),
         };
         let body = body.map(Value::to_string).unwrap_or_default().into();
@@ -102,7 +102,7 @@ impl Answer {
         serde_json::from_str(&self.body).map_err(|why| ForgeError::Unanswered(why.to_string()))
     }
 
-    /// A header with a number, such as those of a list's pages.
+    /// A header with a number, such as the headers of a list's pages.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.headers.get(name)?.to_str().ok()?.parse().ok()
     }
@@ -113,7 +113,7 @@ impl ForgeError {
         ForgeError::Refused { status, reason: status.to_string() }
     }
 
-    /// What the log is told.
+    /// The cause, for the log.
     pub fn cause(&self) -> Option<String> {
         match self {
             ForgeError::Refused { .. } => None,

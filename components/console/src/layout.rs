@@ -199,7 +199,7 @@ pub fn merge_request_state(state: &str) -> Markup {
     html! { span class={ "badge " (color) } { (state) } }
 }
 
-/// Says that there is nothing, and what to do about it.
+/// Says that a list is empty, and what to do about it.
 pub fn empty(title: &str, text: &str) -> Markup {
     html! { div.empty { p.title { (title) } p { (text) } } }
 }

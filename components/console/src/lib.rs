@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `/` | a search over packages; what this server is |
 //! | `/packages?project=`, `?group=` | the packages of a project or of a group |
-//! | `/packages/:name`, with `?project=` or `?group=` | a package; tagging, deprecating and unpublishing, for those who may |
+//! | `/packages/:name`, with `?project=` or `?group=` | a package; tagging, deprecating, unpublishing, if permitted |
 //! | `/issues`, with `?project=` or `?group=` | counts of issues, by filters, month, label and milestone |
 //! | `/merge_requests?project=` | the merge requests of a project |
 //! | `/merge_requests/:project/:iid` | discussions with their suggestions; applying them |
@@ -18,8 +18,8 @@
 //! | any other address of one or two parts | that there is no such page; programs get JSON |
 //! | `/-/console.css`, `/-/console.js`, `/-/icon.svg` | static files |
 //!
-//! A page costs its requests to the API ([`forge`]), 1 more for a visitor with a session (who that is), and
-//! the time to render it.
+//! A page costs its requests to the API ([`forge`]), 1 more for a visitor with a session (for the user), and the time
+//! to render it.
 
 pub mod api;
 #[cfg(target_family = "wasm")]

@@ -30,9 +30,8 @@ const MAX_DEPTH: usize = 100;
 /// The most bytes of a text whose source is shown.
 const MAX_SOURCE: usize = 64 << 10;
 
-/// The text of a person. Its source is shown if nothing of it could be seen otherwise, or if it costs too
-/// much to render. Relative links are resolved against `base`, an absolute URL with a slash at its end, and
-/// are removed without one.
+/// The text of a person. Its source is shown if the rendered text would be empty, or if rendering costs too much.
+/// Relative links are resolved against `base`, an absolute URL with a slash at its end, and are removed without one.
 pub fn show(text: &str, base: Option<&str>, budget: &Budget) -> Markup {
     let rendered = render(text, base, budget);
     let reason = match rendered {
@@ -88,7 +87,7 @@ fn to_html(text: &str, meter: &mut Meter) -> Option<String> {
     Some(html)
 }
 
-/// Gives headings their anchors, and replaces what is not shown as it is.
+/// Gives headings their anchors, and replaces tables' cells, images and the markers of task lists.
 fn adapt(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     let mut adapted = Vec::with_capacity(events.len());
     let mut anchors = Anchors::default();

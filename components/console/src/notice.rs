@@ -1,7 +1,7 @@
-//! What a form did, told by the page that the browser is sent to afterwards.
+//! The outcome of a form, told by the page that the browser is sent to afterwards.
 //!
-//! A cookie keeps the sentence until that page is shown. It has a MAC under the token of the session's
-//! forms, so that no other site can make a page say something.
+//! A cookie keeps the sentence until that page is shown. It has a MAC under the token of the session's forms, so that
+//! no other site can make a page show its text.
 
 use hmac_sha256::HMAC;
 use http::header::COOKIE;

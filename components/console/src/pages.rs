@@ -43,7 +43,7 @@ pub async fn show(page: &Page, visit: &Visit<'_>) -> Result<Content, PageError> 
     }
 }
 
-/// Does what a page's form asks for.
+/// Carries out the action of a page's form.
 pub async fn submit(page: &Page, form: &Params, visit: &Visit<'_>) -> Result<Alert, PageError> {
     match page {
         Page::Package(name) => package_actions::submit(visit, name, form).await,
@@ -53,12 +53,12 @@ pub async fn submit(page: &Page, form: &Params, visit: &Visit<'_>) -> Result<Ale
     }
 }
 
-/// What is left to show after a form whose page is gone.
+/// The page after a form whose own page is gone.
 pub fn done() -> Markup {
     html! { p { a href=(route::HOME) { "To the packages" } } }
 }
 
-/// The page that says why there is no other, and what to do. `here` is its address.
+/// The page of an error: the reason, and what to do. `here` is its address.
 pub fn failure(status: StatusCode, text: &str, visitor: &Visitor, here: &str) -> Content {
     let title = match status {
         StatusCode::UNAUTHORIZED => "Sign in",

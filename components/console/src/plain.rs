@@ -114,7 +114,7 @@ mod tests {
         for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{200f}', '\u{61c}'] {
             assert!(has_controls(&format!("a{control}b")), "{control:?}");
         }
-        // Parts of emoji, letters that are written from right to left and those that are joined are no controls.
+        // Parts of emoji, letters that are written from right to left and joined letters are no controls.
         for plain in [
             "",
             "a b\tc\r\n",

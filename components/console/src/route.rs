@@ -1,9 +1,9 @@
-//! Which URL means what: the pages, and the endpoints of the API that they ask.
+//! URLs: the pages, and the endpoints of the API that they ask.
 
 use http::Method;
 use kit::path::{self, Segment, encode};
 
-/// What a page is about: the whole service, a group or a project, by id or full path.
+/// The subject of a page: the whole service, a group or a project, by id or full path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Scope {
     #[default]

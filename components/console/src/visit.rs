@@ -1,4 +1,4 @@
-//! One visit of a page: who visits, with which parameters, and what came of it.
+//! One visit of a page: the visitor, the parameters, and the outcome.
 
 use crate::forge::{Forge, ForgeError};
 use crate::route::Scope;
@@ -17,10 +17,10 @@ pub struct User {
     pub is_admin: bool,
 }
 
-/// Who sees a page.
+/// The visitor of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Visitor {
-    /// Whether there is a token. One with few scopes does not tell who its user is.
+    /// Whether there is a token. With too few scopes, it does not tell its user.
     pub is_signed_in: bool,
     pub user: Option<User>,
     /// For the page's forms.
@@ -60,9 +60,9 @@ pub enum PageError {
     Forge(ForgeError),
     /// There is no such page, or the visitor may not know of it.
     NotFound,
-    /// A form has a value that makes no sense; a sentence for the visitor.
+    /// A form has an invalid value; a sentence for the visitor.
     Invalid(String),
-    /// The API refuses, and this says who may.
+    /// The API refuses; the text says which users may.
     Forbidden(String),
 }
 

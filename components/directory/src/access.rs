@@ -1,4 +1,4 @@
-//! What a caller may do in one group or project: roles, direct and inherited, and visibility.
+//! A caller's access to one group or project: roles, direct and inherited, and visibility.
 
 pub use crate::model::role::Role;
 
@@ -28,7 +28,7 @@ pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Rol
     role(env, session, Some(project), &project.namespace)
 }
 
-/// The role that a user has in a project, as [`project_role`] says it of a caller, whoever asks. None of an unknown one.
+/// The role that a user has in a project, as [`project_role`] gives it for a caller. An unknown user has none.
 pub fn project_role_of(env: &Env, user_id: u64, project: &Project) -> Result<Role, StoreError> {
     match user::shared_by_id(env, user_id)? {
         Some(user) => role(env, &Session::new(user, Rc::default()), Some(project), &project.namespace),
@@ -54,9 +54,8 @@ pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result
     Ok(is_open(caller, project.visibility) || project_role(env, caller, project)? >= Role::Guest)
 }
 
-/// Whether the caller may read the project's code: its repository, and what quotes it. In a private
-/// project that takes a Reporter, as in the reference service; in others, the access level `private`
-/// asks for a member.
+/// Whether the caller may read the project's code: its repository, and texts that quote it. In a private project that
+/// takes a Reporter, as in the reference service; in others, the access level `private` asks for a member.
 pub fn may_read_code(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
     may_use(env, caller, project, project.repository, Role::Guest)
 }
@@ -69,7 +68,7 @@ pub fn may_read_merge_requests(env: &Env, caller: &Caller, project: &Project) ->
 
 /// Whether the caller may use a feature whose users see code. `member` is the least role that the access
 /// level `private` asks for. `public` is the same as `enabled`: it opens nothing of a private project.
-/// A deploy token uses what it covers.
+/// A deploy token may use the features of the projects that it covers.
 fn may_use(
     env: &Env,
     caller: &Caller,
@@ -105,7 +104,7 @@ pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<b
 }
 
 /// Whether the caller is a job that the project does not accept: it then has no rights by
-/// membership, whatever its user may do.
+/// membership, even if its user has some.
 pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
     let Caller::Job(job) = caller else { return false };
     let from = &job.project;

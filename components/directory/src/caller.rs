@@ -1,12 +1,11 @@
 //! Authentication: the caller of a request, and every way in which credentials can be refused.
 //!
-//! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header,
-//! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
-//! package registry also `JOB-TOKEN` header, `job_token` parameter and `Deploy-Token` header. For the
-//! package registry and for git repositories, `Authorization: Basic` with a personal or a deploy token as
-//! the password comes last, for git also with a job token; the username does not matter. An invalid credential is an error even where
-//! none is needed. Parameters are those of the query: a body is not read before the caller is
-//! authenticated.
+//! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header, `private_token` parameter,
+//! `Authorization: Bearer`, `access_token` parameter; and for the package registry also `JOB-TOKEN` header, `job_token`
+//! parameter and `Deploy-Token` header. For the package registry and for git repositories, `Authorization: Basic` with
+//! a personal or a deploy token as the password comes last, for git also with a job token; the username does not
+//! matter. An invalid credential is an error even where none is needed. Parameters are those of the query: a body is
+//! not read before the caller is authenticated.
 //!
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
 //! no record and can therefore fill an empty store. If it is empty, there is no such administrator.
@@ -43,7 +42,7 @@ pub enum Caller {
     Job(Box<Job>),
 }
 
-/// A user, with what their token allows.
+/// A user, with the scopes of their token.
 pub struct Session {
     pub user: Rc<User>,
     pub scopes: Rc<[String]>,
@@ -217,7 +216,7 @@ impl Caller {
     }
 
     /// Whether the caller's token has one of these scopes. Anonymous callers and jobs have no
-    /// scopes: what they may do is decided by roles alone, and this is true.
+    /// scopes: roles alone decide their access, and this is true.
     pub fn has_scope(&self, acceptable: &[&str]) -> bool {
         let scopes = match self {
             Caller::Anonymous | Caller::Job(_) => return true,

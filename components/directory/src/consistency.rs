@@ -1,7 +1,7 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them
-//! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew
-//! ([`repair`]). And what records have that cannot be: a place outside of the tree ([`place`]), and what belongs to
-//! deleted ones ([`holders`]), which is mended where that can be.
+//! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew ([`repair`]). And
+//! records in an impossible state: outside of the tree ([`place`]), or with roles, invitations or gates of deleted ones
+//! ([`holders`]), which is mended where that can be.
 
 mod holders;
 pub mod missing;
@@ -31,7 +31,7 @@ use std::rc::Rc;
 const PREFIX: &str = subject::PREFIX;
 
 impl Subject {
-    /// What is wrong with a personal namespace, if its user is missing.
+    /// The problem of a personal namespace whose user is missing.
     fn missing_user(self, env: &Env) -> Result<Option<String>, StoreError> {
         let Subject::Namespace(id) = self else { return Ok(None) };
         let record = store::read::<NamespaceRecord>(env, &Key::Namespace(id))?;
@@ -98,8 +98,8 @@ struct Tables {
 }
 
 impl Comparison {
-    /// What does not agree with a record. A record that a writer is about to change, or has changed, before
-    /// the catalog follows, agrees.
+    /// The disagreements with a record. A record that a writer is about to change, or has changed before the catalog
+    /// follows, agrees.
     pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {

@@ -19,7 +19,7 @@ pub enum AcceptedTokens {
     Api,
     /// Also job tokens and deploy tokens, and personal and deploy tokens as the password of HTTP Basic.
     Registry,
-    /// What git can present: also personal, deploy and job tokens as the password of HTTP Basic.
+    /// The forms that git can present: also personal, deploy and job tokens as the password of HTTP Basic.
     Repository,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Optio
     basic(request, CredentialKind::Password)
 }
 
-/// A request of the same client without credentials, to which one can be added that the client sent otherwise.
+/// A request with the headers of `request` except credentials, to which a credential from the body can be added.
 pub fn without_credentials(request: &Request, method: Method) -> Request {
     let mut other = Request::new(method, "/");
     other.headers = request.headers.clone();
@@ -123,7 +123,7 @@ pub(crate) fn sudo(request: &Request) -> Option<String> {
     header.or_else(|| request.params().last("sudo").map(str::to_owned)).filter(|target| !target.is_empty())
 }
 
-/// What follows the scheme in an `Authorization` header of this scheme.
+/// The credentials after the scheme in an `Authorization` header of this scheme.
 fn authorization<'a>(request: &'a Request, scheme: &str) -> Option<&'a [u8]> {
     let value = request.headers.get(AUTHORIZATION)?.as_bytes();
     let (given, rest) = value.split_at_checked(scheme.len())?;

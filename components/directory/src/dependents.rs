@@ -1,4 +1,4 @@
-//! What belongs to a user, a group or a project, and goes or moves with it.
+//! The dependents of a user, a group or a project, which are deleted or moved with it.
 //!
 //! No record names its dependents; the [`catalog`] does. So the caller logs the change in the intent log
 //! first, which adds the dependents to it, and commits what it has changed before that. A dependent is
@@ -45,10 +45,10 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     close_gates_of_deleted(env, [(Actor::User(id), None)]).map(drop)
 }
 
-/// Removes those of these actors that are deleted from the gates of all features, and returns them; with an incarnation,
-/// also an actor that is another one by now. A writer that has stored a gate calls this, and so does one that has deleted
-/// an actor: each waits until others see what it has written, so that of two at the same time the one that looks last
-/// finds what the other one wrote. 2 reads, and 1 for each actor.
+/// Removes the deleted ones among these actors from the gates of all features, and returns them; with an incarnation,
+/// also an actor that is another one by now. A writer that has stored a gate calls this, and so does one that has
+/// deleted an actor: each waits until others see its write, so that of two at the same time the one that looks last
+/// finds the other's write. 2 reads, and 1 for each actor.
 pub fn close_gates_of_deleted(
     env: &Env,
     actors: impl IntoIterator<Item = (Actor, Option<Incarnation>)>,
@@ -78,20 +78,20 @@ pub fn close_gates_of_deleted(
     Ok(gone)
 }
 
-/// Updates the catalog to what other writers have changed: one that was killed does not do that any more. As long as no
-/// other change is made, lists have what was before. 1 read if no change is logged.
+/// Updates the catalog to the changes of other writers: a killed writer does not do that any more, and lists would stay
+/// outdated until the next change. 1 read if no change is logged.
 pub(crate) fn finish_interrupted(env: &Env) -> Result<(), StoreError> {
     match IntentLog::of_others(env).and_then(|others| others.commit(env)) {
-        // What can be read of a damaged store is in the catalog; the damage is reported where it is met.
+        // The catalog has the readable part of a damaged store; the damage is reported where it is met.
         Err(StoreError::Corrupt { .. }) => Ok(()),
         finished => finished,
     }
 }
 
 impl IntentLog {
-    /// Updates the catalog to the present records, those of other writers' intents included. What was put below groups
-    /// and users while they were deleted is deleted with them first, and so are roles and invitations that were stored
-    /// meanwhile, or afterwards.
+    /// Updates the catalog to the present records, those of other writers' intents included. Groups and projects that
+    /// were put below groups and users while these were deleted are deleted first, and so are roles and invitations
+    /// that were stored meanwhile, or afterwards.
     pub fn commit(self, env: &Env) -> Result<(), StoreError> {
         delete_late(env, self.latecomers(env)?.into())?;
         loop {
@@ -100,7 +100,7 @@ impl IntentLog {
                 return Ok(());
             }
             match delete_late(env, dangling) {
-                // Other writers' changes must not wait for the repair of what belongs to it.
+                // Other writers' changes must not wait for the repair of a dependent that cannot be read.
                 Err(StoreError::Corrupt { .. }) => return self.update_catalog(env, DanglingRows::Listed).map(drop),
                 deleted => deleted?,
             }
@@ -108,8 +108,8 @@ impl IntentLog {
     }
 }
 
-/// Deletes what belongs to deleted records, as far as it still does: groups and projects right below deleted namespaces
-/// with everything below them, roles, and invitations.
+/// Deletes dependents of deleted records that still are such: groups and projects right below deleted namespaces with
+/// everything below them, roles, and invitations.
 pub(crate) fn delete_late(env: &Env, late: Dangling) -> Result<(), StoreError> {
     if late.is_empty() {
         return Ok(());
@@ -185,8 +185,7 @@ pub fn save_user(env: &Env, new: NewUser) -> Result<(), SaveError> {
     })
 }
 
-/// Deletes what is below a namespace: the deepest first, so that a deletion that was interrupted can be
-/// repeated.
+/// Deletes everything below a namespace: the deepest first, so that an interrupted deletion can be repeated.
 fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     let Some(namespace) = catalog.namespace(id) else { return Ok(()) };
     let mut parents = BTreeSet::from([id]);
@@ -231,7 +230,7 @@ fn delete_group_in(env: &Env, catalog: &Catalog, id: u64, parents: &BTreeSet<u64
     close_gates_of_deleted(env, [(Actor::Group(id), None)]).map(drop)
 }
 
-/// Removes what names a project that is about to be deleted.
+/// Removes the memberships and feature gates of a project that is about to be deleted.
 fn end_project(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     end_memberships(env, catalog, Source::Project(id))?;
     feature::forget_actor(env, Actor::Project(id))

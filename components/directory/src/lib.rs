@@ -1,8 +1,8 @@
 //! Records that several areas read: users, tokens, groups, projects, members, settings, features.
 //!
-//! Every area asks here who the caller is ([`caller`]) and what they may do ([`access`]), and looks
-//! up what a path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes, except when a token
-//! was used last and how many invalid ones an address has sent, which every area records.
+//! Every area authenticates ([`caller`]) and authorizes ([`access`]) its callers here, and looks up the record that a
+//! path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes, except when a token was
+//! used last and how many invalid ones an address has sent, which every area records.
 //!
 //! | key, below `directory/v1/` | record |
 //! |---|---|
@@ -37,14 +37,13 @@
 //! is stored twice except in the [`catalog`], which is derived from the records and never used to
 //! authenticate: full paths and inherited roles are computed from parent to parent on demand, so
 //! renaming or moving a group is one write and records cannot disagree.
-//! Deliberately absent: URLs, and every answer but those of failed authentication and of a moved
-//! project.
+//! Deliberately absent: URLs, and every answer except the ones to failed authentication and for a moved project.
 //!
 //! Each layer uses only those before it: plain values (`model`, `glob`, [`service_url`]); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
 //! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
 //! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`];
-//! [`reauthorization`]; and the [`dependents`] of what is deleted.
+//! [`reauthorization`]; and the [`dependents`] of deleted and moved records.
 
 pub mod access;
 pub mod caller;

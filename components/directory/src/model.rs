@@ -1,4 +1,4 @@
-//! Plain values: what the directory is about, without storage.
+//! Plain values: the nouns of the directory, without storage.
 
 pub mod address;
 pub mod feature;

@@ -1,5 +1,4 @@
-//! Groups and personal namespaces: what projects live in. They share one series of ids and one
-//! tree of paths.
+//! Groups and personal namespaces, which contain projects. They share one series of ids and one tree of paths.
 
 pub use crate::model::namespace::{Details, MAX_DEPTH, Namespace, NamespaceKind, NewGroup, Visibility};
 
@@ -10,8 +9,8 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// The namespace with this id. One read for each level. What is below itself, or so deep that no import
-/// makes it, is not part of the tree; `hexad fsck` reports it.
+/// The namespace with this id. One read for each level. A group below itself, or deeper than imports allow, is not part
+/// of the tree; `hexad fsck` reports it.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
     let mut records = Vec::new();
     let mut next = Some(id);
@@ -19,7 +18,7 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
         if records.len() > MAX_DEPTH {
             return Ok(None);
         }
-        // What is below a deleted namespace is deleted with it.
+        // Everything below a deleted namespace is deleted with it.
         let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
             return Ok(None);
         };
@@ -128,9 +127,9 @@ pub fn is_elsewhere(env: &Env, id: u64, parent_id: u64) -> Result<bool, StoreErr
     Ok(record.is_some_and(|record| record.parent_id != Some(parent_id)))
 }
 
-/// Creates or replaces a group with `height` levels of groups, its own included
-/// ([`crate::dependents::save_group`]). Renaming or moving one moves everything below it, because a path is never
-/// stored: what is below names its parent by id.
+/// Creates or replaces a group with `height` levels of groups, its own included ([`crate::dependents::save_group`]).
+/// Renaming or moving one moves everything below it, because paths are never stored: groups and projects name their
+/// parents by id.
 pub(crate) fn save_subtree(env: &Env, new: NewGroup, height: usize) -> Result<(), SaveError> {
     let (id, parent_id) = (new.id, new.parent_id);
     let check = || parent_id.map_or(Ok(()), |parent_id| check_parent(env, id, parent_id, height));
@@ -166,8 +165,8 @@ pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>
     save_checked(env, id, new, former, || Ok(()))
 }
 
-/// The same. What `check` refuses once the record is written is withdrawn: of two writers that move groups
-/// below each other, the one that writes last sees both.
+/// The same. A record that `check` refuses once it is written is withdrawn: of two writers that move groups below each
+/// other, the one that writes last sees both.
 fn save_checked(
     env: &Env,
     id: u64,
@@ -229,7 +228,7 @@ pub(crate) fn move_to_top(env: &Env, id: u64, parent_id: u64, segment: &str) -> 
     }
 }
 
-/// Deletes the record of a group. What is below it is deleted by [`crate::dependents`].
+/// Deletes the record of a group. [`crate::dependents`] deletes everything below it.
 pub(crate) fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     match store::read::<NamespaceRecord>(env, &Key::Namespace(id))? {
         Some(record) if record.owner_id.is_some() => Ok(()),
@@ -237,7 +236,7 @@ pub(crate) fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     }
 }
 
-/// The same of one that is deleted with what it is in, unless another writer has moved it elsewhere meanwhile.
+/// The same of a group that is deleted with its parent, unless another writer has moved it elsewhere meanwhile.
 pub(crate) fn delete_group_in(env: &Env, id: u64, parents: &BTreeSet<u64>) -> Result<(), StoreError> {
     store::delete_if(env, &Key::Namespace(id), |record: &NamespaceRecord| {
         record.parent_id.is_some_and(|parent| parents.contains(&parent))

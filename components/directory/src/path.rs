@@ -6,7 +6,7 @@
 //! leads to the owner until another record claims it, but not to the next record with a deleted owner's id:
 //! the entry names the owner's incarnation. Resolving costs two reads a segment.
 //!
-//! An entry stays when its owner is deleted: the path is free for the next record, and [`is_or_was_path`] still knows it.
+//! An entry stays when its owner is deleted: the path is free for the next record, and [`is_or_was_path`] knows it.
 
 pub use crate::model::address::{Identifier, PathOwner, is_segment};
 
@@ -20,8 +20,8 @@ use kit::store::StoreError;
 /// How often a writer challenges the owner of a path; more than once only if others do so too.
 const CHALLENGES: u32 = 20;
 
-/// The present or former owner of `segment` below the namespace `parent_id`, and the incarnation to which a
-/// former path leads. `None` for what can be no segment, which may be no key either. 1 read.
+/// The present or former owner of `segment` below the namespace `parent_id`, and the incarnation to which a former path
+/// leads. `None` for a text that is no valid segment, and might be no valid key. 1 read.
 pub(crate) fn owner(
     env: &Env,
     parent_id: Option<u64>,
@@ -34,9 +34,9 @@ pub(crate) fn owner(
     Ok(entry.map(|entry| (entry.owner(), entry.incarnation)))
 }
 
-/// Whether `segment` is or was the path of a record below the namespace `parent_id`, also of one that is deleted. An entry
-/// that a repair has removed is `null` and counts, and so does one that cannot be read: a caller that protects former paths
-/// must not take either for a path that no group and no user had. 1 read.
+/// Whether `segment` is or was the path of a record below the namespace `parent_id`, also of a deleted one. An entry
+/// that a repair has removed is `null` and counts, and so does one that cannot be read: a caller that protects former
+/// paths must not take either for a path that no group and no user had. 1 read.
 pub fn is_or_was_path(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool, StoreError> {
     Ok(is_segment(segment) && env.store.get(&Key::path(parent_id, segment).text())?.is_some())
 }
@@ -44,11 +44,11 @@ pub fn is_or_was_path(env: &Env, parent_id: Option<u64>, segment: &str) -> Resul
 /// Makes `owner` the owner of `segment` below the namespace `parent_id`. Refused while it is the
 /// present path of another, except of `former`, whose place `owner` takes.
 ///
-/// The owner claims the path, then writes the record that says so, and then confirms the claim. Between
-/// the first two the entry looks like a former path, which another writer may take. That writer first
-/// leaves a challenge in the entry and looks at the owner's record once more before it replaces the
-/// entry; confirming removes the challenge, as does a writer that is refused. So of two writers that claim a path at the same time, either
-/// the second one sees the first one's record, or the first one cannot confirm.
+/// The owner claims the path, then writes the record that says so, and then confirms the claim. Between the first two
+/// the entry looks like a former path, which another writer may take. That writer first leaves a challenge in the entry
+/// and looks at the owner's record once more before it replaces the entry; confirming removes the challenge, as does a
+/// writer that is refused. So of two writers that claim a path at the same time, either the second one sees the first
+/// one's record, or the first one cannot confirm.
 pub(crate) fn claim(
     env: &Env,
     parent_id: Option<u64>,
@@ -134,8 +134,8 @@ pub(crate) fn remove_ownerless(
     Ok(is_removed)
 }
 
-/// Ends what [`claim`] began, once the owner's record is written: of `incarnation`. Refused if another writer
-/// has taken the path. 1 read, if nothing happened in between.
+/// Confirms a [`claim`], once the owner's record is written, with this `incarnation`. Refused if another writer has
+/// taken the path. 1 read, if nothing happened in between.
 pub(crate) fn confirm(
     env: &Env,
     parent_id: Option<u64>,

@@ -16,7 +16,7 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a project's analytics key is sealed for.
+/// The context that a project's analytics key is sealed for.
 fn analytics_key_context(id: u64) -> String {
     format!("project/{id}/analytics_api_key")
 }
@@ -160,12 +160,12 @@ pub fn repository_existence(env: &Env, id: u64) -> Result<Existence, StoreError>
     })
 }
 
-/// Deletes the record of a project. What belongs to it is deleted by [`crate::dependents`].
+/// Deletes the record of a project. [`crate::dependents`] deletes its dependents.
 pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<ProjectRecord>(env, &Key::Project(id), None)
 }
 
-/// The same of one that is deleted with what it is in, unless another writer has moved it elsewhere meanwhile.
+/// The same of a project that is deleted with its namespace, unless another writer has moved it elsewhere meanwhile.
 pub(crate) fn delete_in(env: &Env, id: u64, namespaces: &BTreeSet<u64>) -> Result<(), StoreError> {
     store::delete_if(env, &Key::Project(id), |record: &ProjectRecord| namespaces.contains(&record.namespace_id))
 }

@@ -32,7 +32,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Why a rule does not protect what its writer meant. Earlier builds stored such rules.
+    /// Why a rule does not protect the packages that its writer meant. Earlier builds stored such rules.
     pub fn problem(&self) -> Option<String> {
         // The reference service numbers its rules.
         if let Some(name) = self.others.keys().find(|name| *name != "id") {
@@ -76,8 +76,8 @@ pub fn parse_rules(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Err
     setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
 }
 
-/// The access that a change of a package of this name in a project requires: the highest of all rules. `removes`: whether
-/// the change removes something.
+/// The access that a change of a package of this name in a project requires: the highest of all rules. `removes`:
+/// whether the change unpublishes.
 pub fn required_access(rules: &[Rule], project: u64, name: &str, removes: bool) -> Option<RequiredAccess> {
     let applies = |rule: &&Rule| {
         rule.project_id.is_none_or(|id| id == project)

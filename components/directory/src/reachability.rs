@@ -147,7 +147,7 @@ impl DirectoryRoots<'_> {
     }
 
     /// Compares the catalog and the path of a record with it, an entry of a path with its owner, or the features with
-    /// the records that they are on for. Damage of what it is compared with is reported where that is visited.
+    /// the records that they are on for. Damage of the other records is reported where those are visited.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let problems = match Subject::of_key(key) {
             Some(subject) => self.1.problems(self.0, subject),

@@ -1,8 +1,8 @@
 //! Authorization of requests whose bodies take time to arrive: hours, if an import is large or a client slow.
 //!
-//! What a caller was allowed when the request began may be taken from them before its body has ended. Such a request is
-//! refused at its beginning if it can be, and authorized once more when it counts: right before what its body asks
-//! for is done. The answer is the one that it would get if it began at that moment.
+//! A caller may lose rights between the beginning of a request and the end of its body. Such a request is refused at
+//! its beginning if it can be, and authorized once more when it counts: right before the request is carried out. The
+//! answer is the one that it would get if it began at that moment.
 
 use crate::caller::{self, AcceptedTokens};
 use crate::record_cache;

@@ -5,7 +5,7 @@
 //! decide by what its instance read before, and costs one read in place of one for each record. Tokens,
 //! settings and features are always read from the store: their changes do not move the root.
 //!
-//! What is made of such records alone can be kept as long ([`Derived`]).
+//! Values made of such records alone can be kept as long ([`Derived`]).
 
 use crate::project::{self, Project, ProjectLookup};
 use crate::store::Key;
@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// Upper bound of the cached records of an instance, in bytes.
 const CAPACITY: usize = 8 * 1024 * 1024;
 
-/// What an entry takes beyond its key and value, in bytes, so that many small ones are bounded too.
+/// The size of an entry beyond its key and value, in bytes, so that many small ones are bounded too.
 const OVERHEAD: usize = 128;
 
 /// The most values of one type that an instance keeps as it has made them of records.
@@ -51,12 +51,12 @@ pub fn attach(env: &Env) -> Result<Env, StoreError> {
     Ok(Env { store: Rc::new(store), snapshot: Some(Rc::new(snapshot)), ..env.clone() })
 }
 
-/// The environment of what comes next in a request that has waited, as for its body: with the present time, and
-/// with records as they are now. 1 read; after [`attach`] 2.
+/// The environment for a request that has waited, as for its body: with the present time, and with records as they are
+/// now. 1 read; after [`attach`] 2.
 pub fn renew(env: &Env) -> Result<Env, StoreError> {
     let later = env.later();
-    // A host answers reads from memory, and if it shares its store, it asks when a request begins what other hosts have
-    // changed since. It asks again with each operation that memory has no answer to, as it has none to this one.
+    // A host answers reads from memory. If it shares its store, it asks for the changes of other hosts when a request
+    // begins, and again with each operation that memory has no answer to, such as this one.
     env.store.exists(&Key::Catalog.text())?;
     match env.snapshot.as_ref().and_then(|snapshot| snapshot.downcast_ref::<Snapshot>()) {
         Some(snapshot) => attach(&Env { store: snapshot.present.clone(), snapshot: None, ..later }),
@@ -69,7 +69,7 @@ pub fn renew(env: &Env) -> Result<Env, StoreError> {
 pub struct Derived<K, V>(RefCell<LruCache<K, Rc<V>>>);
 
 impl<K: Hash + Eq + 'static, V: 'static> Derived<K, V> {
-    /// Those of the records that the request reads; `None` without [`attach`] or without a catalog.
+    /// The values derived from the records that the request reads; `None` without [`attach`] or without a catalog.
     pub fn of(env: &Env) -> Option<Rc<Self>> {
         let Snapshot { records, .. } = env.snapshot.as_ref()?.downcast_ref()?;
         Some(records.derived.get().unwrap_or_else(|| {
@@ -114,7 +114,7 @@ pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Proj
 /// The state of the store that a request reads.
 struct Snapshot {
     records: Rc<Records>,
-    /// The store without the records, which reads what is there now.
+    /// The store without the records, which reads the present values.
     present: Rc<dyn Store>,
 }
 

@@ -80,7 +80,7 @@ pub(crate) trait Incarnated {
 }
 
 /// Creates or replaces a record. `change` gets the present one and the incarnation that the new one must
-/// have, and must be idempotent. Returns what was there before.
+/// have, and must be idempotent. Returns the former record with the new one.
 pub(crate) fn put<R>(
     env: &Env,
     key: &Key,
@@ -110,16 +110,16 @@ where
     })
 }
 
-/// Waits until others see what this writer has written under `key`, and until it sees what they have written: without
-/// that, two writers that each write a record and then read the other's may both find the former one. 1 read.
+/// Waits until other writers see this one's write under `key`, and until it sees theirs: without that, two writers that
+/// each write a record and then read the other's may both find the former one. 1 read.
 ///
-/// A host shows a write to others when it is committed, which it waits for before the writer reads the key; and one that
-/// answers reads from memory asks the store what others have changed.
+/// A host shows a write to others when it is committed, which it waits for before the writer reads the key; and a host
+/// that answers reads from memory asks the store for the changes of others.
 pub(crate) fn settle(env: &Env, key: &Key) -> Result<(), StoreError> {
     env.store.exists(&key.to_string()).map(drop)
 }
 
-/// A record that was written: what it was, and what it is.
+/// A record that was written: the former and the new one.
 pub(crate) struct Put<R> {
     before: Option<R>,
     after: R,
@@ -149,9 +149,8 @@ impl<R> Put<R>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
-    /// Puts back what was there before, unless another writer has changed the record since, and returns
-    /// the error for which the record is refused. If storage failed, the record stays: the client repeats
-    /// the request, which completes it.
+    /// Restores the former record, unless another writer has changed the record since, and returns the error for which
+    /// the record is refused. If storage failed, the record stays: the client repeats the request, which completes it.
     pub fn refuse(self, env: &Env, key: &Key, error: SaveError) -> SaveError {
         if matches!(error, SaveError::Store(_)) {
             return error;
@@ -164,7 +163,7 @@ where
     }
 }
 
-/// What is known of a record's id.
+/// Whether a record's id is in use, or was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Existence {
     /// No record ever had it.
@@ -206,8 +205,8 @@ where
     })
 }
 
-/// Replaces a record by what `change` makes of it. `change` must be idempotent: it is called again
-/// after a lost swap, also if that swap in fact took place.
+/// Replaces a record by the result of `change`, which must be idempotent: it is called again after a lost swap, also if
+/// that swap in fact took place.
 pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,

@@ -30,8 +30,8 @@ pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Resul
     }
 }
 
-/// Creates or replaces a token of which it is not said whether it is revoked. One that was revoked here, or rotated, stays
-/// so: who repeats an import does not bring it back.
+/// Creates or replaces a token of which it is not said whether it is revoked. One that was revoked here, or rotated,
+/// stays so: a repeated import does not bring it back.
 pub fn save_keeping_revocation(env: &Env, fingerprint: &Fingerprint, token: Token) -> Result<(), StoreError> {
     save_with(env, fingerprint, token, true)
 }

@@ -25,7 +25,7 @@ pub fn by_key(env: &Env, key: &UserKey) -> Result<Option<User>, StoreError> {
     Ok(by_id(env, key.id)?.filter(|user| user.incarnation == key.incarnation))
 }
 
-/// Whether this user was deleted, also if another user has their id now. A user of whom no record is known was not: it may be
+/// Whether this user was deleted, also if another user has their id now. A user without any record was not: it may be
 /// imported later. 1 read.
 pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
     Ok(match existence(env, key.id)? {
@@ -35,7 +35,7 @@ pub fn is_deleted(env: &Env, key: &UserKey) -> Result<bool, StoreError> {
     })
 }
 
-/// What names the user who has an id now; the first one with it if there is none, who may come later. 1 read.
+/// The key of the user who has this id now; if there is none, of the first one with it, who may come later. 1 read.
 pub fn key_of(env: &Env, id: u64) -> Result<UserKey, StoreError> {
     Ok(match existence(env, id)? {
         Existence::Present(incarnation) => UserKey { id, incarnation },
@@ -83,8 +83,8 @@ pub fn save(env: &Env, new: NewUser) -> Result<(), SaveError> {
     save_with(env, new, |_, _| Ok(()))
 }
 
-/// The same. If the personal namespace gets another id, `relocate` moves what is in the former one to the
-/// new one before the former one is deleted.
+/// The same. If the personal namespace gets another id, `relocate` moves the projects of the former one to the new one
+/// before the former one is deleted.
 pub(crate) fn save_with(
     env: &Env,
     new: NewUser,
@@ -121,9 +121,9 @@ pub(crate) fn default_namespace(id: u64) -> u64 {
     FIRST_PERSONAL_NAMESPACE.saturating_add(id)
 }
 
-/// Deletes the records of a user, of their personal namespace and of their memberships. What is in the
-/// namespace is deleted by [`crate::dependents`]. Their tokens stop working, because a token's user is
-/// read on every request, and is another one if their id is used again.
+/// Deletes the records of a user, of their personal namespace and of their memberships. [`crate::dependents`] deletes
+/// the namespace's projects. The user's tokens stop working, because a token's user is read on every request, and is
+/// another one if their id is used again.
 pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     if let Some(user) = by_id(env, id)? {
         namespace::delete_personal(env, user.namespace_id, id)?;

@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES];
 
-/// The largest import, in bytes: a few times what can be stored.
+/// The largest import, in bytes: a few times the most that can be stored.
 const MAX_IMPORT: u64 = 8 << 20;
 
 /// Answers one request.

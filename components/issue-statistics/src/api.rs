@@ -46,8 +46,8 @@ async fn answer(env: &Env, mut request: Request) -> Result<Response, Error> {
             maintenance::answer(&env, request, caller.is_admin(), task, &IndexStore::new(&env)).await
         }
         Route::Count(level) => {
-            // Before the caller: what is made of both is remembered under the revision of the catalog, which must not be
-            // later than what is known of the caller.
+            // Before the caller: the caller's access is cached under the revision of the catalog, which must not be
+            // later than the records of the caller.
             let catalog = catalog::read(env)?;
             count_issues(env, catalog, &authenticate(env, &request)?, &level, &request)
         }

@@ -16,8 +16,7 @@ use std::rc::Rc;
 /// The variable with how many searches a user may do in a minute; empty: any number.
 pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
 
-/// The issues that a request is about: all, or those of a group and everything below it, or those of
-/// a project.
+/// The issues that a request is about: all, or the issues of a group and everything below it, or of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Instance,
@@ -25,7 +24,7 @@ pub enum Target {
     Project(u64),
 }
 
-/// A caller, what they may read, and the target that they may count.
+/// A caller, their access, and the target that they may count.
 pub struct AuthorizedCount {
     pub user: UserKey,
     pub target: Target,
@@ -39,7 +38,7 @@ pub enum Decision {
     Moved(Box<Project>),
 }
 
-/// `catalog` was read before the caller was. 404 if the caller may not read the group or project, 429 if they searched too often.
+/// `catalog` is read before the caller. 404 if they may not read the group or project, 429 if they searched too often.
 pub fn authorize(
     env: &Env,
     store: &IndexStore,

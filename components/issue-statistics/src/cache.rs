@@ -35,10 +35,10 @@ pub struct Cache {
     manifest: RefCell<(Vec<u8>, Rc<Manifest>)>,
     /// By user, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
-    /// The users who are banned, and the number of that version.
+    /// The banned users, and the number of that version.
     banned: RefCell<(Rc<[UserKey]>, u64)>,
-    /// The blobs that this instance replaced, and when, the earliest first: they are deleted when no
-    /// request reads them any more. Those that an instance leaves behind are for the garbage collector.
+    /// The blobs that this instance replaced, and when, the earliest first: they are deleted when no request reads them
+    /// any more. The garbage collector removes the blobs that an instance leaves behind.
     retired: RefCell<VecDeque<(Timestamp, Retired)>>,
     /// Whether the store says that it has segments of format 2.
     pub is_marked: Cell<bool>,
@@ -68,7 +68,7 @@ impl Cache {
         })
     }
 
-    /// A number for the users who are banned: another one when they have changed.
+    /// A number for the banned users: another one when they have changed.
     pub fn version_of_banned(&self, users: &Rc<[UserKey]>) -> u64 {
         let mut known = self.banned.borrow_mut();
         if known.0 != *users {

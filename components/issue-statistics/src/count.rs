@@ -33,7 +33,7 @@ pub enum CountError {
     TooMuchWork(Excess),
 }
 
-/// What was too much work.
+/// The part of a request that was too much work.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Excess {
     /// The search for this text.
@@ -208,8 +208,8 @@ fn documents_in_range(
     })
 }
 
-/// Replaces filters by today's date with filters by the facets of the milestones and iterations that
-/// match today. Those of all segments are compared, because only one of all is the next.
+/// Replaces filters by today's date with filters by the facets of the milestones and iterations that match today. The
+/// facets of all segments are compared, because only one of all is the next.
 fn resolve_dates(
     store: &IndexStore,
     segments: &[SegmentInfo],

@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, HashMap};
 /// The longest line that is accepted, in bytes.
 const MAX_LINE: usize = 4 << 20;
 
-/// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
-/// breaks off or storage fails, earlier batches stay applied, and the client repeats the import. They also do if
-/// `request` is an administrator's no more; then the error says what they were.
+/// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body breaks off or
+/// storage fails, earlier batches stay applied, and the client repeats the import. They also do if `request` is an
+/// administrator's no more; then the error has their report.
 pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Imported, Error> {
     let mut import = Import {
         env: env.clone(),
@@ -40,7 +40,7 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
     Ok(import.imported)
 }
 
-/// What became of the lines.
+/// The outcome of the lines.
 #[derive(Default)]
 pub struct Imported {
     pub report: ImportReport,
@@ -90,7 +90,7 @@ impl Import<'_> {
         Ok(incarnation)
     }
 
-    /// The incarnations of those users of an issue who took the place of deleted ones. 1 read for each user of a batch.
+    /// The incarnations of the issue's users who took the place of deleted ones. 1 read for each user of a batch.
     fn later_users(&mut self, issue: &Issue) -> Result<BTreeMap<u64, String>, Error> {
         let mut later = BTreeMap::new();
         for id in issue.user_ids() {

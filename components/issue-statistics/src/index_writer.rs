@@ -47,7 +47,7 @@ pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreErro
     Ok(())
 }
 
-/// What takes more memory than this, in bytes, is preceded by an empty cache of pages.
+/// Before work that takes more memory than this, in bytes, the cache of pages is emptied.
 const LARGE: usize = 8 << 20;
 
 fn retire(store: &IndexStore, blobs: Vec<Retired>) {
@@ -132,7 +132,7 @@ const CLAIMED_DOCUMENTS: u32 = 4096;
 
 struct Selected {
     segments: Vec<SegmentInfo>,
-    /// What the merge takes, in bytes.
+    /// The memory that the merge takes, in bytes.
     memory: u64,
 }
 
@@ -199,8 +199,8 @@ fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String])
     Ok(true)
 }
 
-/// So many blobs are deleted at once: more than an import replaces, so that those of a burst of imports do not
-/// all wait for the next one.
+/// So many blobs are deleted at once: more than an import replaces, so that the blobs of a burst of imports do not all
+/// wait for the next one.
 const DELETED_AT_ONCE: usize = 256;
 
 /// Deletes blobs that were replaced a while ago.

@@ -24,10 +24,9 @@ pub struct Issue<'a> {
     pub description: Cow<'a, str>,
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
-    /// That of its project, if the project took the place of a deleted one. No line has it; the import looks it
-    /// up.
+    /// The incarnation of its project, if that took the place of a deleted one. No line has it; the import looks it up.
     pub project_incarnation: Option<String>,
-    /// Those of its users who took the place of deleted ones, by id. Likewise.
+    /// The incarnations of its users who took the place of deleted ones, by id. Likewise.
     pub later_users: BTreeMap<u64, String>,
     record: IssueRecord<'a>,
 }
@@ -38,7 +37,7 @@ impl Issue<'_> {
         self.record.project_id.unwrap_or_default()
     }
 
-    /// The ids of its author, its assignees, and those who reacted. One may come twice.
+    /// The ids of its author, its assignees, and the users who reacted. One may come twice.
     pub fn user_ids(&self) -> impl Iterator<Item = u64> {
         let record = &self.record;
         let author = record.author.as_ref().map(|author| author.id).or(record.author_id);

@@ -22,7 +22,7 @@ const MAX_MEMORY: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     pub info: &'a SegmentInfo,
-    /// What a merge takes for it, in bytes.
+    /// The memory that a merge takes for it, in bytes.
     pub memory: u64,
     /// Another writer merges it.
     pub is_claimed: bool,

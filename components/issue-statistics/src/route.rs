@@ -23,7 +23,7 @@ pub enum Level {
     Project(String),
 }
 
-/// The endpoint that `path` and `method` name; the error is 404, or 405 with what would be allowed.
+/// The endpoint that `path` and `method` name; the error is 404, or 405 with the methods that are allowed.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let id = |segment: &Segment| {

@@ -1,5 +1,5 @@
-//! A segment: an immutable part of the inverted index, with some of the issues. Later imports
-//! supersede documents of it by tombstones in the manifest.
+//! A segment: an immutable part of the inverted index, with some of the issues. Later imports supersede its documents
+//! by tombstones in the manifest.
 //!
 //! The documents of a segment are numbered from 0. A segment is a handful of sorted [tables](Table):
 //!

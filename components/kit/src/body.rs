@@ -42,7 +42,7 @@ pub enum Body {
     Empty,
     Full(Bytes),
     Stream(LocalBoxStream<'static, Chunk>),
-    /// Bytes, and what follows them in a body that the host has.
+    /// Bytes, and the rest of the body, which the host has.
     Held(Bytes, Box<dyn HeldBody>),
 }
 

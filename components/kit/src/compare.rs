@@ -14,7 +14,7 @@ pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
             return u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));
         }
     }
-    // The last eight bytes begin in what is the same.
+    // The last eight bytes begin within the words that are equal.
     if let (false, Some(a), Some(b)) = (a_rest.is_empty(), a.last_chunk::<WORD>(), b.last_chunk::<WORD>()) {
         return u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));
     }

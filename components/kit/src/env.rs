@@ -23,8 +23,8 @@ pub struct Env {
     pub blobs: Rc<BlobCache>,
     /// Other values, cached across the requests of this instance.
     pub instance_cache: Rc<InstanceCache>,
-    /// What the instance keeps of the state of the store that the request reads, by an area's own type;
-    /// `None` if each read is of the present state.
+    /// The instance's cached state of the store that the request reads, of an area's own type; `None` if each read is
+    /// of the present state.
     pub snapshot: Option<Rc<dyn Any>>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,

@@ -50,7 +50,7 @@ impl Error {
         self
     }
 
-    /// With those of these members that the body does not have.
+    /// With these members added to the body, except members that it already has.
     pub fn with_members(mut self, members: Map<String, Value>) -> Self {
         if let Value::Object(body) = &mut self.body {
             for (name, value) in members {

@@ -1,4 +1,4 @@
-//! The heads of messages that cross the sandbox by value (`wit/platform.wit`): lines as HTTP/1.1 has them, in one buffer.
+//! The heads of messages that cross the sandbox by value (`wit/platform.wit`): lines as in HTTP/1.1, in one buffer.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -61,8 +61,8 @@ fn write_fields(headers: &HeaderMap, lines: &mut Vec<u8>) {
     }
 }
 
-/// The fields of `lines`, whose values share the buffer. The host has validated them; a line that `http` rejects all the
-/// same is left out.
+/// The fields of `lines`, whose values share the buffer. The host has validated them; a line that `http` rejects all
+/// the same is left out.
 pub fn parse_fields(lines: impl Into<Bytes>) -> HeaderMap {
     fields(&lines.into(), 0)
 }

@@ -17,14 +17,14 @@
 //!   its response.
 //! - *Clocks*: hosts that share a store tell their guests one time. Where each has its own, they may differ by
 //!   [`GRACE`] − [`LONGEST_WRITE`]. A clock that jumps during a request makes that request fail as too late.
-//! - *Deleted things*: what belongs to something that was deleted is not reachable any more
-//!   ([`Roots::is_abandoned`]), and its root is removed while its blobs are not marked. A removal that takes several
-//!   steps removes the root last, so that a run that was broken off is repeated by the next one.
+//! - *Deleted owners*: a root whose owner was deleted is abandoned ([`Roots::is_abandoned`]): it is removed, and its
+//!   blobs are not marked. A removal that takes several steps removes the root last, so that a run that was broken off
+//!   is repeated by the next one.
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown; unless an area knows which part
 //!   of it is damaged ([`Roots::part`]). Then nothing is removed that may belong to that part, the report names the
 //!   damage, and the run goes on.
-//! - *Damage of what a root belongs to*: where the record cannot be read that says whether a root's owner was deleted,
-//!   the root is kept and marks its blobs, the report names the record, and the run goes on.
+//! - *Damage of a root's owner*: where the record cannot be read that says whether a root's owner was deleted, the
+//!   root is kept and marks its blobs, the report names the record, and the run goes on.
 //!
 //! An area whose blobs have other names decides itself which are old ([`Roots::is_garbage`]).
 
@@ -77,7 +77,7 @@ pub struct GcReport {
     /// Keys that were removed (or, in a dry run, would be), and the bytes of their values.
     pub removed: u64,
     pub removed_bytes: u64,
-    /// How many parts of the area are damaged, and the first damage of each, at most 100. Of these parts nothing is removed.
+    /// How many parts of the area are damaged, and the first damage of each, at most 100. Nothing of them is removed.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -131,7 +131,7 @@ fn damaged_prefix(layout: &KeyLayout, run: &str) -> String {
     format!("{}{run}/damaged/", layout.marks)
 }
 
-/// The prefix of the keys that name the records that a run could not read of what roots belong to.
+/// The prefix of the keys that name the records of roots' owners that a run could not read.
 fn owners_prefix(layout: &KeyLayout, run: &str) -> String {
     format!("{}{run}/owner/", layout.marks)
 }
@@ -314,7 +314,7 @@ fn sweep_step<K: Roots + ?Sized>(
     Ok(report)
 }
 
-/// Removes what the run wrote for itself, and returns the cursor if there may be more.
+/// Removes the records that the run wrote for itself, and returns the cursor if there may be more.
 fn clean_up(env: &Env, layout: &KeyLayout, cursor: Cursor) -> Result<Option<String>, StepError> {
     let keys = env.store.list(&format!("{}{}/", layout.marks, cursor.run), "", KEYS)?;
     for key in &keys {

@@ -52,7 +52,7 @@ impl Input {
     }
 }
 
-/// The parameters of the query and of a body of at most `limit` bytes; those of the body win.
+/// The parameters of the query and of a body of at most `limit` bytes; the body's win.
 pub async fn read_params(request: Request, limit: u64) -> Result<Params, Error> {
     let mut params = request.params();
     params.extend(Input::read(request, limit).await?.into_params()?);

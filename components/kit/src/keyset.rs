@@ -34,7 +34,7 @@ pub fn with_next_page(response: Response, url: &str, params: &[(&str, &str)], ne
 /// The place of a row in an ordered list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortKey {
-    /// What the list is ordered by; empty if it is ordered by id.
+    /// The text that the list is ordered by; empty if it is ordered by id.
     pub text: String,
     /// Orders rows of the same text.
     pub id: u64,

@@ -1,7 +1,7 @@
-//! Maintenance: the requests with which an administrator has an area collect garbage ([`crate::gc`])
-//! and check its store ([`crate::fsck`]), and repair what it derives from its records. All are runs of bounded steps: each request does one step
-//! and answers with the cursor of the next, and clients (`hexad gc`, `hexad fsck`) repeat until
-//! there is none.
+//! Maintenance: the requests with which an administrator has an area collect garbage ([`crate::gc`]), check its store
+//! ([`crate::fsck`]), and repair the data that it derives from its records. All are runs of bounded steps: each request
+//! does one step and answers with the cursor of the next, and clients (`hexad gc`, `hexad fsck`) repeat until there is
+//! none.
 
 use crate::env::Env;
 use crate::error::Error;
@@ -23,7 +23,7 @@ pub const MAX_BODY: u64 = 64 << 10;
 pub enum Task {
     CollectGarbage,
     Check,
-    /// Derives what is derived from records anew.
+    /// Derives the data that is derived from records anew.
     Repair,
 }
 

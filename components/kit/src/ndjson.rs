@@ -181,7 +181,7 @@ impl ImportReport {
         }
     }
 
-    /// The answer to an import that `error` ended after this. It says what was applied, if something was.
+    /// The answer to an import that `error` ended after this: the error with this report, unless the report is empty.
     pub fn ended_by(&self, error: Error) -> Error {
         match serde_json::to_value(self) {
             Ok(Value::Object(report)) if *self != ImportReport::default() => error.with_members(report),

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// that a small body may have very large ones.
 const MAX_FLAT: usize = 64 << 20;
 
-/// What a pair takes beside its texts.
+/// The size of a pair without its texts, in bytes.
 const PAIR: usize = 64;
 
 /// Parameters in the order of the request.
@@ -133,8 +133,8 @@ impl FromIterator<(String, String)> for Params {
 
 /// Coerces parameters and collects errors.
 ///
-/// A parameter has one value, as `name=`, or is a list, as `name=` or `name[]=`, as the method says by which it is read.
-/// In any other form it is invalid: left out, a filter would let everything pass.
+/// A parameter has one value, as `name=`, or is a list, as `name=` or `name[]=`, by the method that reads it. In any
+/// other form it is invalid: left out, a filter would let everything pass.
 ///
 /// Read every parameter first, and call [`Validation::finish`] before using a value.
 pub struct Validation<'a> {
@@ -152,7 +152,7 @@ impl<'a> Validation<'a> {
         self.errors.borrow_mut().push(text.into());
     }
 
-    /// Whether `name` is not given in another form; adds an error if it is. `forms` are those that it may have beside the
+    /// Whether `name` is not given in another form; adds an error if it is. `forms` are the allowed ones besides the
     /// plain one, without the name.
     fn has_no_other_form(&self, name: &str, forms: &[&str]) -> bool {
         let mut given = self.params.pairs().filter_map(|(key, _)| key.strip_prefix(name));

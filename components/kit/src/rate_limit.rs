@@ -77,10 +77,10 @@ pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
     }
 }
 
-/// The same with a `default` for a variable that is unset, where 0 disables the limit too. The instance
-/// takes the permits of up to `lease` requests at once, so that most requests cost nothing. What it has
-/// taken and does not use is lost to the caller, so with several instances a caller may be refused after
-/// fewer requests than are allowed, and never after more.
+/// The same with a `default` for a variable that is unset, where 0 disables the limit too. The instance takes the
+/// permits of up to `lease` requests at once, so that most requests cost nothing. Permits that it has taken and does
+/// not use are lost to the caller, so with several instances a caller may be refused after fewer requests than are
+/// allowed, and never after more.
 pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, caller: &str) -> Result<(), Error> {
     let allowed = env.variables.number(limit.variable, default);
     if allowed == 0 {

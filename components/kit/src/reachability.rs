@@ -46,7 +46,7 @@ pub enum Node<'a> {
     Blob(&'a BlobId),
 }
 
-/// What an area knows about its keys: which are roots, and which blobs each node names.
+/// An area's knowledge of its keys: which are roots, and which blobs each node names.
 pub trait Roots {
     fn plan(&self) -> KeyLayout;
 
@@ -55,16 +55,16 @@ pub trait Roots {
     /// no other visit reads.
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError>;
 
-    /// Whether a root belongs to something that was deleted, so that garbage collection removes it. The
-    /// blobs that only it names are garbage then. If that is not known, because a record is damaged, it is an error:
-    /// the root is kept, and the record is reported.
+    /// Whether a root's owner was deleted, so that garbage collection removes the root. The blobs that only it names
+    /// are garbage then. If that is not known, because a record is damaged, it is an error: the root is kept, and the
+    /// record is reported.
     fn is_abandoned(&self, _key: &str) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// Removes an abandoned root, and what names it. Must be repeatable. Each record that it changes is counted
-    /// ([`Tracer::count_change`]), so that a step ends in time. One that takes more than a step is removed in parts: a
-    /// call that finds the step full ([`Tracer::is_full`]) suspends the removal, with the root last.
+    /// Removes an abandoned root, and the records that name it. Must be repeatable. Each record that it changes is
+    /// counted ([`Tracer::count_change`]), so that a step ends in time. A root that takes more than a step is removed
+    /// in parts: a call that finds the step full ([`Tracer::is_full`]) suspends the removal, with the root last.
     fn remove_abandoned(&self, _key: &str, _tracer: &mut Tracer) -> Result<(), StoreError> {
         Ok(())
     }
@@ -114,7 +114,7 @@ impl BlobId {
         Some(BlobId(bytes))
     }
 
-    /// The time-ordered id that this was made from; `None` if it was made from something else.
+    /// The time-ordered id that this was made from; `None` if an area derived it otherwise.
     pub fn id(&self) -> Option<u128> {
         let (id, rest) = self.0.split_first_chunk()?;
         rest.iter().all(|byte| *byte == 0).then(|| u128::from_be_bytes(*id))
@@ -132,14 +132,14 @@ const BYTES_OF_A_STEP: u64 = 256 << 20;
 /// A change of a record, as long as it may take on a store that is elsewhere, counts as reading so many bytes.
 const BYTES_OF_A_CHANGE: u64 = 256 << 10;
 
-/// Collects what visits find: marks, counts and, in a check, problems.
+/// Collects the findings of visits: marks, counts and, in a check, problems.
 #[derive(Default)]
 pub struct Tracer {
     marks: HashSet<BlobId>,
     /// Blobs that were read, and their bytes.
     blobs: u64,
     bytes: u64,
-    /// Whether visits read and check everything, or only what names blobs.
+    /// Whether visits read and check everything, or only records that name blobs.
     pub check: bool,
     /// Key and problem.
     problems: Vec<(String, String)>,
@@ -218,7 +218,7 @@ impl Tracer {
         &self.problems
     }
 
-    /// Adds what another tracer has collected.
+    /// Adds the findings of another tracer.
     pub(crate) fn extend(&mut self, other: Tracer) {
         self.marks.extend(other.marks);
         self.blobs += other.blobs;

@@ -114,7 +114,7 @@ impl CompareAndSwap for MemoryCas {
     }
 }
 
-/// What a store says of a swap that it was asked for.
+/// The reply of a store to a swap.
 #[derive(Clone, Copy)]
 pub enum SwapReply {
     /// The outcome.

@@ -48,7 +48,7 @@ pub use spin_sdk::wasip3::http::types::{ErrorCode, Request as Incoming};
 /// some thousand records of 2 to 3 KiB each, which must fit in half of it ([`BlobCache::put`]).
 const BLOB_CACHE_SIZE: usize = 16 << 20;
 
-/// The default, by name: of an allocator that is named, the compiler can inline the calls.
+/// The default allocator, by name: the compiler can inline the calls of an allocator that is named.
 #[global_allocator]
 static ALLOCATOR: System = System;
 
@@ -76,7 +76,7 @@ where
     http::outgoing(respond(env, request, handle).await, is_head)
 }
 
-/// Handles a request that came as a value, and waits within one call for what it waits for.
+/// Handles a request that came as a value, within one call, which includes everything that the handler waits for.
 pub async fn handle_by_value<F>(
     env: Env,
     request: by_value_handler::Request,
@@ -122,8 +122,7 @@ where
     response
 }
 
-/// Storage that an area owns: it alone writes keys below `prefix`, in this format, and it reads
-/// what it has written.
+/// Storage that an area owns: it alone writes keys below `prefix`, in this format, and it reads its own records.
 pub fn owns(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: Some(format) }
 }
@@ -133,8 +132,7 @@ pub fn owns_formats(prefix: &str, formats: &[u32]) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: formats.to_vec(), writes: formats.last().copied() }
 }
 
-/// Storage that several areas write, each key in this format. What one writes, each of the others may
-/// overwrite.
+/// Storage that several areas write, each key in this format. Each area may overwrite the records of the others.
 pub fn shares(prefix: &str, format: u32) -> Storage {
     owns(prefix, format)
 }
@@ -165,8 +163,8 @@ pub async fn check(storage: &[Storage]) -> Result<(), String> {
 ///
 /// `network` gives the area outbound HTTP; without it, its component does not even import `wasi:http/client`. It is
 /// `sequential` if the handler sends its requests one after the other and waits for nothing else meanwhile, which lets
-/// the host take part; otherwise `concurrent`. An area with a network and an empty `storage` has no key-value store, and
-/// its component does not import one. Name and version are those of the area's package.
+/// the host take part; otherwise `concurrent`. An area with a network and an empty `storage` has no key-value store,
+/// and its component imports none. Name and version are those of the area's package.
 #[macro_export]
 macro_rules! area {
     (handle: $handle:path, variables: $variables:expr, storage: $storage:tt,) => {

@@ -88,7 +88,7 @@ fn is_about_users(route: &Route) -> bool {
     matches!(route, Route::CurrentUser | Route::ListUsers | Route::ShowUser(_) | Route::Version)
 }
 
-/// Callers without a token see what is public. To them, users are 403 and not 401.
+/// Callers without a token see public projects and groups. To them, users are 403 and not 401.
 fn is_for_anonymous_callers(route: &Route) -> bool {
     !matches!(route, Route::List | Route::Show(_) | Route::Exists(_) | Route::CurrentUser | Route::Version)
 }
@@ -163,7 +163,7 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
     Ok(Response::ok(&context.entity(namespace)?))
 }
 
-/// What rendering needs for every namespace of a response.
+/// The context of rendering every namespace of a response.
 struct RenderContext<'a> {
     env: &'a Env,
     catalog: &'a Catalog,

@@ -25,7 +25,7 @@ pub struct GroupFilter {
     pub min_role: Option<Role>,
     pub top_level_only: bool,
     pub visibility: Option<Visibility>,
-    /// Whether the list is of groups with something that none has here.
+    /// Whether the list is of groups with a property that none has here.
     is_of_absent: bool,
     order: Order,
     is_descending: bool,
@@ -154,8 +154,8 @@ pub struct GroupReader {
 }
 
 impl GroupReader {
-    /// `sees_internal`: whether the caller may read what is internal. `is_user`: anonymous callers and
-    /// administrators list all groups that they may read by default.
+    /// `sees_internal`: whether the caller may read internal groups. `is_user`: anonymous callers and administrators
+    /// list all groups that they may read by default.
     pub fn new(
         catalog: &Catalog,
         snapshot: AccessSnapshot,
@@ -205,7 +205,7 @@ pub fn to_json(group: Namespace, base: &str) -> Value {
     })
 }
 
-/// The groups that are invited to a group or project, of those that the caller may read.
+/// The groups that are invited to a group or project, as far as the caller may read them.
 pub fn shares_to_json(catalog: &Catalog, shares: &[Share], reader: &GroupReader) -> Value {
     let entry = |share: &Share| {
         let group = catalog.namespace(share.group_id).filter(|group| reader.may_read(*group))?;

@@ -1,5 +1,5 @@
-//! Namespaces: groups, and the personal namespaces of users; and what API clients ask first: who the
-//! caller is, and which users, projects and groups there are.
+//! Namespaces: groups, and the personal namespaces of users; and the first requests of API clients: the caller, users,
+//! projects and groups.
 //!
 //! | endpoint, below `/api/v4` | |
 //! |---|---|
@@ -15,9 +15,9 @@
 //! | `GET /projects/:id/members`, `/groups/:id/members`, each with `/all` and `/:user_id` | the direct members, or all; filters, pages |
 //! | `GET /version`, `/metadata` | the version of the interface, and of this service |
 //!
-//! Those of namespaces need a user and the scope `api` or `read_api`; of those below, projects and groups
-//! are for anonymous callers, too, and for users and the version `read_user` suffices. Checks come in
-//! this order: 401, the token's scope, 400, 404.
+//! The endpoints need a user and the scope `api` or `read_api`, except that projects and groups are for anonymous
+//! callers, too, and that `read_user` suffices for users and the version. Checks come in this order: 401, the token's
+//! scope, 400, 404.
 //!
 //! | key | |
 //! |---|---|

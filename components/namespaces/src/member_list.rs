@@ -10,7 +10,7 @@ use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 
-/// What has members.
+/// A group or project, which has members.
 #[derive(Clone, Copy)]
 pub enum Place<'c> {
     Group(Namespace<'c>),
@@ -52,8 +52,8 @@ pub fn direct(env: &Env, catalog: &Catalog, place: Place) -> Result<BTreeMap<u64
     Ok(members.by_user)
 }
 
-/// All members by user id, each with the highest role, without those whose role is from a group that the caller may not
-/// read. Reads what this instance does not have of the member table.
+/// All members by user id, each with the highest role, without members whose role is from a group that the caller may
+/// not read. Reads the parts of the member table that this instance does not have.
 pub fn all(
     env: &Env,
     catalog: &Catalog,
@@ -101,7 +101,7 @@ impl<'a> Members<'a> {
             if role >= Role::Guest && member.is_current(now) {
                 let expires_at = [member.expires_at, until].into_iter().flatten().min();
                 let held = by_user.entry(member.user_id).or_insert(Membership { role, expires_at });
-                // Of two with the same role, the one counts that ends later.
+                // Of two memberships with the same role, the later end counts.
                 let rank = |role: Role, end: Option<Timestamp>| (role, end.is_none(), end);
                 if rank(role, expires_at) > rank(held.role, held.expires_at) {
                     *held = Membership { role, expires_at };

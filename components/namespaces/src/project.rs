@@ -30,8 +30,8 @@ pub struct ProjectFilter {
     min_role: Option<Role>,
     id_after: Option<i64>,
     id_before: Option<i64>,
-    /// Whether the list is of projects with something that none has here, such as a star, a topic, or a time of its last
-    /// activity.
+    /// Whether the list is of projects with a property that none has here, such as a star, a topic, or a time of its
+    /// last activity.
     is_of_absent: bool,
     /// Whether fields are left out that depend on the caller, or that few clients want.
     pub is_simple: bool,
@@ -141,7 +141,7 @@ impl ProjectFilter {
     }
 
     fn covers_role(&self, role: Role, reader: &ProjectReader) -> bool {
-        // Who has no account is a member of nothing, and `membership` says nothing about them.
+        // An anonymous caller is a member of nothing, and `membership` says nothing about them.
         (!self.membership || reader.is_anonymous || role >= Role::Guest)
             && (!self.owned || role == Role::Owner)
             && self.min_role.is_none_or(|least| role >= least)

@@ -1,4 +1,4 @@
-//! Which URL means what: the only file that knows one.
+//! The URLs of the area: the only file that knows one.
 
 use http::Method;
 use kit::{Error, path};
@@ -46,7 +46,7 @@ pub struct MembersOf {
     /// A group's id or full path, or a project's.
     pub id: String,
     pub is_group: bool,
-    /// Whether members count who have their role from a group above, or from one that is invited.
+    /// Whether members with a role from a group above, or from an invited one, count too.
     pub with_inherited: bool,
 }
 

@@ -8,9 +8,9 @@ use kit::params::{Params, Validation};
 pub struct UserFilter {
     pub username: Option<String>,
     pub query: Option<Query>,
-    /// Only administrators may know who is one.
+    /// Only administrators may know which users are administrators.
     pub is_of_administrators: bool,
-    /// Of those that are not active, only blocked ones: their records say which these are.
+    /// Of the users that are not active, only blocked ones: their records say which these are.
     pub is_of_blocked: bool,
     is_of_active: bool,
     is_of_external: bool,
@@ -82,7 +82,7 @@ impl UserFilter {
     }
 }
 
-/// Whether one of the filters is given that no user passes: by what no user has here, or by what is not known of users.
+/// Whether one of the filters is given that no user passes: by a property that no user has, or that is not known.
 fn is_of_absent(params: &Params, checks: &Validation) -> bool {
     // Each of them is validated.
     let given = [

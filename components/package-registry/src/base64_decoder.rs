@@ -18,7 +18,7 @@ pub trait Sink {
 const PIECE: usize = 64 * 1024;
 
 /// A decoder of the standard alphabet with mandatory, canonical padding and no white space
-/// (RFC 4648 §4), which is what every publishing client writes.
+/// (RFC 4648 §4), as every publishing client writes it.
 #[derive(Debug)]
 pub struct Base64Decoder {
     /// Up to 3 characters of an incomplete group of 4.

@@ -71,7 +71,7 @@ impl<'a> PackageCheck<'a> {
         (self.listed, self.problems)
     }
 
-    /// Checks what the package says of its versions.
+    /// Compares the package's tags and highest versions with its listed versions.
     fn check_versions(&mut self) {
         let PackageCheck { package, listed, problems, .. } = self;
         let versions: BTreeSet<&str> = listed.iter().map(|listed| listed.version.as_str()).collect();

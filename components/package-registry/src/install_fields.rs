@@ -1,8 +1,8 @@
 //! The fields that an installer acts on: of the `package.json` in a file, and of the document that it was
 //! published with.
 //!
-//! Installers resolve by the document and run what is in the file, and audits read one of the two. So the
-//! document must say what the file says. Clients write the document in normal forms of their own, with which
+//! Installers resolve by the document and run the file's scripts and programs, and audits read one of the two.
+//! So the document must agree with the file. Clients write the document in normal forms of their own, with which
 //! it is compared here: npm's (<https://github.com/npm/package-json>), and those of yarn and bun.
 
 mod bin;
@@ -36,7 +36,7 @@ const FIELDS: &[&str] = &[
     "gypfile",
 ];
 
-/// Those of names and of what satisfies each.
+/// The fields that map names of packages to version specs.
 const DEPENDENCIES: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "acceptDependencies"];
 
@@ -74,7 +74,7 @@ pub struct Difference {
 }
 
 impl InstallFields {
-    /// Those of a `package.json`. The error is that a field has two readings.
+    /// The fields of a `package.json`. The error is that a field has two readings.
     pub fn of_file(name: &PackageName, file: &PackageJson) -> Result<Self, TarballError> {
         let mut fields = BTreeMap::new();
         for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
@@ -89,7 +89,7 @@ impl InstallFields {
         Ok(InstallFields::new(name, fields))
     }
 
-    /// Those of a document's manifest. The error is the field that has two readings.
+    /// The fields of a document's manifest. The error is the field that has two readings.
     pub fn of_document<'a>(
         name: &PackageName,
         get: impl Fn(&str) -> Option<&'a RawValue>,
@@ -111,7 +111,7 @@ impl InstallFields {
         InstallFields { name, fields }
     }
 
-    /// Whether something runs when the package is installed. `has_gyp_file`: whether there is a
+    /// Whether a script or a build runs when the package is installed. `has_gyp_file`: whether there is a
     /// `binding.gyp`, which most installers compile, some also against `gypfile: false`.
     pub fn has_install_script(&self, has_gyp_file: bool) -> bool {
         has_gyp_file || !self.install_scripts().is_empty()
@@ -124,7 +124,7 @@ impl InstallFields {
             let (is_equal, is_error) = match *field {
                 // npm leaves out a list that is written as an object.
                 BUNDLED => (self.bundles_like(document), !(self.bundles_by_object() && document.bundles_nothing())),
-                // npm writes the field beside this script, which runs whatever the field says.
+                // npm writes the field beside this script, which runs with any value of the field.
                 "gypfile" => {
                     let script = self.install_scripts().remove("install");
                     (document.normal(field) == value, script.is_none_or(|script| script != GYP_SCRIPT))
@@ -141,18 +141,18 @@ impl InstallFields {
                     let (ours, mut theirs) = (meanings(value.clone()), meanings(document.normal(field)));
                     let is_equal = ours == theirs;
                     theirs.retain(|name, spec| !self.is_without_version(field, name, spec));
-                    // No installer acts on those for development in a package that it installs.
+                    // No installer acts on the development dependencies of a package that it installs.
                     (is_equal, ours != theirs && field != "devDependencies")
                 }
                 _ => (document.normal(field) == value, true),
             };
-            // Installers differ in what they make of other types: they get the normal form.
+            // Installers read other types differently, so they get the normal form.
             let is_odd = !document.is_well_formed(field);
             let is_rewritten = !self.is_written_as(document, field);
             let is_error = is_odd && is_rewritten || !is_equal && is_error;
             // The file does not have the commands of a folder.
             let value = if is_equal && *field == "bin" { document.normal(field) } else { value };
-            // Of a path that leads out of the package, some clients make another one than npm's normal form, or follow it.
+            // Some clients follow a path that leads out of the package, or normalize it in another way than npm.
             let leads_out = matches!(*field, "bin" | DIRECTORIES)
                 && document.fields.get(*field).is_some_and(|written| !bin::stays_inside(written));
             (is_odd || !is_equal || leads_out).then_some(Difference { field, is_error, value })
@@ -209,7 +209,7 @@ impl InstallFields {
         (false, ours != theirs)
     }
 
-    /// What each dependency means, without bundled ones of any version, which some clients add.
+    /// The meaning of each dependency, without bundled ones of any version, which some clients add.
     fn required(&self, other: &InstallFields) -> BTreeMap<String, String> {
         let lists = [self, other].into_iter().flat_map(|fields| {
             let values = [BUNDLED, BUNDLED_ALIAS].into_iter().filter_map(move |name| fields.fields.get(name));
@@ -294,7 +294,7 @@ impl InstallFields {
             return (true, false);
         }
         if let Some(folder) = self.bin_folder().filter(|_| ours.is_empty()) {
-            // Clients list what is in the folder, some with hidden files and some without.
+            // Clients list the folder's files, some with hidden ones and some without.
             let is_of_folder = |(name, path): (&String, &String)| {
                 let is_below =
                     folder.is_empty() || path.strip_prefix(folder.as_str()).is_some_and(|path| path.starts_with('/'));
@@ -303,7 +303,7 @@ impl InstallFields {
             let is_equal = theirs.iter().all(is_of_folder);
             return (is_equal, !is_equal);
         }
-        // yarn leaves out names that npm changes or that have unusual characters, and paths that lead out of the package.
+        // yarn omits names that npm changes or that have unusual characters, and paths that lead out of the package.
         let written = self.fields.get("bin");
         let is_plain = |name: &String| match written {
             Some(Value::Object(bin)) => {
@@ -343,7 +343,7 @@ fn ambiguous_command(field: &str, value: &Value) -> Option<String> {
     if field == "bin" { bin::ambiguous(value) } else { None }
 }
 
-/// Dependencies with what each spec means.
+/// Dependencies, each with the meaning of its spec.
 fn meanings(dependencies: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(dependencies)) = dependencies else { return BTreeMap::new() };
     let meaning = |spec: Value| dependency::meaning(spec.as_str().unwrap_or_default());

@@ -59,7 +59,7 @@ impl Integrity {
         hasher.finish().integrity
     }
 
-    /// Reads what [`Integrity::sri`] and [`Integrity::shasum`] wrote.
+    /// Reads the texts of [`Integrity::sri`] and [`Integrity::shasum`].
     pub fn read(sri: &str, shasum: &str) -> Option<Self> {
         let sha512 = STANDARD.decode(sri.strip_prefix("sha512-")?).ok()?.try_into().ok()?;
         let mut sha1 = [0; 20];

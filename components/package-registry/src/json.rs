@@ -229,7 +229,7 @@ pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Appends `text`, which is valid JSON, without the white space between its tokens. What remains
+/// Appends `text`, which is valid JSON, without the white space between its tokens. The result
 /// has no line feed, because inside a string JSON requires it to be escaped.
 pub fn compact(text: &str, out: &mut String) {
     let mut rest = text;

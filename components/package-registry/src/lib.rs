@@ -20,7 +20,7 @@
 //! | `PUT <prefix>/-/user/org.couchdb.user:NAME` | `npm login` with a personal token as the password | `api/account.rs` |
 //! | `GET <prefix>/-/npm/v1/user` | `npm profile get` | `api/account.rs` |
 //! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
-//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; the file is already removed | `api/unpublish.rs` |
+//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | sent by clients after that; the file is already removed | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `GET projects/:id/packages`, `groups/:id/packages` | versions of packages that the caller may read, in pages | `api/list.rs` |
@@ -66,10 +66,10 @@
 //!
 //! # Cost
 //!
-//! In addition to reading the caller and the project: the token and the catalog's root, and what has
-//! changed since the instance read it (`directory::record_cache`); both once more after the body of a write. An instance caches blobs, which
-//! saves most of their reads, and rendered metadata, plain and in gzip, so that a repeated request costs
-//! no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
+//! In addition to reading the caller and the project: the token and the catalog's root, and the directory's records
+//! anew if the root has moved (`directory::record_cache`); likewise after the body of a write. An instance
+//! caches blobs, which saves most of their reads, and rendered metadata, plain and in gzip, so that a repeated request
+//! costs no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
 //! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
 //!
 //! | request | operations |
@@ -85,7 +85,7 @@
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and what is not known of the maintainers |
+//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
 //! | list | get `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
@@ -94,10 +94,10 @@
 //!
 //! # Life of a publication
 //!
-//! `api/access.rs` checks the caller's rights before the body is read, and again when it has been read. While the body arrives,
-//! [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`]
-//! decode, hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and
-//! [`manifest`] check the rest, with the file's [`install_fields`], and render the records, [`segment`] merges them with older ones,
+//! `api/access.rs` checks the caller's rights before the body is read, and again when it has been read. While the body
+//! arrives, [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`]
+//! decode, hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and [`manifest`] check
+//! the rest, with the file's [`install_fields`], and render the records, [`segment`] merges them with older ones,
 //! [`package`] adds the version, and one swap makes it visible (`api/publish.rs`).
 
 pub mod api;

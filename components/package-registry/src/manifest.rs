@@ -21,7 +21,7 @@ pub const MAX_SIZE: usize = 2 * 1024 * 1024;
 /// cannot contain this character.
 pub const URL_PLACEHOLDER: char = '\u{1}';
 
-/// The fields of an abbreviated record: what an installer needs to build a tree
+/// The fields of an abbreviated record: those that an installer needs to build a tree
 /// (<https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md#abbreviated-version-object>).
 const ABBREVIATED: &[&str] = &[
     "name",
@@ -66,7 +66,7 @@ const REGISTRY_FIELDS: &[&str] = &[
     "_shasum",
 ];
 
-/// A member that programs which assign it to an object do not add to it: they change what the object inherits.
+/// A member that changes the prototype of an object, instead of being added, in programs that assign it.
 const PROTOTYPE: &str = "__proto__";
 
 /// Fields that the full metadata of a package repeats from its latest version.
@@ -128,7 +128,7 @@ impl fmt::Display for ManifestError {
     }
 }
 
-/// What the registry itself knows about a version.
+/// The registry's own values for the records of a version.
 pub struct RegistryValues<'a> {
     pub integrity: &'a Integrity,
     pub totals: Totals,

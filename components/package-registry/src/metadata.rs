@@ -117,7 +117,7 @@ impl Metadata<'_> {
     }
 }
 
-/// The latest fields without the maintainers that the publisher wrote, who need not be those of the project.
+/// The latest fields without the maintainers that the publisher wrote, which need not be the project's.
 fn without_maintainers(fields: &[u8]) -> Cow<'_, [u8]> {
     const MEMBER: &str = "maintainers";
     if memchr::memmem::find(fields, MEMBER.as_bytes()).is_none() {

@@ -33,13 +33,13 @@ impl PackageName {
         Some(self.0.strip_prefix('@')?.split_once('/')?.0)
     }
 
-    /// Whether the scope is the path of this top-level namespace, as at instance level: paths are the same in any letter
-    /// case.
+    /// Whether the scope is the path of this top-level namespace, as at instance level: paths are the same in any
+    /// letter case.
     pub fn is_below(&self, root: &str) -> bool {
         self.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
     }
 
-    /// The name without its scope: what file names start with.
+    /// The name without its scope: file names start with it.
     pub fn base(&self) -> &str {
         self.0.split_once('/').map_or(&self.0, |(_, base)| base)
     }

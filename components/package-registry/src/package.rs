@@ -109,7 +109,7 @@ impl Package {
     }
 
     pub fn write_revision_id(&self, out: &mut String) {
-        // Text takes whatever is written.
+        // Writing to a `String` does not fail.
         let _ = write!(out, "{}-{}", self.revision, self.events.last());
     }
 
@@ -215,8 +215,8 @@ impl Package {
     }
 
     /// Updates the tags after versions were removed from the segments, which list `listed`. A tag of an
-    /// unpublished version moves to its version in `requested_tags`, or is removed; `latest` moves to no prerelease while
-    /// there is another version, although npm asks for the highest of all.
+    /// unpublished version moves to its version in `requested_tags`, or is removed; `latest` moves to no prerelease
+    /// while there is another version, although npm asks for the highest of all.
     pub fn remove_unpublished(
         &mut self,
         listed: &BTreeSet<String>,

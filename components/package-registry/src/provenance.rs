@@ -28,7 +28,7 @@ const PREDICATE_TYPES: [&str; 2] = ["https://slsa.dev/provenance/v1", "https://s
 /// The beginning of the package URL of a package (<https://github.com/package-url/purl-spec>).
 const PURL: &str = "pkg:npm/";
 
-/// What is published, and what the statement has to be about.
+/// The published version and its file, which the statement has to be about.
 #[derive(Debug, Clone, Copy)]
 pub struct Artifact<'a> {
     pub name: &'a PackageName,
@@ -130,8 +130,8 @@ struct Subject {
 }
 
 impl Provenance {
-    /// Reads a bundle. `length` is what the publisher declared, in the units of a JavaScript
-    /// string, if anything.
+    /// Reads a bundle. `length` is the length that the publisher declared, if any, in the units of
+    /// a JavaScript string.
     pub fn read(bundle: &str, length: Option<u64>, artifact: Artifact) -> Result<Self, ProvenanceError> {
         let received = bundle.encode_utf16().count() as u64;
         if let Some(declared) = length.filter(|declared| *declared != received) {

@@ -1,4 +1,4 @@
-//! Who published a version.
+//! The publisher of a version.
 
 use directory::caller::Caller;
 use directory::project::Incarnation;
@@ -6,7 +6,7 @@ use directory::user::{self, User};
 use kit::Env;
 use kit::store::StoreError;
 
-/// Who published a version, as it is stored with the upload.
+/// The publisher of a version, as it is stored with the upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publisher {
     /// The id under which a caller publishes (see `api/request.rs`).
@@ -17,12 +17,12 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// The caller, who publishes under this id.
+    /// The caller, as the publisher with this id.
     pub fn of(caller: &Caller, id: String) -> Self {
         Publisher { id, incarnation: caller.user().map(|user| user.incarnation.clone()) }
     }
 
-    /// Whether this publisher, who is stored, is the one who publishes now.
+    /// Whether this stored publisher is `now`, the one of the present request.
     pub fn is(&self, now: &Publisher) -> bool {
         self.id == now.id && (self.incarnation.is_none() || self.incarnation == now.incarnation)
     }

@@ -96,7 +96,7 @@ pub enum Endpoint {
     Visibility {
         name: String,
     },
-    /// The same in another form, with what publishing asks for.
+    /// The same in another form, with whether publishing takes a second factor.
     AccessStatus {
         name: String,
     },
@@ -105,13 +105,13 @@ pub enum Endpoint {
     },
     ChangeOwners,
     ChangeAccess,
-    /// What a user has starred.
+    /// The packages that a user has starred.
     Stars,
     /// The list of all versions of packages, in the form of every registry of the forge.
     List,
 }
 
-/// What clients ask to be told of known vulnerabilities.
+/// The requests with which clients ask for known vulnerabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audit {
     /// Lists of advisories by package name.
@@ -133,7 +133,7 @@ impl Audit {
     }
 }
 
-/// The route of a request; the error is 404, or 405 with what would be allowed.
+/// The route of a request; the error is 404, or 405 with the allowed methods.
 pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     if let Some(level) = list_level(&segments) {
@@ -287,7 +287,7 @@ enum Target {
     AccessStatus {
         name: String,
     },
-    /// Those of a package, or one of them.
+    /// The owners of a package, or one of them.
     Owners {
         name: String,
         user: Option<String>,

@@ -50,8 +50,8 @@ impl TarballInspector {
             self.ended = taken == 0;
             piece = piece.get(taken..).unwrap_or_default();
         }
-        // Some programs unpack further members and some do not. All stop at zeros, with which bsdtar pads what it
-        // writes to a pipe.
+        // Some programs unpack further members and some do not. All stop at zeros, with which bsdtar pads its output
+        // to a pipe.
         match piece.iter().all(|byte| *byte == 0) {
             true => Ok(()),
             false => Err(TarballError::Gzip("something follows its first member".to_owned())),

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Longest version, in bytes: what clients can read back.
+/// Longest version that clients can read back, in bytes.
 const MAX_LENGTH: usize = 256;
 
 /// The largest number in a version that clients written in JavaScript read: 2^53 - 1.
@@ -57,8 +57,8 @@ impl Version {
     }
 }
 
-/// What npm reads in a loose version (`semver.clean(text, true)`): numbers may begin with zeros, and the hyphen before
-/// a prerelease may be missing.
+/// The version that npm reads in a loose one (`semver.clean(text, true)`): numbers may begin with zeros, and the hyphen
+/// before a prerelease may be missing.
 fn strict(text: &str) -> Option<semver::Version> {
     let text = text.trim().trim_start_matches(['v', '=']).trim_start();
     let (version, build) = text.split_at(text.find('+').unwrap_or(text.len()));
@@ -153,7 +153,7 @@ mod tests {
         assert!(Version::parse(&format!("{longest}a")).is_none());
     }
 
-    /// Clients publish `semver.clean(version, true)` of what the file has.
+    /// Clients publish `semver.clean(version, true)` of the file's version.
     #[test]
     fn a_manifest_may_have_a_loose_form_of_the_version() {
         let matches = |version: &str, text: &str| Version::parse(version).unwrap().matches_manifest(text);

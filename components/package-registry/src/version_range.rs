@@ -1,4 +1,4 @@
-//! What clients read as a version or a range of versions where a tag could stand. For `name@text` they ask for
+//! Texts that clients read as a version or a range of versions where a tag could stand. For `name@text` they ask for
 //! the tag `text` only if node-semver's loose `validRange` has no answer, so that is the rule here
 //! (<https://github.com/npm/node-semver#range-grammar>, as its version 7.8 reads it): a comparator that cannot
 //! be read is passed over if another one of the text can.
@@ -15,7 +15,7 @@ pub fn is_range(text: &str) -> bool {
     alternatives.is_ok_and(|are_ranges| are_ranges.contains(&true))
 }
 
-/// A number above [`MAX_NUMBER`] in what is otherwise a version.
+/// A number above [`MAX_NUMBER`] in a text that is otherwise a version.
 struct NumberTooHigh;
 
 /// `>=1.2 <2`, `^1`, `1 - 2`, or nothing, which is any version.
@@ -42,7 +42,7 @@ fn is_version_with_star(comparator: &str) -> Result<bool, NumberTooHigh> {
     let before = before.strip_suffix('=').unwrap_or(before);
     let before = before.strip_suffix(['<', '>']).unwrap_or(before);
     let without = [before, after].concat();
-    // What was no build metadata before can be some now.
+    // Without the `*`, a part can have become build metadata.
     let without = without_build(&without);
     let version = ["<=", ">=", "<", ">"].into_iter().find_map(|sign| without.strip_prefix(sign)).unwrap_or(&without);
     if version.split('.').count() < 3 {
@@ -51,8 +51,8 @@ fn is_version_with_star(comparator: &str) -> Result<bool, NumberTooHigh> {
     Ok(Partial::parse(version)?.is_some_and(|version| version.is_whole))
 }
 
-/// The text without the spaces between a sign and its version. Of `~>`, `~` is left there; and spaces behind `=` are kept
-/// if it is not the sign's, as in `>==` and `v=`.
+/// The text without the spaces between a sign and its version. Of `~>`, `~` is left there; and spaces behind `=` are
+/// kept if it is not the sign's, as in `>==` and `v=`.
 fn joined_signs(text: &str) -> String {
     let mut joined = String::new();
     let mut rest = text;
@@ -87,7 +87,7 @@ fn is_between(text: &str) -> Result<bool, NumberTooHigh> {
     Ok(false)
 }
 
-/// The text without build metadata, which is no part of a range: `+` and what may follow it.
+/// The text without build metadata, which is no part of a range: `+` and the identifiers behind it.
 fn without_build(text: &str) -> String {
     let mut parts = text.split('+');
     let mut stripped = parts.next().unwrap_or_default().to_owned();
@@ -168,7 +168,7 @@ fn is_identifier(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-'
 }
 
-/// What JavaScript trims.
+/// Whether JavaScript's `trim` removes the character.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() && c != '\u{85}' || c == '\u{feff}'
 }

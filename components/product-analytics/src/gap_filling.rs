@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-/// The most gaps and measures of a query whose gaps are filled. Charts have a few of each; each missing day would have a
-/// row for each gap, with all of the measures.
+/// The most gaps and measures of a query whose gaps are filled. Charts have a few of each; each missing day would have
+/// a row for each gap, with all of the measures.
 const MAX_GAPS: usize = 20;
 const MAX_MEASURES: usize = 200;
 

@@ -1,4 +1,4 @@
-//! Which URL means what: the only file that knows one.
+//! The URLs of the area: the only file that knows one.
 
 use http::Method;
 use kit::path::Segment;
@@ -28,7 +28,7 @@ impl Endpoint {
 /// Endpoints of the engine that its client also asks for, and that have no counterpart here.
 const UNSUPPORTED: [&str; 3] = ["sql", "subscribe", "cubesql"];
 
-/// What a request asks for.
+/// The target of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Endpoint(Endpoint),
@@ -36,7 +36,7 @@ pub enum Target {
     Unsupported(&'static str),
 }
 
-/// Parses a request's path: the project's id or full path, and what is asked for.
+/// Parses a request's path: the project's id or full path, and the target.
 pub fn parse(method: &Method, path: &str) -> Result<(String, Target), Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let [Segment("projects"), id, Segment("product_analytics"), Segment("request"), Segment(name)] =

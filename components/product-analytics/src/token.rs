@@ -35,7 +35,7 @@ struct Claims<'a> {
     iss: &'a str,
 }
 
-/// A token, and what it was minted of.
+/// A token, and the inputs that it was minted of.
 struct Minted {
     key: String,
     issuer: String,

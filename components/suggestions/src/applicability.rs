@@ -14,17 +14,17 @@ pub struct ApplicabilityInputs<'a> {
     pub from_content: &'a [u8],
     pub applied: bool,
     pub state: MergeRequestState,
-    /// Those lines at the head of the source branch; `None` if the branch was deleted.
+    /// The state of those lines at the head of the source branch; `None` if the branch was deleted.
     pub lines_at_head: Option<LinesAtHead>,
     /// Whether git takes the file for a binary one, at the commit that was commented on or at the head.
     pub is_binary: bool,
     /// Whether the source branch is the one that the commit is made on.
     pub same_branch: bool,
-    /// What git has against the file as it becomes.
+    /// git's objection to the changed file, if it has one.
     pub disallowed: Option<&'static str>,
 }
 
-/// What became of a suggestion's lines.
+/// The state of a suggestion's lines at the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinesAtHead {
     /// The head has them, perhaps under other numbers, or in a file of another path.
@@ -50,7 +50,7 @@ pub enum InapplicableReason {
     RenderedNotebook,
     /// The lines of such a file mean nothing, and its text is not UTF-8.
     BinaryFile,
-    /// git would not read the file as it becomes, or run a program of it: why, in its words.
+    /// git would not read the changed file, or would run a program that it names: why, in git's words.
     DisallowedContents(&'static str),
     /// The branch was moved by others on every attempt to make the commit.
     HeadMoved,

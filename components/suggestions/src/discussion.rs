@@ -34,12 +34,12 @@ pub struct Note {
     pub body: String,
     pub created: Timestamp,
     pub updated: Timestamp,
-    /// Written by the service: its author did what it says.
+    /// Written by the service, about an action of its author.
     pub is_system: bool,
     pub suggestions: Vec<Suggestion>,
 }
 
-/// Who resolved a discussion, and when.
+/// The user who resolved a discussion, and the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
     pub user: UserKey,

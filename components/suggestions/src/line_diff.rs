@@ -20,10 +20,10 @@ const MAX_COMPARED_LINES: u64 = 200_000;
 /// number grows with the lines times the changes; those of Myers' algorithm with a bounded search do not.
 const MAX_HISTOGRAM_STEPS: u64 = 1 << 24;
 
-/// The most steps of one comparison. What is not compared then is changed.
+/// The most steps of one comparison. Lines that are not compared then count as changed.
 const MAX_STEPS: u64 = 1 << 27;
 
-/// What reading and hashing a line costs, in steps.
+/// The cost of reading and hashing a line, in steps.
 const STEPS_OF_LINE: u64 = 16;
 
 /// Histogram takes lines that occur more often in the earlier version for no anchor.
@@ -57,7 +57,7 @@ impl LineDiff {
         Some(diff)
     }
 
-    /// All lines between those that both versions begin and end with, as one change.
+    /// All lines between the common beginning and end of both versions, as one change.
     pub fn of_ends(before: &IndexedFile, after: &IndexedFile) -> Self {
         let changed = changed_between_ends(before, after);
         let is_same = changed.before.is_empty() && changed.after.is_empty();
@@ -156,7 +156,7 @@ impl LineDiff {
     }
 }
 
-/// The lines between those that both versions begin and end with.
+/// The lines between the common beginning and end of both versions.
 fn changed_between_ends(before: &IndexedFile, after: &IndexedFile) -> Hunk {
     let (before_count, after_count) = (before.count(), after.count());
     let shorter = before_count.min(after_count);

@@ -20,15 +20,15 @@ pub struct MergeRequest {
     pub author: Option<UserKey>,
     /// Whether users who may push to the target branch may push to the source branch.
     pub allow_collaboration: bool,
-    /// Not known of those that an earlier build imported.
+    /// Not known of merge requests that an earlier build imported.
     pub created: Option<Timestamp>,
     pub updated: Option<Timestamp>,
     /// Of a merged or closed one.
     pub ended: Option<End>,
-    /// The head of the source branch when it was merged, closed or last deleted. While the branch is there, that of an open
-    /// one is where the branch stands.
+    /// The head of the source branch when it was merged, closed or last deleted. Of an open one whose branch is there,
+    /// the branch itself has the head.
     pub sha: Option<String>,
-    /// The head of the target branch before a merge. Not known of those that were imported as merged.
+    /// The head of the target branch before a merge. Not known of one that was imported as merged.
     pub merged_into: Option<ObjectId>,
 }
 

@@ -6,7 +6,7 @@ use kit::id;
 use kit::store::StoreError;
 use std::fmt;
 
-/// What names a repository in keys. Of the first project with an id it is that id, so that repositories are where
+/// The name of a repository in keys. Of the first project with an id it is that id, so that repositories are where
 /// earlier builds stored them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepositoryId {

@@ -56,7 +56,7 @@ pub enum Route {
     Maintenance(Task),
 }
 
-/// What is asked of one merge request.
+/// The endpoints of one merge request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum MergeRequestEndpoint {
     Show,
@@ -96,10 +96,10 @@ pub enum MergeRequestEndpoint {
     },
 }
 
-/// What git asks of a repository (gitprotocol-http).
+/// The services that git asks of a repository (gitprotocol-http).
 #[derive(Debug, PartialEq, Eq)]
 pub enum GitService {
-    /// Where branches and tags stand, and what the server can do.
+    /// The list of branches and tags, and the server's capabilities.
     Refs,
     /// The same at an address without `.git`, as people copy it.
     RefsWithoutSuffix,

@@ -1,4 +1,4 @@
-//! Suggestions: which lines are replaced by what.
+//! Suggestions: which lines are replaced by which text.
 
 use crate::lines::{self, IndexedFile};
 use crate::suggestion_block::SuggestionBlock;

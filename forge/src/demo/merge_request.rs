@@ -71,8 +71,8 @@ fn commit(path: &Path, contents: &str, message: &str) -> Result<()> {
     git(path, &["commit", "-q", "-m", message]).map(drop)
 }
 
-/// Runs git in the folder, without the settings of who runs the demo, and returns what it prints. Its commits
-/// are the same each time.
+/// Runs git in the folder, without the settings of the operator, and returns its output. Its commits are the same each
+/// time.
 fn git(path: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     // They name the caller's repository, if git or an editor started this program.

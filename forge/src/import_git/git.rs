@@ -61,7 +61,7 @@ impl Git {
         Ok(git)
     }
 
-    /// The repository called `name`, unless its history is cut off: what the server would have of it could not be cloned.
+    /// The repository called `name`. A shallow clone is an error: the server's copy of it could not be cloned.
     fn whole(self, name: &str) -> Result<Self> {
         match self.text(&["rev-parse", "--is-shallow-repository"])?.trim() {
             "true" => bail!(
@@ -149,7 +149,7 @@ impl Git {
         Ok(commits)
     }
 
-    /// Those of these objects that are commits.
+    /// The commits among these objects.
     pub fn only_commits<'a>(&self, ids: &[&'a str]) -> Result<Vec<&'a str>> {
         let input: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let output = self.feed(&["cat-file", "--batch-check=%(objecttype)"], &input)?;
@@ -213,7 +213,7 @@ fn revisions<'a>(include: impl Iterator<Item = &'a str>, exclude: impl Iterator<
     include.map(|id| format!("{id}\n")).chain(exclude.map(|id| format!("^{id}\n"))).collect()
 }
 
-/// Gives git these settings, by name, in its environment, behind those that are there.
+/// Gives git these settings, by name, in its environment, behind the ones that are there.
 fn set<'a>(command: &mut Command, settings: impl IntoIterator<Item = (String, &'a str)>) {
     let before = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok());
     let mut count = before.unwrap_or(0);

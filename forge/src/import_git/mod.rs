@@ -82,7 +82,7 @@ impl ImportGit {
         Ok(())
     }
 
-    /// Imports the repository, and returns what was done as lines for a person.
+    /// Imports the repository, and returns a report, as lines for a person.
     pub fn load(self) -> Result<String> {
         let git = Git::open(&self.path)?;
         let local = git.refs()?;

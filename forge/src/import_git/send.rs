@@ -27,13 +27,13 @@ struct PackReport {
     known: u64,
 }
 
-/// A request about commits, and its answer: those that the server has in packs with everything that they reach.
+/// A request about commits, and its answer: the commits that the server has in packs with everything that they reach.
 #[derive(Serialize, Deserialize)]
 struct KnownCommits {
     ids: Vec<String>,
 }
 
-/// What became of the objects that were sent.
+/// The counts of the objects that were sent.
 #[derive(Default)]
 pub struct Sent {
     /// How many the server did not have.
@@ -55,7 +55,7 @@ impl fmt::Display for Sent {
     }
 }
 
-/// Sends the objects that `tips` reach and `common` do not, but those that an earlier call has sent.
+/// Sends the objects that `tips` reach and `common` do not, except objects that an earlier call has sent.
 pub fn send(server: &Server, git: &Git, project: &str, tips: &[&str], common: &[String]) -> Result<Sent> {
     if tips.is_empty() {
         return Ok(Sent::default());
@@ -99,7 +99,7 @@ pub fn send(server: &Server, git: &Git, project: &str, tips: &[&str], common: &[
     Ok(Sent { stored, known, commits: commits.len(), packs: slices.len(), seconds })
 }
 
-/// Those of these commits that the server has in packs with everything that they reach.
+/// The commits among these that the server has in packs with everything that they reach.
 pub fn known_commits(server: &Server, project: &str, commits: &[&str]) -> Result<Vec<String>> {
     let mut known = Vec::new();
     for ids in commits.chunks(ASKED) {

@@ -1,18 +1,18 @@
-//! A history cut into packs: commits after their parents, so that a pack needs only itself and those before it, and an
-//! import that broke off goes on behind the last one that the server has.
+//! A history cut into packs: commits after their parents, so that a pack needs only itself and the packs before it, and
+//! an import that broke off goes on behind the last one that the server has.
 
 use std::collections::BTreeSet;
 
 use super::git::Commit;
 
-/// How many commits a pack has at most. What a request has sent is lost if it breaks off.
+/// The most commits of a pack. A pack whose request breaks off is sent again.
 const COMMITS: usize = 5_000;
 
 /// Commits that are sent as one pack.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Slice<'a> {
     pub commits: usize,
-    /// Those that no other commit of the slice has as a parent: they reach all of it.
+    /// Commits that no other commit of the slice has as a parent: they reach all of it.
     pub heads: Vec<&'a str>,
     /// Commits that the slice builds on.
     pub bases: Vec<&'a str>,

@@ -37,7 +37,7 @@ pub struct AdminApi {
 }
 
 impl AdminApi {
-    /// Handles a request of `connection`. Nothing of a body is used before the token is there.
+    /// Handles a request of `connection`. The token is checked before any part of a body is used.
     pub async fn handle(self: Arc<Self>, connection: &Connection, request: Request<impl RequestBody>) -> AdminResponse {
         let (parts, request_body) = request.into_parts();
         if let Some(route) = OperatorRoute::parse(&parts.method, parts.uri.path(), parts.uri.query()) {

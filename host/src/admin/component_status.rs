@@ -17,7 +17,7 @@ pub struct ComponentStatus {
     pub state: &'static str,
     #[serde(flatten)]
     pub current: GenerationStatus,
-    /// What a rollback restores, unless it ends a trial.
+    /// The component that a rollback restores, unless it ends a trial.
     pub previous: Option<Digest>,
     pub canary: Option<CanaryStatus>,
     pub source: String,
@@ -49,7 +49,7 @@ pub struct CanaryStatus {
     #[serde(rename = "answers")]
     pub responses: u64,
     pub failed: u64,
-    /// How many responses it lacks for a verdict. The trial goes on without them when no time is left.
+    /// Responses that are missing for a verdict. When no time is left, the trial goes on until they have come.
     #[serde(rename = "answers_missing")]
     pub missing_responses: u64,
     pub seconds_left: f64,

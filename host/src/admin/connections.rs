@@ -1,6 +1,6 @@
-//! The connections of the admin listener. Those that have not shown the token have small bounds of their own, at which
-//! an old one makes place for a new one, so that they cannot keep an operator out. Those that have sent nothing cost
-//! little, and are many in a flood: they make place for each other and for no one else.
+//! The connections of the admin listener. Unauthenticated connections have small bounds of their own, at which an old
+//! one is closed for a new one, so that they cannot keep an operator out. Silent connections, which have sent no byte
+//! yet, cost little and are many in a flood: they are closed for each other only.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 /// Connections that have shown the token. An operator and a scraper need a few.
 const MAX_AUTHENTICATED: usize = 64;
 
-/// Connections that have not, health checks among them.
+/// Connections that have sent a byte and not shown the token, health checks among them.
 const MAX_UNAUTHENTICATED: usize = 32;
 
-/// Connections that have sent nothing.
+/// Connections that have sent no byte yet.
 const MAX_SILENT: usize = 256;
 
-/// How long a connection has to send something where all are of addresses with few. More wait in the socket's queue
-/// meanwhile.
+/// How long a silent connection stays at the bound if no address has more than `FEW_SILENT`. New connections wait in
+/// the socket's queue meanwhile.
 const TIME_TO_SEND: Duration = Duration::from_millis(250);
 
-/// The silent connections of an address that have that time. Of a flood from one address or some, the oldest makes place
-/// at once: a queue of thousands would take seconds, and the operator's connection is in it. A client sends its request
-/// as soon as it is connected.
+/// The silent connections of an address that have that time. If an address has more, as in a flood, its oldest one is
+/// closed at once: a queue of thousands would take seconds, and the operator's connection is in it. A client sends its
+/// request as soon as it is connected.
 const FEW_SILENT: usize = 8;
 
 /// The connections of a listener.
@@ -33,7 +33,7 @@ pub struct Connections {
     authenticated: Arc<Semaphore>,
     others: Mutex<Others>,
     next_id: AtomicU64,
-    /// Told when a connection is not silent any more.
+    /// Notified when a connection is not silent any more.
     left: Notify,
 }
 
@@ -44,7 +44,7 @@ struct Others {
     unauthenticated: Evictable,
 }
 
-/// Connections that may have to make place. The oldest first.
+/// Connections that may be closed for new ones, the oldest first.
 #[derive(Default)]
 struct Evictable(VecDeque<Entry>);
 
@@ -85,7 +85,7 @@ impl Connections {
         }
     }
 
-    /// Evicts a silent connection if there is no place for a new one. If it is too young, returns until when.
+    /// Evicts a silent connection if there is no place for a new one. If it is too young, returns until when it stays.
     fn try_make_place(&self, now: Instant) -> Result<(), Instant> {
         let silent = &mut self.others().silent;
         if silent.0.len() < MAX_SILENT {
@@ -116,7 +116,7 @@ impl Connections {
 }
 
 impl Connection {
-    /// Records that the client has sent something.
+    /// Records that the client has sent its first byte.
     pub fn begin(&self) {
         let mut others = self.connections.others();
         let Some(entry) = others.silent.remove(self.id) else { return };
@@ -156,7 +156,7 @@ impl Drop for Connection {
 }
 
 impl Evictable {
-    /// The oldest connection of the address that has the most, and how many that has.
+    /// The index of the oldest connection of the address with the most, and the number of that address's connections.
     fn next(&self) -> Option<(usize, usize)> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for entry in &self.0 {
@@ -185,7 +185,7 @@ mod tests {
     use super::oneshot::error::TryRecvError;
     use super::*;
 
-    /// Connections of the address 192.0.2.`n` that have sent nothing, or something.
+    /// A silent connection of the address 192.0.2.`n`.
     fn admit(connections: &Arc<Connections>, n: u8, since: Instant) -> (Connection, Receiver<()>) {
         connections.admit([192, 0, 2, n].into(), since)
     }
@@ -230,7 +230,7 @@ mod tests {
         let mut silent: Vec<_> = addresses.map(|n| admit(&connections, n, now)).collect();
         assert_eq!(connections.try_make_place(now), Err(now + TIME_TO_SEND));
         assert!(!silent.iter_mut().any(is_evicted));
-        // One that sends something, or ends, makes place.
+        // A connection that sends its first byte, or ends, leaves its place.
         silent[1].0.begin();
         assert_eq!(connections.try_make_place(now), Ok(()));
         silent.push(admit(&connections, 0, now));

@@ -1,4 +1,4 @@
-//! What all requests to the admin listener have in common.
+//! The state that all requests to the admin listener share.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::store::StoreHealth;
 /// Reads the present state of the host.
 pub type HostStateReader = Box<dyn Fn() -> HostState + Send + Sync>;
 
-/// The host as the listener sees it, and what the listener itself keeps.
+/// The listener's access to the host, and its own state.
 pub struct AdminContext {
     pub verifier: TokenVerifier,
     pub deployer: Arc<Deployer>,

@@ -51,7 +51,7 @@ impl DeploymentFailure {
         }
     }
 
-    /// Whether what serves is the same as before for certain.
+    /// Whether the component is certainly served as before.
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Refused(error) => error.changed_nothing(),

@@ -40,7 +40,7 @@ pub struct MemorySample {
     pub guests: u64,
 }
 
-/// What happened between two samples.
+/// The activity between two samples.
 #[derive(Debug)]
 pub struct Interval {
     /// Its end.
@@ -96,7 +96,7 @@ impl Activity {
         }
     }
 
-    /// Of several components, or of several intervals.
+    /// The sum over several components, or over several intervals.
     pub fn sum<'a>(activities: impl IntoIterator<Item = &'a Activity>) -> Self {
         activities.into_iter().fold(Self::default(), |sum, activity| Self {
             requests: sum.requests + activity.requests,
@@ -116,7 +116,7 @@ impl History {
         samples.push_back(sample);
     }
 
-    /// What happened between the samples, and between the last one and `present`; the oldest first.
+    /// The intervals between the samples, and between the last one and `present`; the oldest first.
     pub fn intervals(&self, present: &Sample) -> Vec<Interval> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let later = samples.iter().skip(1).chain([present]);

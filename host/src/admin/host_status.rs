@@ -28,7 +28,7 @@ pub struct HostStatus {
     /// None if the manifest was not read again since the start.
     #[serde(default)]
     pub last_reload: Option<ReloadStatus>,
-    /// None if the certificates in use are those that were last read.
+    /// None if the last attempt to read the certificates succeeded.
     #[serde(default)]
     pub certificate_problem: Option<CertificateProblemStatus>,
     /// Why clients refuse the certificate in use; None if they do not.
@@ -72,7 +72,7 @@ pub struct CertificateProblemStatus {
 /// The memory that the host's parts may take and that they have, in bytes.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct MemoryStatus {
-    /// What caches, responses and guests may take together.
+    /// The memory that caches, responses and guests may take together.
     pub budget: u64,
     pub guests: u64,
     pub guests_limit: u64,
@@ -90,7 +90,7 @@ pub struct ReloadStatus {
     /// How long ago it was, in seconds.
     pub age: f64,
     pub applied: bool,
-    /// What was changed, or why nothing was.
+    /// The settings that it changed, or why it was refused.
     pub detail: String,
 }
 
@@ -109,19 +109,19 @@ pub struct PostgresStatus {
     pub standbys: Vec<StandbyStatus>,
 }
 
-/// A host that shares the store and was there within the last day.
+/// A host that shares the store and has reported within the last day.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct FleetHostStatus {
     pub name: String,
-    /// How long ago it reported, in seconds, as far as the host knows that is asked.
+    /// How long ago it reported, in seconds, as far as the asked host knows.
     pub age: f64,
     pub is_live: bool,
     pub version: String,
     /// The digest of its manifest.
     pub manifest: Option<String>,
-    /// How often what all hosts serve had been changed when this one last followed.
+    /// The revision of the record that this host serves.
     pub revision: i64,
-    /// Why it does not serve what the others do.
+    /// Why it does not serve the same components as the others.
     pub problem: Option<String>,
 }
 

@@ -137,7 +137,7 @@ impl Admin {
         });
         let mut publisher = Publisher::new(access.clone(), data);
         publisher.publish();
-        // The first one is there before any request is.
+        // The first sample is taken before the first request.
         context.history.add(context.sample());
         let pages = OperatorPages::new(context.clone(), listening.port());
         let api = Arc::new(AdminApi { context: context.clone(), pages });
@@ -211,7 +211,7 @@ async fn accept(
     let listener = TcpListener::from_std(listener)?;
     let connections = Connections::new();
     loop {
-        // More wait in the socket's queue.
+        // Other connections wait in the socket's queue.
         connections.make_place().await;
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,

@@ -1,4 +1,4 @@
-//! What the system says of the process, from procfs. `None` where there is none.
+//! Resources of the process, from procfs. `None` where there is none.
 
 /// Files and sockets of the process.
 pub fn open_descriptors() -> Option<usize> {

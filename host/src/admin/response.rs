@@ -7,7 +7,7 @@ use http_body_util::Full;
 
 pub type AdminResponse = Response<Full<Bytes>>;
 
-/// A response that nothing may keep.
+/// A response that no cache may store.
 pub fn body(status: StatusCode, media_type: &'static str, content: impl Into<Bytes>) -> AdminResponse {
     let mut response = Response::new(Full::new(content.into()));
     *response.status_mut() = status;

@@ -79,8 +79,8 @@ impl Route {
     }
 }
 
-/// The policy of a canary, of names and values, each once; `None` if there are none. Without `percent` the others are
-/// refused, because what is meant as a trial must not be a swap. Durations are like `60s`, errors are in percent.
+/// The policy of a canary, from names and values, each once; `None` if there are none. Without `percent` the others are
+/// refused, so that an intended trial is never a swap. Durations are like `60s`, errors are in percent.
 pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<CanaryPolicy>, RouteError> {
     let mut policy = CanaryPolicy::default();
     let mut names = Vec::new();

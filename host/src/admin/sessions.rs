@@ -44,14 +44,14 @@ struct Code {
     expires: Instant,
 }
 
-/// What came of a code.
+/// The result of redeeming a sign-in code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeUse {
     /// It has begun a session of the actor, which has this cookie.
     Begun { actor: String, cookie: String },
     /// The browser that has the session of this code has used it again.
     Repeated,
-    /// Two have used it, and only one can be the actor. The session that it had begun is ended.
+    /// Two browsers have used it, and only one can be the actor's. The session that it had begun is ended.
     UsedTwice { actor: String },
     /// It is not known, or has expired.
     Unknown,
@@ -62,7 +62,7 @@ pub enum CodeUse {
 pub struct Session {
     /// For the audit log.
     pub actor: String,
-    /// What each form of this session has with it.
+    /// The token that each form of this session sends.
     pub form_token: String,
     expires: Instant,
 }
@@ -80,7 +80,7 @@ impl Sessions {
         Ok(code)
     }
 
-    /// Begins a session by a code, which can be used once. `own_cookie` is that of the browser, if it has one.
+    /// Begins a session by a code, which can be used once. `own_cookie` is the browser's, if it has one.
     pub fn redeem(&self, code: &str, own_cookie: Option<&str>, now: Instant) -> io::Result<CodeUse> {
         let (cookie, form_token) = (random::token(RANDOM_BYTES)?, random::token(RANDOM_BYTES)?);
         let mut table = self.table(now);
@@ -122,7 +122,7 @@ impl Sessions {
         self.table(now).sessions.retain(|(known, _)| *known != digest);
     }
 
-    /// The table, without what has expired.
+    /// The table, without expired codes and sessions.
     fn table(&self, now: Instant) -> MutexGuard<'_, SessionTable> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         table.codes.retain(|code| code.expires > now);

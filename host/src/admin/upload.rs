@@ -72,15 +72,15 @@ pub async fn receive(body: impl RequestBody) -> Result<Bytes, UploadError> {
     }
 }
 
-/// Discards the body of a request that gets its response without it. Of a client that waits for `100 Continue`,
-/// nothing is read: that would have the server ask for the body.
+/// Discards the body of a request that gets its response without it. If the client waits for `100 Continue`, the body
+/// is not polled: the server would ask for it.
 pub async fn discard(headers: &HeaderMap, body: impl RequestBody) {
     if !headers.contains_key(EXPECT) {
         drain(body).await;
     }
 }
 
-/// Reads what a client sends without a pause, and discards it.
+/// Reads and discards the body until the client pauses.
 pub async fn drain(body: impl RequestBody) {
     let mut body = std::pin::pin!(body);
     let mut remaining = MAX_DRAIN;
@@ -92,6 +92,6 @@ pub async fn drain(body: impl RequestBody) {
             }
         }
     };
-    // Whatever is not read by then closes the connection.
+    // If a part of the body is still unread by then, the connection is closed.
     let _ = timeout(DRAIN_TIMEOUT, drained).await;
 }

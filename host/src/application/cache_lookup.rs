@@ -56,7 +56,7 @@ impl Steps<'_> {
     }
 }
 
-/// Whether a guest has sent the request: then what its response is made of goes with it.
+/// Whether a guest has sent the request. Its response then carries the read set that it was made of.
 pub fn is_nested(parts: &Parts) -> bool {
     parts.extensions.get::<NestedRequest>().is_some()
 }

@@ -1,4 +1,4 @@
-//! What the routes of a manifest lead to.
+//! The targets of a manifest's routes.
 
 use crate::manifest::Route;
 use crate::router::{RouteError, Router};

@@ -1,4 +1,4 @@
-//! What counts in the trial of a canary, and what does not.
+//! Counts a response in the trial of a canary, and refuses a request whose client leaves too much unread.
 
 use std::sync::mpsc::Sender;
 

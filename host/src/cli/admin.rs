@@ -71,7 +71,7 @@ pub enum AdminRequest<'a> {
 }
 
 impl AdminRequest<'_> {
-    /// What the operator has to know if there is no answer: the request may have been carried out.
+    /// The warning to the operator if there is no answer: the request may have been carried out.
     fn uncertainty(&self) -> &'static str {
         match self {
             AdminRequest::Get | AdminRequest::SignIn => "",
@@ -95,7 +95,7 @@ impl HostArgs {
         }
     }
 
-    /// The data folder that the host is found by. `None` if its address was given, because the folder may be another's.
+    /// The data folder of the host. `None` if an address was given, because the folder may be another host's.
     pub fn data_folder(&self) -> Option<&Path> {
         self.admin.is_none().then_some(&self.data)
     }
@@ -152,7 +152,7 @@ impl HostArgs {
         }
         let response: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
         match response.get("error").and_then(Value::as_str) {
-            // The listener for clients has no more to say of a path that it does not serve.
+            // The listener for clients gives only the status as the error of a path that it does not serve.
             Some(reason) if reason != status.to_string() => Err(anyhow!(printable(reason))),
             _ => {
                 // A proxy may have given up waiting.
@@ -228,7 +228,7 @@ mod tests {
         host.join().unwrap();
     }
 
-    /// What is said of a server that reads a request and answers it so.
+    /// The error about a server that reads a request and sends `answer`.
     fn error_of(request: &AdminRequest<'_>, answer: &'static [u8]) -> String {
         let (folder, listener) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let url = format!("http://{}", listener.local_addr().unwrap());

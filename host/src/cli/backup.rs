@@ -66,7 +66,7 @@ fn host_objection(data: &Path) -> Option<BackupError> {
     }
     let Access { url, token } = Access::find(data).ok()?;
     let request = agent_with(STATUS_TIMEOUT).get(format!("{url}/status"));
-    // A host that was killed leaves the address of its listener: no answer is no reason to make no backup.
+    // A host that was killed leaves the address of its listener: the backup is made if there is no answer.
     let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
     let text = response.body_mut().read_to_string().ok()?;
     let StoreStatus { store_problem, postgres } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;

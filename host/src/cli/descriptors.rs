@@ -6,18 +6,18 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::host::Options;
 use crate::ingress::IngressOptions;
 
-/// Of the store, the runtimes and the listeners, and of each thread that serves.
+/// Descriptors of the store, the runtimes and the listeners together, and of each thread that serves.
 const BASE: u64 = 32;
 const OF_A_THREAD: u64 = 6;
 
-/// Of PostgreSQL's connections, beside those that write: for barriers, for reports, and for a request to cancel.
+/// Connections to PostgreSQL beside the writers and each thread's reader: for barriers, reports and a cancel request.
 const OF_POSTGRES: u64 = 4;
 
-/// What clients may not have: 352 connections of the operator's listener, outbound connections of components, and files
-/// that are open for a moment, such as those of a swap.
+/// Descriptors that clients may not have: for 352 connections of the operator's listener, outbound connections of
+/// components, and files that are open for a moment, such as a swap's.
 const RESERVE: u64 = 384;
 
-/// The reserve is at most one in so many of what the host itself leaves.
+/// The reserve is at most one in so many of the descriptors that the host itself leaves.
 const RESERVE_SHARE: u64 = 4;
 
 /// Where descriptors bound the connections, an address may have one in so many, so that no client has all of them.
@@ -49,7 +49,7 @@ pub fn fit(ingress: &mut IngressOptions, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Raises the soft limit to the hard one, and returns what is in force; `None` if there is no limit.
+/// Raises the soft limit to the hard one, and returns the one in force; `None` if there is no limit.
 fn raise_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -64,7 +64,7 @@ fn raise_limit() -> Option<u64> {
     }
 }
 
-/// What a host without clients has open.
+/// The descriptors that a host without clients has open.
 fn needed(options: &Options) -> u64 {
     let threads = options.threads.get() as u64;
     let postgres = options.postgres.as_ref().map_or(0, |postgres| postgres.writers as u64 + threads + OF_POSTGRES);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_soft_limit_is_raised_to_the_hard_one() {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // As many as other tests of this process have open, and below every usual hard limit.
+        // Enough for the other tests of this process, and below every usual hard limit.
         let current = Some(maximum.map_or(1000, |maximum| maximum.min(1000)));
         setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
         assert_eq!(raise_limit(), maximum);

@@ -1,12 +1,12 @@
-//! What `hexad status` says of the hosts that share a store.
+//! The lines of `hexad status` about the hosts that share a store.
 
 use widgets::age;
 
 use super::terminal::printable;
 use crate::admin::FleetHostStatus;
 
-/// A line for each host of the store if there are several, and what is different about them. While the store cannot be
-/// used, nothing new is learned of them.
+/// A line for each host of the store if there are several, and the differences between them. While the store cannot be
+/// used, there are no new reports of them.
 pub fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String {
     let mut text = String::new();
     if hosts.len() > 1 {

@@ -30,7 +30,7 @@ impl LogOptions {
         let filter = EnvFilter::try_new(format!("{QUIET},{}", self.log_level))
             .map_err(|error| anyhow!("--log-level {}: {error}; write `debug`, for example", self.log_level))?;
         // An error of the log would be written to the same standard error, which panics if it cannot be written:
-        // whoever reads the log could end the threads that serve.
+        // the program that reads the log could end the threads that serve.
         let builder =
             tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
         match self.log_format {

@@ -1,5 +1,5 @@
-//! What SIGHUP has the host read again, each on a thread of its own: a file that cannot be read now, or a
-//! component that is compiled, keeps no other file waiting, nor a signal.
+//! The files that SIGHUP has the host read again: the manifest on one thread, certificates and access log on another.
+//! A file that cannot be read now, or a component that is compiled, keeps no other file and no signal waiting.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::manifest::{LoadOptions, MaintenanceTokens, Manifest, ManifestError};
 /// Values of variables, for as long as the host serves.
 type OwnedEnvironment = Box<dyn Fn(&str) -> Option<String> + Send>;
 
-/// Where the manifest is, and what it is read with.
+/// The path of the manifest, and the values that it is read with.
 pub struct ManifestSource {
     pub path: PathBuf,
     pub environment: OwnedEnvironment,
@@ -35,7 +35,7 @@ impl ManifestSource {
     }
 }
 
-/// The threads. They end with the process, whatever they are waiting for.
+/// The threads. They end with the process, even while they wait for a file.
 pub struct Reloads {
     manifest: SyncSender<()>,
     ingress: SyncSender<()>,
@@ -53,16 +53,16 @@ impl Reloads {
         Ok(Self { manifest, ingress })
     }
 
-    /// Has everything read again, and waits for nothing.
+    /// Begins to read everything again. It does not block.
     pub fn begin(&self) {
         for thread in [&self.manifest, &self.ingress] {
-            // If it is full, what is waited for begins after this call.
+            // A full channel has a message whose work begins after this call.
             let _ = thread.try_send(());
         }
     }
 }
 
-/// Does the work once for each message, and for those that come meanwhile once more.
+/// Does the work for each message. Messages that come during the work are taken as one.
 fn start_thread(name: &str, mut work: impl FnMut() + Send + 'static) -> io::Result<SyncSender<()>> {
     let (sender, messages) = sync_channel(1);
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {

@@ -1,4 +1,4 @@
-//! What the service manager that started this process is told: sd_notify(3), systemd's `Type=notify`.
+//! Messages to the service manager that started this process: sd_notify(3), systemd's `Type=notify`.
 
 use std::ffi::OsStr;
 use std::io;

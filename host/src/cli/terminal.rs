@@ -24,8 +24,8 @@ pub fn one_line(error: &Error) -> String {
     line
 }
 
-/// Writes what a command that serves says on standard output. It serves on without a reader, who may have read as much
-/// as was wanted.
+/// Writes the text of a command that serves to standard output. The command serves on if that has no reader any more,
+/// because the reader may have all that it needs.
 pub fn announce(text: &str) {
     let mut out = io::stdout();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

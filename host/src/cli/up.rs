@@ -32,7 +32,7 @@ use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
 
-/// How long what is left to do after the grace period may take: the last spans, the last responses to operators.
+/// How long the last steps after the grace period may take: the last spans, the last responses to operators.
 const LAST_STEPS: Duration = Duration::from_secs(4);
 
 /// How long the last line of the log may take.
@@ -269,10 +269,10 @@ impl Up {
     }
 }
 
-/// The stop of a host that serves clients, and for which something is left to do before it is ready.
+/// The stop of a host that serves clients and is not ready yet, because `started` has not returned.
 struct EarlyStop<C> {
     deployer: Arc<Deployer>,
-    /// Ends what clients, and this process among them, ask of the host.
+    /// Ends the requests of clients, this process among them.
     close: C,
     drain_delay: Duration,
     grace: Duration,
@@ -282,7 +282,7 @@ struct EarlyStop<C> {
 struct BegunStop {
     request: StopRequest,
     at: Instant,
-    /// Dropped once what is left to do has ended.
+    /// Dropped once `started` has returned.
     is_over: mpsc::Sender<()>,
 }
 
@@ -306,7 +306,7 @@ impl<C: Fn(Duration) + Clone + Send + 'static> EarlyStop<C> {
         self.begun = Some(BegunStop { request, at: Instant::now(), is_over });
     }
 
-    /// Drops what would keep parts of the host alive.
+    /// Drops the references that would keep parts of the host alive.
     fn into_begun(self) -> Option<BegunStop> {
         self.begun
     }

@@ -15,10 +15,10 @@ const LONGEST: u32 = 24;
 /// The longest period of maintenance.
 const RAREST: u32 = 366 * 24;
 
-/// A processor that polls for longer does nothing else.
+/// The longest time of polling: with more, a processor would do nothing else.
 const LONGEST_BUSY_POLL: Duration = Duration::from_millis(10);
 
-/// More threads share the same processors, and each has memory, files and instances of its own.
+/// The most threads: more share the same processors, and each has memory, files and instances of its own.
 const MAX_THREADS: usize = 1024;
 
 /// A time of at most a day, or 0.
@@ -73,7 +73,7 @@ pub fn parse_external_url(text: &str) -> Result<String, String> {
             && url.password().is_none()
             && url.query().is_none()
             && url.fragment().is_none()
-            // Other programs than browsers do not read it without its slashes, or with others.
+            // Only browsers accept a URL without its slashes, or with others, as this parser does.
             && text.get(url.scheme().len()..).and_then(|rest| rest.strip_prefix("://")).is_some_and(|rest| {
                 !rest.starts_with('/') && !rest.contains(|character: char| character.is_whitespace() || character == '\\')
             })

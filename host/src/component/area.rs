@@ -1,5 +1,5 @@
 //! Checks a component through its platform interface (`wit/platform.wit`): it is the area of its slot,
-//! it can read what is stored, and it works with the grants that it has.
+//! it can read the stored formats, and it works with its grants.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub enum AreaError {
 }
 
 /// Makes an instance of the component, and asks it for its description and for its check. `None` if it is no area.
-/// What it exports of the platform is as the platform words it from then on.
+/// It fails if an export does not have the types of the platform's interface.
 ///
 /// `store` must be fresh and must not let the component write.
 pub async fn identify(

@@ -68,14 +68,14 @@ pub struct ByValueExport {
     go_on: ComponentExportIndex,
 }
 
-/// The same of one instance.
+/// The functions of one instance that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueHandler {
     begin: TypedFunc<(Request, u16), Returned>,
     go_on: TypedFunc<(u64, Result<Response, ErrorCode>), Returned>,
 }
 
-/// What both functions return.
+/// The return type of both functions.
 type Returned = (Result<Outcome, ErrorCode>,);
 
 /// A request on its way to an instance.
@@ -86,15 +86,15 @@ pub enum Passed {
 }
 
 impl ByValueExport {
-    /// `None` if the component has no such export. One of an earlier wording has other functions, and is served by
-    /// `wasi:http/handler`.
+    /// `None` if the component has no such export. An export of an earlier version has other functions: the component
+    /// is served by `wasi:http/handler`.
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
         let function = |name| component.get_export_index(Some(&interface), name);
         Some(Self { begin: function(BEGIN)?, go_on: function(GO_ON)? })
     }
 
-    /// Fails if the export is not as the platform words it.
+    /// Fails if the functions do not have the types of the platform's interface.
     pub fn of_instance(self, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<ByValueHandler> {
         Ok(ByValueHandler {
             begin: instance.get_typed_func(&mut *store, self.begin)?,
@@ -104,8 +104,8 @@ impl ByValueExport {
 }
 
 impl ByValueHandler {
-    /// The response to a request, or why the guest has none that can be sent. The guest has no more to do for it if it
-    /// has all of its body. A failure ends the instance.
+    /// The response to a request, or why it cannot be sent. If the response has all of its body, the guest has no more
+    /// to do for it. A failure ends the instance.
     pub async fn call(
         self,
         accessor: &Accessor<Guest>,
@@ -133,19 +133,19 @@ impl ByValueHandler {
     }
 }
 
-/// Passes a request by value if the guest takes it so, and its whole body is small and there.
+/// Passes a request by value if the guest takes it so, and its whole body is small and has arrived.
 pub fn pass(handler: Option<ByValueHandler>, request: HttpRequest<WasiBody>, context: &RequestContext) -> Passed {
     let Some(handler) = handler else { return Passed::AsStream(request) };
     if request.body().is_end_stream() {
         return Passed::ByValue(handler, request.map(|_| Bytes::new()));
     }
     let is_small = request.body().size_hint().upper().is_some_and(|length| length <= MAX_REQUEST_BODY);
-    // To ask for the body of a request that expects `100 Continue` is to ask the client to send it.
+    // Polling the body of a request that expects `100 Continue` makes the server ask the client for it.
     if !is_small || request.headers().contains_key(EXPECT) {
         return Passed::AsStream(request);
     }
     let (head, mut body) = request.into_parts();
-    // Who waits is the guest, which may not need the body.
+    // The host does not wait for the body: the guest may not need it.
     let mut cx = Context::from_waker(Waker::noop());
     let mut frames = Vec::new();
     loop {
@@ -165,7 +165,7 @@ pub fn pass(handler: Option<ByValueHandler>, request: HttpRequest<WasiBody>, con
     }
 }
 
-/// The data of `frames`, without a copy if it is one.
+/// The data of `frames`. That of a single frame is not copied.
 fn joined(frames: Vec<Frame<Bytes>>) -> Bytes {
     let mut pieces = frames.into_iter().filter_map(|frame| frame.into_data().ok());
     let first = pieces.next().unwrap_or_default();
@@ -186,7 +186,7 @@ impl Request {
 
 impl Response {
     /// The response for the client, or why it cannot be sent. `is_head` says that the response is to a `HEAD` request,
-    /// and may declare the length of a body that it has not.
+    /// and may declare the length of a body that it does not have.
     fn into_http(
         self,
         is_head: bool,
@@ -202,7 +202,7 @@ impl Response {
         let length = body.len() as u64;
         let declared = head.as_ref().ok().and_then(|(_, headers)| declared_length(headers));
         let left = declared.map(|declared| declared.checked_sub(length));
-        // Taken also if it is not sent, so that the guest is told, and nothing of it stays.
+        // Taken even if it is not sent, so that the guest is told, and its memory is freed.
         let rest = rest.map(|rest| taken(rest, left.flatten(), store)).transpose()?;
         let (status, headers) = match head {
             Ok(head) => head,
@@ -214,7 +214,7 @@ impl Response {
             (None, None) if is_bodiless => without_length(),
             (None | Some(Some(0)), None) => full(body),
             _ if is_bodiless && length == 0 => full(body),
-            // It breaks off, as one that is streamed does.
+            // The body breaks off, as a streamed one does.
             (Some(None | Some(_)), _) => broken(WasiError::HttpResponseBodySize(Some(length))),
         };
         let mut response = HttpResponse::new(body);
@@ -224,7 +224,7 @@ impl Response {
     }
 }
 
-/// The body that a guest sends: its own, which is kept if it has a number, or the one that is kept.
+/// The body that a guest sends: its own, which is kept if it has a number, or else the one that is kept under `number`.
 fn sent_or_kept(body: Bytes, number: Option<u8>, guest: &mut Guest) -> wasmtime::Result<Bytes> {
     let Some(number) = number else { return Ok(body) };
     if body.is_empty() {
@@ -255,7 +255,7 @@ fn taken(
 ) -> wasmtime::Result<WasiBody> {
     let guest = store.data_mut().http();
     let mut rest = guest.table.delete(rest)?;
-    // By its fields wasmtime checks the length.
+    // wasmtime checks the body's length by these fields.
     let fields = left.map(|left| (CONTENT_LENGTH, left.into())).into_iter().collect();
     rest.headers = FieldMap::new_immutable(guest.hooks, fields);
     Ok(rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body())

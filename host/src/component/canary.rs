@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::generation::Generation;
 use super::tally::{ResponseCounts, Tally};
 
-/// The canary's responses before a verdict: of fewer, one that fails says too little.
+/// The canary's responses before a verdict: among fewer, a single failure says too little.
 const MIN_RESPONSES: u64 = 10;
 
 /// The share of responses that may be slower than the bound: the bound is on the 95th percentile.
@@ -23,7 +23,7 @@ const MAX_SLOW_SHARE: f64 = 0.05;
 /// or two can be slow by chance, also where the 95th percentile is within the bound.
 const MIN_SLOW_RESPONSES: u64 = 3;
 
-/// How a trial is done, and what decides it.
+/// How a trial is conducted and decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanaryPolicy {
     /// How many of a hundred callers the canary serves, above 0 and at most 100.
@@ -34,8 +34,7 @@ pub struct CanaryPolicy {
     /// higher than that of the current generation, from 0 to 1.
     pub max_errors: f64,
     /// The longest time that the component may take for the head of a response, of 95 in 100 responses: from the permit on,
-    /// without the time in which the guest waits for its client. A body of which nothing comes for as long has
-    /// stalled.
+    /// without the time in which the guest waits for its client. A body without a byte for as long has stalled.
     pub max_latency: Duration,
 }
 
@@ -64,7 +63,7 @@ pub struct Canary {
     started: Instant,
     /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
-    /// Set by the caller that says that responses are missing.
+    /// Set by the caller that logs that responses are missing.
     shortage_reported: AtomicBool,
     /// Why the canary failed: it serves no requests until the trial is ended.
     failure: OnceLock<String>,
@@ -96,8 +95,8 @@ impl Canary {
         (hasher.finish() % 10_000) as f64 / 100.0 < self.policy.percent
     }
 
-    /// Takes all callers from the canary if the verdict is against it. Returns the reason to the one caller who must end
-    /// the trial.
+    /// Takes all callers from the canary if the verdict is against it. Returns the reason once, to the thread that must
+    /// end the trial.
     pub fn fail_by_verdict(&self) -> Option<String> {
         match self.verdict() {
             Verdict::Failed(reason) if self.conclude() => {
@@ -133,7 +132,7 @@ impl Canary {
         MIN_RESPONSES.saturating_sub(self.counts().responses)
     }
 
-    /// The responses that are missing at the end of the window, for the one caller who may say so.
+    /// The responses that are missing at the end of the window. Returned once, to the thread that logs them.
     pub fn take_shortage(&self) -> Option<u64> {
         let missing = self.missing_responses();
         let is_short = missing > 0 && self.ends_at() <= Instant::now();
@@ -149,7 +148,7 @@ impl Canary {
         self.started + self.policy.window
     }
 
-    /// True for the one caller who may act on the verdict.
+    /// True once, for the thread that may act on the verdict.
     pub fn conclude(&self) -> bool {
         !self.concluded.swap(true, Ordering::SeqCst)
     }

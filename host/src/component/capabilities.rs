@@ -1,4 +1,4 @@
-//! Compares what a component imports with what the manifest grants it.
+//! Compares a component's imports with the grants of the manifest.
 //!
 //! WASI's interfaces for files and sockets need no grant: standard libraries import them even if the
 //! program does not use them, and the host offers no file and no socket behind them.

@@ -47,12 +47,12 @@ pub struct Generation {
 struct LinkedCode {
     digest: Digest,
     pre: InstancePre<Guest>,
-    /// The same by its export that takes requests.
+    /// The same, with its export that takes requests.
     proxy: Arc<ProxyPre<Guest>>,
     by_value: Option<ByValueExport>,
 }
 
-/// What the generations of a slot are made with, beside their code.
+/// The parts that the generations of a slot are made of, beside their code.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     pub runtime: &'a Arc<Runtime>,
@@ -96,7 +96,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The component that it is about.
+    /// The id of the component.
     pub fn component(&self) -> &str {
         match self {
             Self::Unreadable { id, .. }

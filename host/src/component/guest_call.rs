@@ -226,8 +226,8 @@ async fn run_guest(
     };
     instance.cpu_timer.begin_request();
     instance.store.data_mut().enter(context, lease.permit());
-    // Ticks of the time in which the instance was idle say nothing about this request: without this, it would yield
-    // at its first instruction.
+    // Ticks while the instance was idle do not count for this request: without this, it would yield at its first
+    // instruction.
     instance.store.set_epoch_deadline(1);
     let ended = serve(instance, context, request, head).await;
     in_use.end(ended);
@@ -250,7 +250,7 @@ async fn serve(
             Passed::AsStream(request) => {
                 let prepared = accessor
                     .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
-                // `Timed` checks the clock: nothing in here runs while the guest computes.
+                // `Timed` checks the clock: this future does not run while the guest computes.
                 prepared.run(accessor, std::future::pending()).await?;
             }
         }

@@ -1,5 +1,5 @@
-//! How many requests of a component may be in progress. A change of what serves begins with all permits free: what a
-//! version holds that does not end, and that was rolled back for it, is in no other version's way.
+//! How many requests of a component may be in progress. All permits are free after each change, except the beginning
+//! of a trial: requests of a version that was rolled back because they never end take no permits of another version.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ const WAITING_PER_INSTANCE: usize = 16;
 /// The permits of one deployment.
 pub struct InstanceLimits {
     limits: DepthLimits,
-    /// Cancelled once other limits are in the place of these.
+    /// Cancelled once other limits replace these.
     replaced: CancellationToken,
 }
 
@@ -42,14 +42,14 @@ impl InstanceLimits {
         self.limits.at(depth).try_acquire(client)
     }
 
-    /// Waits for a permit. `None` once other limits are in the place of these.
+    /// Waits for a permit. `None` once other limits replace these.
     pub async fn acquire(&self, depth: Depth, client: ClientKeys) -> Option<Result<Permit, Saturated>> {
         self.replaced.run_until_cancelled(self.limits.at(depth).acquire(client)).await
     }
 }
 
 impl ReplacedLimits {
-    /// Sends those that wait for permits of these limits to the ones in their place.
+    /// Adds replaced limits. Requests that wait for their permits go on to wait for permits of the new ones.
     pub fn add(&self, limits: Arc<InstanceLimits>) {
         limits.replaced.cancel();
         self.in_use().push(limits);
@@ -60,7 +60,7 @@ impl ReplacedLimits {
         self.in_use().iter().map(|limits| limits.load()).fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1))
     }
 
-    /// Those that are still in use, after the others are removed.
+    /// The limits that are still in use, after the others are removed.
     fn in_use(&self) -> MutexGuard<'_, Vec<Arc<InstanceLimits>>> {
         let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         limits.retain(|limits| limits.load() != (0, 0));

@@ -1,4 +1,4 @@
-//! A lease: what a request holds while a component serves it.
+//! A lease: the generation and the permit that a request holds while a component serves it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,7 +56,7 @@ impl Lease {
         self.end(ResponseEnd::Broken);
     }
 
-    /// Records that the component could not send the whole response, because of what the client sent.
+    /// Records that the component could not send the whole response, because the client's upload failed.
     pub fn record_broken_by_client(&self, failure: UploadFailure) {
         self.end(ResponseEnd::BrokenByClient(failure));
     }
@@ -86,7 +86,7 @@ impl Lease {
         }
     }
 
-    /// The first end counts.
+    /// Records an end of the response. The first one counts.
     fn end(&self, end: ResponseEnd) {
         let mut outcome = self.outcome();
         if outcome.end.is_none() {

@@ -43,7 +43,7 @@ pub struct Instance {
     pub cpu_timer: Arc<CpuTimer>,
     /// Requests that it has served, with the current one.
     served: usize,
-    /// What the store had lost when the instance was made, see [`Backend::losses`].
+    /// The store's losses when the instance was made, see [`Backend::losses`].
     losses: u64,
 }
 
@@ -104,8 +104,8 @@ impl Pool {
 
     /// Takes an idle instance for one request, or makes one.
     pub async fn take(&self, context: &RequestContext) -> wasmtime::Result<Instance> {
-        // First: if the store loses something afterwards, it refuses what the request writes with what the instance
-        // keeps.
+        // First: if the store loses data afterwards, it refuses the writes of the request, which may depend on lost
+        // data that the instance keeps.
         context.writes.bind_reads(&*self.template.backend);
         let mut instance = match self.take_idle() {
             Some(instance) => instance,
@@ -118,8 +118,8 @@ impl Pool {
         Ok(instance)
     }
 
-    /// The idle instance that was used last, without those that may keep what the store has lost: numbers that were
-    /// taken from a counter, records, what a rate limit has left.
+    /// The idle instance that was used last. Instances that may keep data that the store has lost are ended: numbers
+    /// taken from a counter, records, the remainder of a rate limit.
     fn take_idle(&self) -> Option<Instance> {
         let losses = self.template.backend.losses();
         loop {
@@ -131,8 +131,8 @@ impl Pool {
         }
     }
 
-    /// Keeps an instance for the next request, or ends it after its last one. An instance whose request has lost what
-    /// it wrote may keep it.
+    /// Keeps an instance for the next request, or ends it after its last one. An instance whose request has lost writes
+    /// is ended, because it may keep the lost data.
     pub fn give_back(self: &Arc<Self>, instance: Instance, context: &RequestContext) {
         let counters = &self.template.counters;
         if context.writes.has_failed() {
@@ -196,7 +196,7 @@ impl Pool {
             GuestBounds { limits, memory },
             cpu_timer.clone(),
         );
-        // A component may run code before its first request, and may not end.
+        // A component may run code before its first request, and that code may not end.
         let instantiated = instantiate(pre, *by_value, &mut store);
         let made = tokio::time::timeout(limits.request.request_timeout, instantiated).await;
         let (proxy, by_value) = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {

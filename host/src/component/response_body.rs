@@ -106,7 +106,7 @@ impl GuestBody {
         (body, true)
     }
 
-    /// The body of a response that has none, whatever the guest writes.
+    /// The empty body of a response that has none. The body that the guest writes is dropped.
     pub fn skip(self, mut call: GuestCall) -> ResponseBody {
         call.mark_response_sent();
         let declared = self.inner.size_hint();
@@ -151,7 +151,7 @@ impl GuestBody {
         Poll::Ready(self.finish(end))
     }
 
-    /// Ready if the guest waits for a client that is too slow to send, and another request for the instance.
+    /// Ready if the guest waits for a client that sends too slowly, and another request waits for the instance.
     fn poll_slow_upload(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.context.register_upload_wait(cx);
         let Some(lease) = &self.lease else { return Poll::Pending };

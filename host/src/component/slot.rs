@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::nested_request::Depth;
 use crate::request_context::{Awaited, RequestContext};
 
-/// A component's generations, and what outlives them.
+/// A component's generations, and the state that outlives them.
 pub struct Slot {
     id: String,
     deployment: ArcSwap<Deployment>,
@@ -30,7 +30,7 @@ pub struct Slot {
     last_number: AtomicU64,
     /// How often the deployment has changed.
     changes: AtomicU64,
-    /// What a rollback restores, also if it is not loaded.
+    /// The component that a rollback restores, also if it is not loaded.
     way_back: ArcSwapOption<Digest>,
     metrics: Metrics,
     stalled: Arc<StalledInstances>,
@@ -39,7 +39,7 @@ pub struct Slot {
     log_throttle: LogThrottle,
 }
 
-/// What the manifest says of a slot, and what follows from it. All generations of a deployment share it.
+/// A slot's settings in the manifest, and its outbound HTTP. All generations of a deployment share them.
 pub struct Settings {
     pub component: Arc<Component>,
     /// Sends the component's outbound requests. `None` for a component that may send none.
@@ -50,9 +50,9 @@ pub struct Settings {
 #[derive(Clone)]
 pub struct Deployment {
     pub settings: Arc<Settings>,
-    /// Of its own after each change of what serves.
+    /// New ones after each change, except the beginning of a trial.
     limits: Arc<InstanceLimits>,
-    /// Serves all requests, or those that the canary does not serve.
+    /// Serves all requests, or the ones that the canary does not serve.
     pub current: Arc<Generation>,
     /// The standby: it was current before, and a rollback makes it current again.
     pub previous: Option<Arc<Generation>>,
@@ -75,7 +75,7 @@ pub struct Trial {
     /// The request's number in the tally.
     number: u64,
     context: Arc<RequestContext>,
-    /// Whether the response has ended, and was counted if it says something of the component.
+    /// Whether the response has ended. It is counted, unless the client is the cause of its end.
     is_judged: bool,
 }
 
@@ -121,7 +121,7 @@ impl Trial {
         self.is_judged = true;
     }
 
-    /// What the client has waited for too long.
+    /// The part of the response that the client has waited for too long.
     fn overdue(&self) -> Option<Awaited> {
         self.context.awaited_for(self.canary.policy.max_latency)
     }
@@ -133,7 +133,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // The client has gone before there was a head. If it waited for long, that says something about the component.
+        // The client has gone before there was a head. If it waited for too long, the response counts as slow.
         if !self.is_judged && self.overdue().is_some() {
             self.count(false, true);
         }
@@ -181,7 +181,7 @@ impl Slot {
         &self.id
     }
 
-    /// What the manifest says of the component.
+    /// The component's settings in the manifest.
     pub fn component(&self) -> Arc<Component> {
         self.deployment.load().settings.component.clone()
     }
@@ -204,8 +204,8 @@ impl Slot {
         self.deployment.load_full()
     }
 
-    /// What a rollback restores, unless it ends a trial. The standby, or a component that the host has recorded and not
-    /// loaded, such as after a restart.
+    /// The component that a rollback restores, unless it ends a trial: the standby, or one that the host has recorded
+    /// and not loaded, such as after a restart.
     pub fn way_back(&self) -> Option<Digest> {
         self.way_back.load().as_deref().copied()
     }
@@ -237,7 +237,7 @@ impl Slot {
     }
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
-    /// keep theirs. There is no standby afterwards, because it would have the settings of before.
+    /// keep theirs. There is no standby afterwards, because it would have the old settings.
     pub fn reconfigure(&self, settings: Arc<Settings>, generation: Arc<Generation>) {
         self.change(|_| {
             let (settings, current) = (settings.clone(), generation.clone());
@@ -294,7 +294,7 @@ impl Slot {
             if !Arc::ptr_eq(&before.limits, &after.limits) {
                 self.replaced_limits.add(before.limits.clone());
             }
-            // Afterwards, so that a request that sees this number is served by what it counts.
+            // Afterwards, so that a request that sees this number is served by the change that it counts.
             self.changes.fetch_add(1, Ordering::SeqCst);
             let canary = |deployment: &Deployment| deployment.canary.as_ref().map(|canary| canary.generation.clone());
             let serving: Vec<_> = [Some(after.current.clone()), canary(&after)].into_iter().flatten().collect();

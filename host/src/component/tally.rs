@@ -1,4 +1,4 @@
-//! The responses of one generation during a trial: those that have ended, and those that keep their clients waiting.
+//! The responses of one generation during a trial: ended ones, and ones that keep their clients waiting.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ impl Tally {
         number
     }
 
-    /// The request is not under way any more.
+    /// Removes a request that is not under way any more.
     pub fn end(&self, number: u64) {
         self.responses().under_way.remove(&number);
     }
@@ -65,8 +65,8 @@ impl Tally {
         self.responses().ended.add(failed, slow);
     }
 
-    /// The responses that have ended, and those under way of which nothing has come for longer than `patience`: one
-    /// without its head is slow, and one without the rest of its body has failed.
+    /// Counts the ended responses, and the ones under way that their clients have waited for longer than `patience`: a
+    /// response without its head is slow, and one without the rest of its body has failed.
     pub fn counts(&self, patience: Duration) -> ResponseCounts {
         let responses = self.responses();
         let mut counts = responses.ended;

@@ -1,4 +1,4 @@
-//! What one client has of a limit's permits and of its queue.
+//! One client's share of a limit's permits and queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ pub struct Share {
     taken: AtomicUsize,
     /// Callers in the queue. It is locked while this changes.
     queued: AtomicUsize,
-    /// Of callers that wait although the limit may have a permit: the share has none.
+    /// Reports of callers that wait although the limit may have a permit: the share has none.
     pub reports: Arc<Reports>,
 }
 

@@ -18,7 +18,7 @@ const PERMIT: usize = 2;
 
 /// The permits of a limit, and the callers that wait for one.
 ///
-/// A free permit is one that no caller in the queue may have: who gives one back while callers wait hands it to one of
+/// A free permit is one that no caller in the queue may have: one that comes back while callers wait goes to one of
 /// them, under the lock of the queue. No caller is forgotten: it locks the queue, sets `WAITING`, and looks for a
 /// permit once more before it waits. A permit that was given back before is found then, and one that is given back
 /// afterwards finds `WAITING`. The same holds for the shares of clients, which are given back before the permit.
@@ -26,7 +26,7 @@ const PERMIT: usize = 2;
 pub struct Permits {
     state: AtomicUsize,
     queue: Mutex<Queue<oneshot::Sender<Permit>>>,
-    /// Of callers whose client has permits of its share left.
+    /// Reports of callers whose client has permits of its share left.
     pub reports: Arc<Reports>,
 }
 
@@ -47,7 +47,7 @@ struct Waiting {
     is_answered: bool,
 }
 
-/// What a caller gets at once.
+/// The immediate result of a caller's request for a permit.
 enum Beginning {
     Acquired(Permit),
     Queued(Waiting),
@@ -150,7 +150,7 @@ impl Permits {
         }
     }
 
-    /// Gives a permit to the next caller, and free ones to those whose client may have one more by now.
+    /// Gives a permit to the next caller, and free ones to further callers whose client may have one more by now.
     fn hand_over(self: &Arc<Self>) {
         let mut served = Vec::new();
         let mut queue = self.queue();

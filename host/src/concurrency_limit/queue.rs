@@ -19,7 +19,7 @@ pub struct Full;
 /// equally many take turns, and the callers of one are served in the order in which they came.
 #[derive(Debug)]
 pub struct Queue<T> {
-    /// Of each client that waits one, never empty. A client that comes or was served is the last.
+    /// One line for each client that waits, never empty. A client that comes or was served goes to the end.
     lines: VecDeque<Line<T>>,
     callers: usize,
     next_id: u64,

@@ -46,7 +46,7 @@ async fn an_address_and_a_credential_have_a_share_each() {
     limit.acquire(client(1, Some(3))).await.map(drop).unwrap_err();
     let third = limit.acquire(client(2, Some(1))).await.unwrap();
     limit.acquire(client(3, Some(1))).await.map(drop).unwrap_err();
-    // Only the permits of those that have them are taken.
+    // A refused caller keeps no permit.
     assert_eq!(limit.available(), 1);
     drop(second);
     drop(limit.acquire(client(1, None)).await.unwrap());
@@ -64,7 +64,7 @@ async fn a_client_has_a_share_of_the_queue() {
         assert!(poll!(caller).is_pending());
     }
     limit.acquire(client(1, None)).await.map(drop).unwrap_err();
-    // Another client need not wait for those.
+    // Another client need not wait for the callers of the first.
     let _second = limit.acquire(client(2, None)).await.unwrap();
     drop(waiting);
     assert_eq!(limit.waiting(), 0);
@@ -169,7 +169,7 @@ async fn clients_that_take_what_they_can_leave_as_much_as_each_of_them_has() {
         }
         assert!(counts[0] == first && counts[1..].iter().all(|count| *count == others), "{counts:?}");
         assert_eq!(limit.available(), free);
-        // One that comes later has its permit at once.
+        // A caller that comes later gets its permit at once.
         drop(limit.try_acquire(client(99, None)).unwrap());
     }
 }
@@ -243,7 +243,7 @@ async fn a_caller_that_gives_up_with_a_permit_hands_it_on() {
     let first = limit.try_acquire(HOST).unwrap();
     let gives_up = waiting(&limit, client(1, None)).await;
     let mut next = waiting(&limit, client(2, None)).await;
-    // It has the permit from here on, and does not know.
+    // The caller has the permit from here on, and does not know.
     drop(first);
     assert!(poll!(&mut next).is_pending());
     drop(gives_up);
@@ -270,7 +270,7 @@ async fn clients_with_few_callers_find_room_in_a_full_queue() {
         }
     }
     assert_eq!(refused, [7]);
-    // One that waits for its permit to come back does not leave.
+    // A caller that waits for its permit to come back does not leave.
     drop(queue);
     let mut resumes = Vec::new();
     for _ in 0..8 {

@@ -32,8 +32,8 @@ enum Source {
 
 impl Source {
     /// The HTTP/2 implementation takes a frame whole as soon as the client's windows have room for one byte of it, and
-    /// is done with a response when it has the last one; then nobody sees whether the client takes the rest. So the last
-    /// byte of each frame is one of its own: there is room for it once there was for the others.
+    /// is done with a response when it has the last one; the host then cannot see whether the client takes the rest. So
+    /// the last byte of each frame is a frame of its own: there is room for it once there was for the others.
     fn holds_back_last_bytes(&self) -> bool {
         match self {
             Self::Direct(_) => false,

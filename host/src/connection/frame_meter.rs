@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 /// Idle frames that a client may send in a period. Clients ping a few times a second at most.
 const MAX_IDLE_FRAMES: u32 = 1000;
-/// Streams that a client may reset in a period. Each may end an instance that waited for the client. Those that are
-/// reset before they are served are bounded by the HTTP implementation.
+/// Streams that a client may reset in a period. Each may end an instance that waited for the client. The HTTP
+/// implementation bounds the streams that are reset before they are served.
 const MAX_RESETS: u32 = 300;
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -119,8 +119,8 @@ impl FrameMeter {
     }
 }
 
-/// Whether the HTTP implementation does not bound such frames itself, by heads or windows for data. Those that begin a
-/// stream are bounded by the number of streams.
+/// Whether the HTTP implementation does not bound such frames itself, by heads or windows for data. The number of
+/// streams bounds the frames that begin one.
 fn is_idle(kind: u8, flags: u8, payload: usize) -> bool {
     match kind {
         DATA => payload == 0 && flags & END_STREAM == 0,

@@ -45,8 +45,8 @@ enum End {
 /// A connection without a request.
 pub struct Idle<S> {
     pub stream: S,
-    /// What was read of the next request. `None`, rather than a part of a buffer that would live on, if that
-    /// is nothing.
+    /// The bytes of the next request that were read. `None` if there are none, rather than a part of a buffer
+    /// that would live on.
     pub read: Option<Bytes>,
     pub since: Instant,
 }
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// The progress of a connection's client is what it has acknowledged.
+/// A client's progress on a connection: the bytes that it has acknowledged.
 struct ClientProgress<'a>(&'a Connection);
 
 impl Progress for ClientProgress<'_> {
@@ -162,7 +162,7 @@ fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| bytes.into())
 }
 
-/// What the client is waited for, and since when.
+/// The part of a request that the host waits for, and since when.
 enum Waiting {
     /// A response is under way; when the host looks whether the client has gone.
     No(Instant),
@@ -202,7 +202,7 @@ impl<'a> Clock<'a> {
             _ if connection.responds() => Waiting::No(Instant::now() + PRESENCE_INTERVAL),
             Waiting::Body(since) if !connection.is_idle() && !has_read => Waiting::Body(since),
             _ if !connection.is_idle() => Waiting::Body(Instant::now()),
-            // What was read may have been the end of the body of the request before.
+            // The bytes that were read may be the end of the body of the request before.
             Waiting::No(_) | Waiting::Body(_) => Waiting::Request(Instant::now()),
             Waiting::Head(since) if is_same => Waiting::Head(since),
             Waiting::Request(since) if is_same && !has_read => Waiting::Request(since),

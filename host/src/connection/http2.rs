@@ -29,7 +29,7 @@ use crate::stop::StopSignal;
 const MAX_RESET_STREAMS: usize = 20;
 const MAX_ERROR_RESET_STREAMS: usize = 128;
 
-/// Bytes that hyper takes of one stream ahead of what the client takes.
+/// Bytes that hyper takes of one stream ahead of the client.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
 /// How often a client is pinged, and how long it may take to answer before it counts as gone.
@@ -51,7 +51,7 @@ where
     let service = service_fn(|request| connection.handle(request));
     let is_flooded = Arc::new(AtomicBool::new(false));
     let ReceiveBounds { upload_window, head: max_head } = connection.receive_bounds;
-    // What was read is the preface; frames follow.
+    // `read` is the preface; frames follow.
     let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()), overhead: None };
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())

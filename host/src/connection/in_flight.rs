@@ -37,8 +37,7 @@ impl Drop for InFlight {
     }
 }
 
-/// What is known of the ends of a connection's chunked bodies. They end where hyper says: not with a byte that was counted
-/// before.
+/// The ends of a connection's chunked bodies. hyper decides where such a body ends: no length was declared.
 #[derive(Default)]
 pub struct ChunkedEnds {
     /// Bodies whose end was not seen yet.
@@ -49,7 +48,7 @@ pub struct ChunkedEnds {
 }
 
 impl ChunkedEnds {
-    /// Whether it is not certain where a body ended: what follows on the connection may not be a request.
+    /// Whether it is not certain where a body ended: the next bytes on the connection may not be a request.
     pub fn are_unclear(&self) -> bool {
         self.is_unclear.load(Ordering::Relaxed)
     }
@@ -91,14 +90,14 @@ impl Drop for Unended {
     }
 }
 
-/// The body of a request, which is under way until its end: what follows it on the connection is another request, and
-/// what belongs to it is not, however early the response was.
+/// The body of a request, which is under way until its end, however early the response was: only the bytes after it are
+/// another request.
 pub struct RequestInFlight {
     body: Incoming,
     in_flight: Option<InFlight>,
     unended: Option<Unended>,
     overhead: Option<Arc<OverheadMeter>>,
-    /// What the client may send ahead.
+    /// Room for the bytes that the client may send ahead.
     reservation: Option<ReceiveReservation>,
 }
 
@@ -128,8 +127,8 @@ impl Body for RequestInFlight {
         if let (Poll::Ready(Some(Ok(frame))), Some(unended)) = (&frame, &self.unended)
             && frame.is_trailers()
         {
-            // hyper takes what it finds before an empty line that ends with CR and LF, and reads trailers from it up to one
-            // that ends with LF alone. The rest may be a request to whoever passed it on.
+            // hyper takes the bytes up to an empty line that ends with CR and LF, and reads trailers from them up to
+            // one that ends with LF alone. A proxy in front may have passed the rest on as a request.
             unended.mark_unclear();
         }
         if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
@@ -150,7 +149,7 @@ impl Body for RequestInFlight {
 }
 
 impl Drop for RequestInFlight {
-    /// hyper may read the rest, with trailers that nobody sees.
+    /// hyper may read the rest, with trailers that the host does not see.
     fn drop(&mut self) {
         if let Some(unended) = &self.unended {
             unended.mark_unclear();

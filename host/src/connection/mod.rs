@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `socket` | the socket, and what was read ahead |
+//! | `socket` | the socket, and the bytes that were read ahead |
 //! | `http1`, `http2` | one connection in each version |
 //! | `frame_meter` | floods of frames that carry nothing |
 //! | `service`, `in_flight` | hands requests on, and counts them |
@@ -39,16 +39,16 @@ use socket::{ClientSocket, ClientStream};
 /// of a connection within this time from its start.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client has for what it must send before its connection may have to close for another one.
+/// How long a client has to send a handshake or a head before its connection may have to close for another one.
 const TIME_TO_SEND: Duration = Duration::from_millis(250);
 
-/// How long nothing may come of the body of a request that was answered. What the component does not read is read and
-/// dropped in a shorter time; a component may also keep a body and not read it.
+/// The longest pause in the body of a request that was answered. The host drains a body that the component has dropped
+/// in a shorter time; a component may also keep a body and not read it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a connection without a request keeps the buffers of its last one, and is no idle one that makes room for
-/// others. New ones cost as much as some
-/// reads of the store; ten thousand clients that connect at once must not have them all at the same time.
+/// others. New buffers cost as much as some reads of the store; ten thousand clients that connect at once must not
+/// have them all at the same time.
 const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 
 /// A client must complete the TLS handshake within this time.
@@ -60,7 +60,7 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// The most fields of a head. Each takes memory of its own, and over HTTP/2 as little as a byte on the wire.
 const MAX_HEADERS: usize = 100;
 
-/// What a client that knows HTTP/2 sends first (RFC 9113, section 3.4).
+/// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves a connection until it ends or goes on on another shard, or until the host stops and has answered its
@@ -206,8 +206,8 @@ enum TooLate {
     Evicted,
 }
 
-/// Waits for something that the client has to send within `timeout`. Once it has had its time, the connection may have to
-/// close for another.
+/// Waits for data that the client has to send within `timeout`. After `TIME_TO_SEND`, the connection may have to close
+/// for another one.
 async fn in_time<T>(connection: &Connection, timeout: Duration, sent: impl Future<Output = T>) -> Result<T, TooLate> {
     let deadline = Instant::now() + timeout;
     let mut sent = pin!(sent);

@@ -41,7 +41,7 @@ tokio::task_local! {
     pub static STREAM_FLOW: Arc<Flow>;
 }
 
-/// What the requests of one connection share.
+/// The state that the requests of one connection share.
 pub struct Connection {
     pub ingress: Arc<Ingress>,
     pub socket: Arc<SocketState>,
@@ -56,7 +56,7 @@ pub struct Connection {
     followed: Followed,
     peer: Peer,
     budget: Arc<Budget>,
-    /// What the client may send of request bodies over HTTP/2, before components have read them.
+    /// Bytes of request bodies that the client may send over HTTP/2 before components have read them.
     upload_window: Arc<Budget>,
     requests: AtomicUsize,
     /// Told when the first request begins, and each of HTTP/2.
@@ -71,7 +71,7 @@ pub struct Connection {
 /// would keep while it has no request.
 pub type Serving = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send>>;
 
-/// What follows a request whose end is not certain is not taken for a request.
+/// Bytes after a request whose end is not certain are not taken for a request.
 #[derive(Debug, thiserror::Error)]
 #[error("the request before this one had trailers, or was not read to its end")]
 pub struct UnclearBeginning;
@@ -192,7 +192,7 @@ impl Connection {
         if self.requests.fetch_add(1, Ordering::Relaxed) == 0 || request.version() == Version::HTTP_2 {
             self.request_begun.notify_waiters();
         }
-        // What was read is the head of this request.
+        // The bytes that were read are the head of this request.
         self.socket.take_has_read();
         let earlier = self.chunked_ends.unseen();
         let ends = (request.version() < Version::HTTP_2).then_some(&self.chunked_ends);
@@ -201,7 +201,7 @@ impl Connection {
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         Box::pin(async move {
             if earlier > 0 {
-                // hyper has the whole body of the request before, and what reads it may not.
+                // hyper has the whole body of the request before, and its reader may not.
                 let seen = connection.chunked_ends.until_seen(own);
                 tokio::time::timeout(BODY_TIMEOUT, seen).await.map_err(|_| UnclearBeginning)?;
             }
@@ -212,8 +212,8 @@ impl Connection {
         })
     }
 
-    /// Reserves what the client of `network` may send of a body ahead of the component, if that is known. The request has
-    /// its body for the component; false if there is no room for it.
+    /// Reserves room for the bytes of a body that the client of `network`, if known, may send ahead of the component.
+    /// Returns the request with its body for the component, and false if there is no room.
     fn reserve_ahead(&self, request: Request<RequestInFlight>, network: Option<IpAddr>) -> (Request<WasiBody>, bool) {
         let (head, mut body) = request.into_parts();
         let network = network.filter(|_| !body.is_end_stream());
@@ -234,7 +234,7 @@ impl Connection {
         let is_safe = request.method().is_safe();
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
         self.peer.apply_to(&mut request, &self.ingress);
-        // Here, so that what the application does not answer has it too.
+        // Here, so that requests that do not reach the application have an id too.
         let id = self.application.ids.assign(request.headers_mut());
         let origin = request.extensions().get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
@@ -332,7 +332,7 @@ fn is_framed_twice<B>(request: &Request<B>) -> bool {
     !is_chunked || encodings.next().is_some()
 }
 
-/// What follows on the connection is not read.
+/// Closes the connection: the host cannot tell where the next request begins.
 fn refuse_framing() -> Response<ResponseBody> {
     let mut response = reply::bad_request("Transfer-Encoding is not `chunked`, once and alone");
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -27,7 +27,7 @@ pub struct ClientSocket {
     state: Arc<SocketState>,
 }
 
-/// What a connection is read from and written to: its socket, or TLS above it.
+/// The stream of a connection: its socket, or TLS above it.
 pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn socket(&mut self) -> &mut ClientSocket;
 }
@@ -44,7 +44,7 @@ impl ClientStream for TlsStream<ClientSocket> {
     }
 }
 
-/// What is known about a socket that the HTTP implementation owns.
+/// The state of a socket that the HTTP implementation owns.
 pub struct SocketState {
     /// Valid while the HTTP implementation has the socket.
     descriptor: RawFd,
@@ -135,7 +135,7 @@ impl SocketState {
         false
     }
 
-    /// Has the kernel forget what it has not sent when the socket is closed.
+    /// Has the kernel drop the bytes that it has not sent when the socket is closed.
     pub fn reset_on_close(&self) {
         self.reset_on_close.store(true, Ordering::Relaxed);
     }
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use crate::read_bounds::begin_turn;
 
-    /// TLS, which is above the socket, reads as long as there is something to be read.
+    /// TLS, which is above the socket, reads as long as the socket has bytes.
     #[tokio::test]
     async fn a_turn_bounds_what_is_read_of_a_socket() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -67,8 +67,8 @@ impl Artifacts {
     }
 }
 
-/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones. If it cannot, nothing of
-/// the new ones stays: on a full disk that would take the room that the store needs.
+/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones. After an error the new
+/// ones are removed: on a full disk they would take the room that the store needs.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     write_whole(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path)).inspect_err(|_| {
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(artifacts.read(&digest).unwrap(), b"whole");
     }
 
-    /// What could be written before the disk was full stays in no other way either.
+    /// A failed rename stands for a full disk here: both remove the unfinished file.
     #[test]
     fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();

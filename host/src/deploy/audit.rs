@@ -1,5 +1,5 @@
 //! The audit log: a JSON line for each attempt to change a component, on disk before the change takes
-//! effect. The line of a change that outlasts the host is in the record of what serves before it is here.
+//! effect. The line of a change that outlasts the host is in the record of active components before it is here.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -43,7 +43,7 @@ pub enum Outcome {
 pub struct AuditEntry<'a> {
     pub by: &'a str,
     pub action: Action,
-    /// `None` for what concerns the whole manifest.
+    /// `None` for an entry about the whole manifest.
     pub component: Option<&'a str>,
     pub digest: Option<Digest>,
     pub previous: Option<Digest>,
@@ -74,7 +74,7 @@ impl AuditEntry<'_> {
             reason: reason.as_deref(),
             ..*self
         };
-        // Nothing in it is a map, of which a key could be no string.
+        // Serialization fails only for maps whose keys are not strings, and an entry has no map.
         serde_json::to_string(&Stamped { at: Timestamp::now().to_string(), line: &line }).unwrap_or_default()
     }
 }
@@ -113,8 +113,8 @@ impl AuditRecord {
 /// How much of the end of the log is read again, in bytes.
 const MAX_READ: u64 = 128 * 1024;
 
-/// Bytes of a text in a line, such as a reason. A line has four texts at most, and JSON takes up to six bytes for one of
-/// theirs, so that the last line is always read again.
+/// Bytes of a text in a line, such as a reason. A line has four texts at most, and JSON takes up to six bytes for one
+/// of theirs, so that the last line is always within `MAX_READ`.
 const MAX_TEXT: usize = 4 * 1024;
 
 /// The open log.
@@ -169,7 +169,7 @@ impl Audit {
         if lines.is_empty() {
             return Ok(());
         }
-        // A torn line is ended first: readers would lose both.
+        // A torn line is ended first: otherwise readers would lose the next one too.
         let end_of_torn = if self.is_torn { "\n" } else { "" };
         let length = self.file.metadata()?.len();
         // In one write, so that a crash can cut only the last line.

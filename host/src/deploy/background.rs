@@ -10,8 +10,8 @@ use super::stop_phase::{StopPhase, StopPhases};
 const NICE: i32 = 15;
 
 /// Runs `work`, including any compilation by wasmtime, on threads of low priority, and waits for it. `None`
-/// once the host has come to `end`: the work goes on without anyone who waits for it, because a compilation
-/// cannot be broken off.
+/// once the host has come to `end`: the work then goes on in the background, because a compilation cannot be
+/// broken off.
 pub fn run<T: Send + 'static>(
     phases: &StopPhases,
     end: StopPhase,

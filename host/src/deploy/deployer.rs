@@ -33,8 +33,8 @@ pub struct Deployer {
     pub(super) memory_division: MemoryDivision,
     /// Held while a component is compiled and checked, so that one is at a time.
     compiling: Mutex<()>,
-    /// Whether deployments are taken. Not in the state, which is locked while files are written: whether the host is
-    /// ready, and its stop, do not wait for a disk.
+    /// Whether deployments are accepted. It is not in the state, which is locked while files are written, so that the
+    /// readiness check and the host's stop do not wait for a disk.
     open: AtomicBool,
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,
@@ -92,7 +92,7 @@ impl Deployer {
         self.phases.enter(StopPhase::Stopping);
     }
 
-    /// No request is served any more: the host does not follow the others of its store either.
+    /// Records that no request is served any more, so that the host does not have to follow the others of its store.
     pub fn end(&self) {
         self.phases.enter(StopPhase::Ended);
     }
@@ -103,7 +103,7 @@ impl Deployer {
         self.runtime.prune_cache(&files.prune(self.application.slots(), prepared));
     }
 
-    /// Copies the active components into the data folder, for a rollback, and removes what nothing needs any more.
+    /// Copies the active components into the data folder, for a rollback, and removes those no longer needed.
     pub(super) fn preserve_active(&self) {
         if self.state().files.are_read_only() {
             return;
@@ -387,13 +387,13 @@ impl Deployer {
         self.fleet.as_ref().map(|fleet| fleet.known_hosts()).unwrap_or_default()
     }
 
-    /// Those of them that are there now, without this one.
+    /// The live hosts among them, without this one.
     pub fn other_live_hosts(&self) -> Vec<FleetHost> {
         let Some(fleet) = &self.fleet else { return Vec::new() };
         fleet.known_hosts().into_iter().filter(|host| host.is_live() && host.instance != fleet.instance).collect()
     }
 
-    /// Whether this host cannot serve what the other hosts serve.
+    /// Whether this host cannot serve the same components as the other hosts.
     pub fn is_behind_fleet(&self) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.report().problem.is_some())
     }

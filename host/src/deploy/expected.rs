@@ -1,10 +1,10 @@
-//! What was seen of a component before a change, so that a change is not made of something else.
+//! The digests that an operator saw before a change of a component, so that no other state is changed.
 
 use super::DeployError;
 use crate::component::Deployment;
 use crate::digest::Digest;
 
-/// What serves a component. A change can be made on the condition that it is still this.
+/// The digests that a slot serves. A change can be made on the condition that they are still the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub current: Digest,
@@ -13,13 +13,13 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// What this host serves.
+    /// The digests that this host serves.
     pub(super) fn of(deployment: &Deployment) -> Self {
         let canary = deployment.canary.as_ref().map(|canary| canary.generation.digest);
         Self { current: deployment.current.digest, canary }
     }
 
-    /// Refuses a change if something is expected and something else is `present`.
+    /// Refuses a change of `component` if digests are expected and `present` differs from them.
     pub(super) fn check(expected: Option<&Self>, component: &str, present: &Self) -> Result<(), DeployError> {
         match expected.is_none_or(|expected| expected == present) {
             true => Ok(()),

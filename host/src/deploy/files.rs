@@ -80,8 +80,8 @@ impl Deployments {
     }
 
     /// Chooses the component that a slot starts with if the hosts of the store have never swapped it: the
-    /// manifest's source, as on each of them. What this host had swapped in before it came to the store does
-    /// not count, because the others do not serve it. The inner error is that of [`choose`](Self::choose).
+    /// manifest's source, as on each of them. A component that this host swapped in before it came to the store
+    /// does not count, because the others do not serve it. The inner error is that of [`choose`](Self::choose).
     pub fn choose_source(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         let source = read_component(&component.source);
         let choice = match self.records.choose(&component.id, source.as_deref().ok().map(Digest::of)) {
@@ -92,7 +92,7 @@ impl Deployments {
         self.open_choice(component, source, choice, reason)
     }
 
-    /// Reads and admits what was chosen, and records for which `reason` the source supersedes what was swapped in.
+    /// Reads and admits the chosen component, and records for which `reason` the source supersedes the swapped-in one.
     fn open_choice(
         &mut self,
         component: &Component,
@@ -206,7 +206,7 @@ impl Deployments {
         self.store(digest, wasm, signature).map_err(io_error("the component"))
     }
 
-    /// Chooses what the other hosts of the store serve.
+    /// Chooses the component that the other hosts of the store serve.
     pub fn choose_served(
         &mut self,
         component: &Component,
@@ -249,8 +249,8 @@ impl Deployments {
         }
     }
 
-    /// Records what serves in a slot, with the line of the audit log about it. The line is in the record before it is
-    /// in the log, so that no line tells of a change that did not take place, and no change is without its line.
+    /// Records the active component of a slot, with the audit log's line about it. The line is in the record before it
+    /// is in the log, so that each line is about a change that took place, and each change has its line.
     pub(super) fn record(&mut self, component: &str, entry: Entry, line: &AuditEntry<'_>) -> Result<(), DeployError> {
         announce(line);
         // The record has room for one line.
@@ -271,7 +271,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Gives the audit log the line of the last change, if the host or its disk has failed before it had it.
+    /// Appends the line of the last change to the audit log, if the host or its disk failed before that was done.
     fn log_recorded(&mut self) -> io::Result<()> {
         let Some(line) = self.records.unlogged() else { return Ok(()) };
         if !self.audit.has(line)? {
@@ -282,7 +282,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// The log has the line. If it stays in the record, the next change or start finds it in both.
+    /// Removes the line that the log has now. If it stays in the record, the next change or start finds it in both.
     fn remove_recorded_line(&mut self) {
         if let Err(error) = self.records.remove_line() {
             tracing::warn!(%error, "the record of what serves cannot be written; it keeps a line of the audit log");
@@ -295,8 +295,8 @@ impl Deployments {
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
-    /// Tells the slots what a rollback restores, as it was recorded before the host started. Of hosts that share a
-    /// store, their record tells.
+    /// Tells each slot which component a rollback restores, as recorded before the host started. Hosts that share a
+    /// store take it from their shared record.
     pub(super) fn set_ways_back(&self, slots: &[Slot]) {
         for slot in slots {
             let entry = self.records.get(slot.id()).filter(|entry| entry.digest == slot.current().digest);
@@ -308,8 +308,8 @@ impl Deployments {
         self.is_read_only
     }
 
-    /// Removes components that neither a restart nor a rollback needs and that are not `prepared`. Returns the digests of those that
-    /// stay.
+    /// Removes components that neither a restart nor a rollback needs and that are not `prepared`. Returns the digests
+    /// of the others.
     pub(super) fn prune(&self, slots: &[Slot], prepared: Vec<Digest>) -> Vec<Digest> {
         let mut wanted = self.records.digests();
         wanted.extend(prepared);
@@ -326,7 +326,7 @@ impl Deployments {
     }
 }
 
-/// Says in the host's log what is about to change.
+/// Logs a change that is about to be made.
 pub(super) fn announce(line: &AuditEntry<'_>) {
     let AuditEntry { component, by, action, reason, .. } = line;
     let digest = line.digest.map(|digest| digest.to_string());

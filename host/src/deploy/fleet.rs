@@ -1,4 +1,4 @@
-//! What the hosts of one store serve, as they record it there, and this host's part in it.
+//! The hosts that share a store: the record of what they serve, their reports, and this host among them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,32 +20,32 @@ use crate::random;
 use crate::store::FollowedKey;
 use crate::store::postgres::{FleetStore, HostRow};
 
-/// A host that has not reported for so long is not waited for. It looks at what serves before it serves.
+/// A host that has not reported for so long is not waited for. It reads the record before it serves again.
 pub const LIVE: Duration = Duration::from_secs(10);
 
-/// How long a prepared component is kept that is not proposed.
+/// How long a prepared component is kept without a proposal.
 const KEEP_PREPARED: Duration = Duration::from_secs(120);
 
-/// What the hosts serve. This is a stored format: unknown fields are ignored, new ones are optional.
+/// The components that all hosts serve. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServingRecord {
     /// A random text that makes each record unlike all others.
     #[serde(default)]
     pub id: String,
     /// By the component's id in the manifests. A component that is not here was never swapped: each host
-    /// serves what its manifest names.
+    /// serves its manifest's source.
     #[serde(default)]
     pub components: BTreeMap<String, ServingEntry>,
     /// A component that a host is about to swap in, for all others to prepare.
     #[serde(default)]
     pub proposal: Option<Proposal>,
-    /// The last records by their revisions, and the ids of the updates that made them. With it a host finds
-    /// out what became of an update whose reply was lost. A build that does not know it drops it.
+    /// The last revisions, and the ids of the updates that made them. By them a host finds out whether an
+    /// update took place whose reply was lost. A build that does not know this field drops it.
     #[serde(default)]
     pub recent: BTreeMap<i64, String>,
 }
 
-/// What serves a component.
+/// The digests that all hosts serve of a component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServingEntry {
     pub digest: Digest,
@@ -80,17 +80,17 @@ pub struct Proposal {
     pub digest: Digest,
 }
 
-/// What a host says of itself. This is a stored format, as [`ServingRecord`] is.
+/// A host's report of itself. This is a stored format, as [`ServingRecord`] is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     pub version: String,
-    /// The host's name. Without it, the report is of a build that has it as its key.
+    /// The host's name. A report without it is of a build that has the name as its key.
     #[serde(default)]
     pub name: Option<String>,
     /// The digest of its manifest.
     #[serde(default)]
     pub manifest: Option<Digest>,
-    /// The revision of what it serves.
+    /// The revision of the record that it serves.
     #[serde(default)]
     pub revision: i64,
     /// The proposal for which it is prepared, or which it refuses for `refusal`.
@@ -101,12 +101,12 @@ pub struct HostReport {
     /// A proposal of its own that it pursues no more, if it could not take it back.
     #[serde(default)]
     pub given_up: Option<String>,
-    /// Why it does not serve what the others do.
+    /// Why it does not serve the same components as the others.
     #[serde(default)]
     pub problem: Option<String>,
 }
 
-/// A host that was there within the last day.
+/// A host that has reported within the last day.
 #[derive(Clone, Debug)]
 pub struct FleetHost {
     /// The key of its reports, see [`Fleet::instance`].
@@ -127,7 +127,7 @@ struct Prepared {
     at: Instant,
 }
 
-/// This host among those that share its store.
+/// This host among the hosts that share its store.
 pub struct Fleet {
     pub store: FleetStore,
     pub followed: Arc<FollowedKey>,
@@ -135,9 +135,9 @@ pub struct Fleet {
     manifest: PathBuf,
     /// This host's name for people: the machine's, and the data folder.
     pub name: String,
-    /// This process among those that share the store: the name, and a random text.
+    /// The id of this process among the hosts of the store: the name, and a random text.
     pub instance: String,
-    /// Held while this host changes what all serve.
+    /// Held while this host changes the shared record.
     pub changing: Mutex<()>,
     /// How far the stop of this host has come.
     pub phases: StopPhases,
@@ -148,7 +148,7 @@ pub struct Fleet {
 }
 
 impl ServingRecord {
-    /// What all hosts serve of a component; `unswapped` if none has ever swapped it.
+    /// The digests that all hosts serve of a component; `unswapped` if no host has ever swapped it.
     pub fn served(&self, component: &str, unswapped: Digest) -> Expected {
         let entry = self.components.get(component);
         let canary = entry.and_then(|entry| entry.canary.as_ref()).map(|canary| canary.digest);
@@ -168,7 +168,7 @@ impl ServingRecord {
 }
 
 impl ServingEntry {
-    /// What a rollback makes serve.
+    /// The component that a rollback restores.
     pub fn restored(&self) -> Option<Digest> {
         if self.canary.is_some() { Some(self.digest) } else { self.previous }
     }
@@ -297,7 +297,7 @@ impl Fleet {
         self.set_report(|report| report.manifest = manifest);
     }
 
-    /// Changes what this host says of itself. True if that is something new.
+    /// Changes this host's report. True if it differs from before.
     pub fn set_report(&self, change: impl FnOnce(&mut HostReport)) -> bool {
         let mut report = lock(&self.report);
         let before = report.clone();
@@ -310,14 +310,14 @@ impl Fleet {
         is_new
     }
 
-    /// Tells the others what this host says of itself, and learns what they say.
+    /// Writes this host's report to the store, and reads the reports of all hosts.
     pub fn exchange_reports(&self) -> Result<Vec<FleetHost>, DeployError> {
         let text = serde_json::to_string(&self.report()).unwrap_or_default();
         self.store.report(&self.instance, &text).map_err(DeployError::Store)?;
         self.read_hosts()
     }
 
-    /// What the hosts say of themselves.
+    /// Reads the reports of all hosts.
     pub fn read_hosts(&self) -> Result<Vec<FleetHost>, DeployError> {
         let rows = self.store.hosts().map_err(DeployError::Store)?;
         let hosts = without_earlier_processes(rows.into_iter().map(FleetHost::from).collect());
@@ -325,13 +325,12 @@ impl Fleet {
         Ok(hosts)
     }
 
-    /// What the hosts last said of themselves, as this host has learned.
+    /// The reports of all hosts, as this one last read them.
     pub fn known_hosts(&self) -> Vec<FleetHost> {
         lock(&self.hosts).clone()
     }
 
-    /// Waits until this host serves what was recorded at this revision, at most until `end`. Later it is
-    /// `NotServedYet`.
+    /// Waits until this host serves the record of this revision. The error after `end` is `NotServedYet`.
     pub fn wait_until_applied(&self, revision: i64, end: Instant) -> Result<(), DeployError> {
         self.followed.wake();
         let at_most = end.saturating_duration_since(Instant::now());

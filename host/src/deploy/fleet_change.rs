@@ -1,5 +1,5 @@
-//! Changes of what all hosts of a store serve: a host proposes a component, every live host prepares it or
-//! refuses, and then one compare-and-swap makes all of them serve it.
+//! Deployments to all hosts of a store: a host proposes a component, every live host prepares it or refuses,
+//! and then one compare-and-swap makes all of them serve it.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Deployer {
-    /// Has all hosts serve a generation that this host has checked. Returns what a rollback restores: other hosts may
-    /// have deployed meanwhile.
+    /// Has all hosts serve a generation that this host has checked. Returns the component that a rollback restores:
+    /// other hosts may have deployed meanwhile.
     pub(super) fn deploy_to_fleet(
         &self,
         fleet: &Fleet,
@@ -37,7 +37,7 @@ impl Deployer {
         let (component, digest, current) = (slot.id(), generation.digest, slot.current().digest);
         fleet.keep_prepared(component, settings, generation);
         if let Some((wasm, signature)) = change.sent {
-            // A change that was made meanwhile has removed what no host is known to need.
+            // A concurrent change may have pruned the component, because no record names it yet.
             self.state().files.keep(&digest, wasm, signature)?;
         }
         // The hosts need the present one too, for a rollback or beside a canary.
@@ -66,7 +66,7 @@ impl Deployer {
                     let reason = "another host deploys now; look at `hexad status`, and try again";
                     return Err(DeployError::Fleet(reason.to_owned()));
                 }
-                // The hosts have compiled and checked for seconds.
+                // The record may have changed in the seconds in which the hosts compiled and checked.
                 check(record)?;
                 record.proposal = None;
                 let present = record.components.get(component).map_or(current, |entry| entry.digest);
@@ -97,7 +97,7 @@ impl Deployer {
         let stored = self.state().files.read_signed(digest);
         match stored {
             Ok((wasm, signature)) => fleet.publish(digest, wasm, signature.as_ref()),
-            // Then it is in the store, if it is from there, or it cannot be restored.
+            // A component that is not in the folder is in the store already, or cannot be restored.
             Err(_) => Ok(()),
         }
     }
@@ -121,7 +121,7 @@ impl Deployer {
             let line = match action {
                 Action::Promote => {
                     let before = std::mem::replace(&mut entry.digest, canary);
-                    // The way back from a component leads not to itself.
+                    // A rollback must not restore the component that it replaces.
                     if before != canary {
                         entry.previous = Some(before);
                     }
@@ -197,7 +197,7 @@ impl Deployer {
         let prepared = self.prepare(fleet, slot, &previous)?;
         let generation = prepared.1.clone();
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
-        // Otherwise it would undo what another host has deployed meanwhile.
+        // Without `expected` it would undo a deployment that another host has made meanwhile.
         let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
         let change = FleetChange { by, action, canary: None, trust, without: &[], expected, sent: None };
         let previous = self.deploy_to_fleet(fleet, slot, prepared, &change)?;
@@ -212,7 +212,7 @@ fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), Deploy
     }
 }
 
-/// Waits until every live host has prepared the proposal, except those that are left out.
+/// Waits until every live host that is not left out has prepared the proposal.
 fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + PREPARE_TIMEOUT;
     loop {
@@ -254,9 +254,8 @@ fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<()
     }
 }
 
-/// Waits until this host serves what was recorded, and the others say so too, except those that are left out. Those
-/// that do not are asked by the store before they answer a request. What was recorded is done, whatever becomes of
-/// the wait.
+/// Waits until this host serves the record, and every other live host that is not left out reports the same. A late
+/// host reads the record before it answers a request. The change is made, whether or not the wait succeeds.
 fn finish(fleet: &Fleet, revision: i64, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + FLIP_TIMEOUT;
     fleet.wait_until_applied(revision, end)?;
@@ -272,7 +271,7 @@ fn finish(fleet: &Fleet, revision: i64, without: &[String]) -> Result<(), Deploy
             .iter()
             .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)
             .filter(|host| !fleet.leaves_out(without, host))
-            // It is known that these do not.
+            // A host with a problem has reported that it does not serve the record.
             .filter(|host| host.report.problem.is_none())
             .map(|host| &*host.name)
             .collect();

@@ -1,5 +1,5 @@
 //! Changes of the record of what all hosts serve, by compare-and-swap. A change whose reply is lost is found in
-//! the record, or made again, and never told as one that did not take place.
+//! the record, or made again, and never reported as one that did not take place.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Unknown {
         }
     }
 
-    /// Looks at the present record, which has no change with this id.
+    /// Decides by the present record, which does not name this change, whether the change can be tried again.
     fn settle(&mut self, revision: i64, record: &ServingRecord) -> Result<(), DeployError> {
         let Some((replaced, lost)) = &self.pending else { return Ok(()) };
         // While the record stays the same, an attempt may still be under way. The next one replaces the same
@@ -54,15 +54,15 @@ impl Unknown {
 }
 
 impl Fleet {
-    /// The revision of what serves, and the record of it.
+    /// The revision of the present record, and the record.
     pub fn read(&self) -> Result<(i64, ServingRecord), DeployError> {
         decode(&self.store.read().map_err(DeployError::Store)?)
     }
 
-    /// Changes what all hosts serve. `change` gets the present record and is called again if another host was
+    /// Changes the record. `change` gets the present one and is called again if another host was
     /// faster, or if a reply is lost. It returns the lines of the audit log. Returns the new revision.
     ///
-    /// `Unconfirmed` if a reply is lost and the record cannot be read, or does not say what became of the change.
+    /// `Unconfirmed` if a reply is lost and the record cannot be read, or does not show whether the change was made.
     pub fn update(
         &self,
         mut change: impl FnMut(&mut ServingRecord) -> Result<Vec<String>, DeployError>,
@@ -93,7 +93,7 @@ impl Fleet {
                     self.followed.wake();
                     return Ok(revision);
                 }
-                // Another host was faster, or an attempt of before.
+                // Another host was faster, or an earlier attempt of this change.
                 Ok(None) => {}
                 Err(error @ StoreError::Unknown { .. }) => {
                     unknown.attempts += 1;

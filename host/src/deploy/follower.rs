@@ -1,5 +1,5 @@
 //! The thread that makes this host serve what all hosts of its store serve: it applies the record,
-//! prepares what another host proposes, and reports.
+//! prepares the components that other hosts propose, and reports.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,10 +22,10 @@ const EVERY: Duration = Duration::from_millis(250);
 /// How often the host reports if it has nothing new to say; well below [`LIVE`](super::fleet::LIVE).
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 
-/// How long after a failure the host tries again to prepare what serves.
+/// How long after a failure the host tries again to prepare a component that the others serve.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How long after a failure of the store the host tries again to prepare what is proposed.
+/// How long after a failure of the store the host tries again to prepare a proposed component.
 const PROPOSAL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A component, by its id and digest.
@@ -34,7 +34,7 @@ type Wanted = (String, Digest);
 /// A component that is being prepared.
 struct Work {
     wanted: Wanted,
-    /// The id of the proposal that it is prepared for; `None` for what serves.
+    /// The id of the proposal that it is prepared for; `None` if the others serve it already.
     proposal: Option<String>,
     thread: JoinHandle<Result<(), DeployError>>,
 }
@@ -54,7 +54,7 @@ impl Follower {
         Ok(Self { fleet, thread })
     }
 
-    /// Ends the thread, and says to the other hosts that this one has stopped.
+    /// Ends the thread, and tells the other hosts that this one has stopped.
     pub fn stop(self) {
         self.fleet.followed.stop();
         if self.thread.join().is_err() {
@@ -69,7 +69,7 @@ impl Follower {
 struct FollowerState {
     deployer: Arc<Deployer>,
     fleet: Arc<Fleet>,
-    /// What is being prepared, on a thread of its own: reports go on meanwhile.
+    /// The component that is being prepared, on a thread of its own: reports go on meanwhile.
     work: Option<Work>,
     /// Why a component that serves could not be prepared, and when.
     failed: BTreeMap<(String, String), (String, Instant)>,
@@ -134,7 +134,7 @@ impl FollowerState {
             }
         }
         let is_applied = wanted.is_empty() && problem.is_none();
-        // Until it serves what the others do, it answers no request, and must not be said to be ready.
+        // Until it serves the same components as the others, it answers no request and must not report itself ready.
         if let (Some((component, _)), None) = (wanted.first(), &problem) {
             problem = Some(format!("`{component}`, as the other hosts serve it, is being prepared here"));
         }
@@ -157,7 +157,7 @@ impl FollowerState {
             self.forget_what_nobody_needs(&record);
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
-        // What serves comes first.
+        // Components that the others serve come before a proposed one.
         let mut next = wanted.into_iter().find(is_due).map(|wanted| (wanted, None));
         if let Some(proposal) = &record.proposal
             && self.fleet.report().proposal.as_ref() != Some(&proposal.id)
@@ -271,7 +271,7 @@ fn find_generation(fleet: &Fleet, slot: &Slot, digest: &Digest) -> Option<Arc<Ge
 }
 
 impl Deployer {
-    /// Serves what the entry says, as far as it is prepared. Returns a component that is missing.
+    /// Serves the components of the entry, as far as they are prepared. Returns a component that is missing.
     fn apply_entry(&self, fleet: &Fleet, slot: &Slot, entry: &ServingEntry) -> Result<Option<Digest>, DeployError> {
         if slot.current().digest != entry.digest {
             let Some(generation) = find_generation(fleet, slot, &entry.digest) else { return Ok(Some(entry.digest)) };

@@ -5,7 +5,7 @@
 //! reads, its own `check`, and, if there is a [`Policy`], whether it is trusted. Then the host writes
 //! its bytes, the record of active components, and an entry of the audit log to disk, in this order,
 //! and replaces one pointer. The record has the entry until the log has it, so that after a crash or with
-//! a full disk the log tells of what took place and of nothing else. A refused component changes nothing.
+//! a full disk the log has each change that took place and no other. A refused component changes nothing.
 //!
 //! In the data folder:
 //!
@@ -88,7 +88,7 @@ pub struct SwapRequest {
     pub canary: Option<CanaryPolicy>,
     /// Hosts that share the store, by name, which are not asked whether they can serve it.
     pub without: Vec<String>,
-    /// What the component replaces; anything if `None`.
+    /// The digests that the component replaces; any if `None`.
     pub expected: Option<Expected>,
 }
 
@@ -162,7 +162,7 @@ pub enum DeployError {
 }
 
 impl DeployError {
-    /// Whether what serves is the same as before for certain.
+    /// Whether the component is certainly served as before.
     pub fn changed_nothing(&self) -> bool {
         !matches!(self, Self::Unconfirmed(_) | Self::NotServedYet(_) | Self::TrialEnded { .. })
     }

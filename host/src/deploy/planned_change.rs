@@ -16,7 +16,7 @@ pub struct FleetChange<'a> {
     pub trust: Option<&'a str>,
     /// The hosts that are left out, by name or instance.
     pub without: &'a [String],
-    /// What the component replaces; anything if `None`.
+    /// The digests that the component replaces; any if `None`.
     pub expected: Option<&'a Expected>,
     /// The component and its signature, if it was sent.
     pub sent: Option<(&'a [u8], Option<&'a Signature>)>,

@@ -19,7 +19,7 @@ pub(super) fn check_left_out(without: &[String], fleet: Option<&Fleet>) -> Resul
 }
 
 impl DeployError {
-    /// Whether the store could not be asked: no reason to refuse a component.
+    /// Whether the store was unavailable or the host stops, which is no reason to refuse a component.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Store(error) => error.kind() != ErrorKind::Fault,
@@ -47,7 +47,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a host is named among those that are left out. This one never is.
+    /// Whether `without` has the host's name or instance. This host is never left out.
     pub(super) fn leaves_out(&self, without: &[String], host: &FleetHost) -> bool {
         host.instance != self.instance && without.iter().any(|name| *name == host.name || *name == host.instance)
     }

@@ -30,7 +30,7 @@ pub struct Entry {
     pub source: Option<Digest>,
 }
 
-/// What a slot starts with.
+/// The component that a slot starts with.
 #[derive(Debug, PartialEq)]
 pub enum Choice {
     /// The manifest's source.
@@ -138,24 +138,24 @@ impl Records {
         self.write(RecordFile { unlogged: None, ..self.content.clone() })
     }
 
-    /// What [`restore`](Self::restore) takes.
+    /// The present content, for [`restore`](Self::restore).
     pub fn content(&self) -> &RecordFile {
         &self.content
     }
 
-    /// Undoes the changes since. On an error nothing has changed.
+    /// Undoes the changes since `content` was taken. On an error nothing has changed.
     pub fn restore(&mut self, content: RecordFile) -> io::Result<()> {
         self.write(content)
     }
 
-    /// Replaces everything by the entries of another store, of which the manifest's sources are not known.
+    /// Replaces all entries by those of another store, for which the manifest's sources are not known.
     pub fn set_copied(&mut self, entries: BTreeMap<String, Entry>) -> io::Result<()> {
         let copied = entries.keys().cloned().collect();
         self.write(RecordFile { components: entries, copied, ..self.content.clone() })
     }
 
     /// The first start with a copied store takes the manifest's present source for the one that was replaced by
-    /// the swap: what served before the copy serves after it.
+    /// the swap: the same component serves before the copy and after it.
     pub fn adopt_source(&mut self, component: &str, source: Option<Digest>) -> io::Result<()> {
         match self.get(component) {
             Some(entry) if source.is_some() && self.content.copied.contains(component) => {

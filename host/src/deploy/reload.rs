@@ -1,7 +1,7 @@
 //! A manifest that is read again while the host serves: routes, limits, variables, grants.
 //!
-//! Everything is made and checked first, and then put in place of what there was: each component's settings
-//! in one step, the routes last. A manifest of which a part cannot be applied changes nothing.
+//! All settings and generations are made and checked first, and then replace the present ones: each
+//! component's in one step, the routes last. A manifest of which a part cannot be applied changes nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl ReloadError {
 /// A slot's new settings, and its generation with them.
 struct Change<'a> {
     slot: &'a Slot,
-    /// What the slot had when the change was made.
+    /// The slot's deployment when the change was made.
     before: Arc<Deployment>,
     settings: Arc<Settings>,
     generation: Arc<Generation>,
@@ -116,7 +116,7 @@ impl Deployer {
         if !self.is_open() {
             return Err(DeployError::Stopping.into());
         }
-        // A rollback does not wait for the checks.
+        // A rollback does not wait for the checks, and may have replaced a deployment meanwhile.
         if let Some(change) = changes.iter().find(|change| !Arc::ptr_eq(&change.slot.deployment(), &change.before)) {
             return Err(ReloadError::Replaced(change.slot.id().to_owned()));
         }
@@ -131,7 +131,7 @@ impl Deployer {
         if changed_routes {
             lines.push(AuditEntry { reason: Some("routes"), ..of_manifest(Outcome::Done) }.to_json());
         }
-        // Together: none of them is there if one cannot be written.
+        // In one append: if a line cannot be written, the log has none of them.
         state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
         let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
         for Change { slot, settings, generation, names, .. } in changes {

@@ -1,12 +1,12 @@
-//! What came of reading the manifest again.
+//! The outcome of reading the manifest again.
 
 use std::fmt;
 use std::time::SystemTime;
 
-/// What a reload has changed.
+/// The changes that a reload has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// The components with other settings, and the names of those.
+    /// The components with other settings, and the names of these settings.
     pub components: Vec<(String, Vec<&'static str>)>,
     pub routes: bool,
 }

@@ -2,25 +2,25 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// They follow each other.
+/// The phases of a stop, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopPhase {
     #[default]
     Serving,
-    /// What an operator has asked for and is not done is refused.
+    /// Requests of operators that are not done yet are refused.
     Stopping,
     /// No request is served any more, so that this host does not have to follow the others either.
     Ended,
 }
 
-/// Tells the phase to all who wait for it.
+/// Tells the phase to all threads that wait for it.
 #[derive(Clone, Debug, Default)]
 pub struct StopPhases(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     phase: Mutex<StopPhase>,
-    /// The phase, or what a thread waits for beside it.
+    /// Notified of a change of the phase, or of a result that a thread waits for.
     changed: Condvar,
 }
 
@@ -36,7 +36,7 @@ impl StopPhases {
         *self.lock() >= phase
     }
 
-    /// Waits until `result` has one, or until this phase has come: `None`.
+    /// Waits until `result` returns a value, or until this phase has come: `None`.
     pub fn wait_for<T>(&self, phase: StopPhase, mut result: impl FnMut() -> Option<T>) -> Option<T> {
         let mut present = self.lock();
         loop {
@@ -48,9 +48,9 @@ impl StopPhases {
         }
     }
 
-    /// Has those who wait for a result look for it.
+    /// Wakes the threads that wait for a result.
     pub fn notify(&self) {
-        // Otherwise one that has just looked would miss it.
+        // Without the lock, a thread that has just looked would miss the notification.
         let _present = self.lock();
         self.0.changed.notify_all();
     }

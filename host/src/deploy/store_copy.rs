@@ -1,5 +1,5 @@
-//! What serves, when a store is copied: from the files of a data folder to the tables of the hosts that share a
-//! store, and back. A canary is not copied, as one does not outlive a restart.
+//! Copies the active components with a store: from the files of a data folder to the tables of the hosts that
+//! share a store, and back. A canary is not copied, as one does not outlive a restart.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,13 +38,13 @@ impl Place<'_> {
         })
     }
 
-    /// Copies what serves to an empty place, and returns how many components there are.
+    /// Copies the active components to an empty place, and returns how many there are.
     pub fn copy_to(&self, target: &Place<'_>) -> Result<usize, DeployError> {
         let mut entries = self.entries()?;
         for entry in entries.values_mut() {
             let (wasm, signature) = self.component(&entry.digest)?;
             target.put(&entry.digest, wasm, signature.as_ref())?;
-            // The one before is there if a rollback needs it.
+            // The previous component may be missing: only a rollback needs it.
             let previous = entry.previous.and_then(|digest| Some((digest, self.component(&digest).ok()?)));
             entry.previous = previous.as_ref().map(|(digest, _)| *digest);
             if let Some((digest, (wasm, signature))) = previous {
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(record.components["hello"].previous, None, "it is not there");
         let lines = server.sql_in("copied", "select entry::json->>'component' from hexad.audit order by id;");
         assert_eq!(lines, "admin\nhello\n");
-        // A store that serves something is not overwritten.
+        // A store with deployed components is not overwritten.
         assert!(source.copy_to(&fleet).is_err() && !fleet.is_empty().unwrap());
 
         assert_eq!(fleet.copy_to(&returned).unwrap(), 2);

@@ -32,7 +32,7 @@ impl Supervisor {
     pub fn start(deployer: Arc<Deployer>, events: Receiver<DeploymentEvent>, watch: bool) -> io::Result<Self> {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
         let supervise = move || {
-            // Done here and not at the start, because they read files, and no rollback needs that yet.
+            // Both read files, which would delay the start, and no rollback needs them before this.
             deployer.log_interrupted_trials();
             deployer.preserve_active();
             let mut wait = None;
@@ -71,7 +71,7 @@ impl Supervisor {
 
 /// Swaps in rebuilt components.
 struct Watcher {
-    /// By component: the stamps of what is served, and the stamps at the last check.
+    /// By component: the stamps of the served files, and the stamps at the last check.
     seen: HashMap<String, (Stamps, Stamps)>,
 }
 

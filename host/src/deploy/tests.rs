@@ -111,7 +111,7 @@ fn a_canary_without_requests_stays_on_trial_and_says_once_what_it_waits_for() {
     let (host, _folder) = start_alone();
     swap(&host, 1, Some(CanaryPolicy { window: Duration::ZERO, ..CanaryPolicy::default() })).unwrap();
     let canary = slot(&host).deployment().canary.clone().expect("it is on trial");
-    // The supervisor, or else this test, is the one that says it.
+    // Either the supervisor takes the shortage, or this test.
     assert!(matches!(canary.take_shortage(), None | Some(10)));
     assert_eq!((canary.take_shortage(), canary.missing_responses()), (None, 10));
     host.deployer().end_trials();
@@ -199,7 +199,7 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
         let compiling = host.deployer().lock_compiling();
         pipe.write_all(&version(1)).unwrap();
         drop(pipe);
-        // It has the state until it waits for the compiler.
+        // The rollback holds the state until it waits for the compiler.
         let state = host.deployer().state();
         slot(&host).replace(other);
         drop((state, compiling));
@@ -276,7 +276,7 @@ fn a_change_of_all_hosts_is_of_what_was_seen() {
     let (_, record) = fleet.read().unwrap();
     assert!(record.components["a"].digest == digest(2) && record.proposal.is_none());
 
-    // The same from a page that is as old.
+    // The same for an operator whose page is as old.
     let end = std::time::Instant::now() + Duration::from_secs(600);
     fleet.wait_until_applied(revision.unwrap(), end).unwrap();
     let refused = deployer.roll_back("a", "mia", Some(&seen)).unwrap_err();

@@ -1,5 +1,5 @@
-//! The deployed components in a backup of the store, so that a restored host serves what the host
-//! served of which the backup was made.
+//! The deployed components in a backup of the store, so that a restored host serves the same
+//! components as the host that was backed up.
 
 use std::fs;
 use std::io;
@@ -43,7 +43,7 @@ fn read_files(folder: &Path, record: Option<Vec<u8>>) -> io::Result<Vec<Attachme
     let mut files = Vec::new();
     for digest in records.digests() {
         let path = artifacts.path(&digest);
-        // The one before is there if a rollback needs it.
+        // The previous component may be missing: only a rollback needs it.
         if !artifacts.has(&digest) && !records.is_active(&digest) {
             continue;
         }
@@ -59,7 +59,7 @@ fn read_files(folder: &Path, record: Option<Vec<u8>>) -> io::Result<Vec<Attachme
     Ok(files)
 }
 
-/// Writes what [`read_deployed`] has read into another data folder, the record last.
+/// Writes the files of [`read_deployed`] into another data folder, the record last.
 pub fn restore_deployed(data: &Path, files: Vec<Attachment>) -> io::Result<()> {
     let folder = data.join(FOLDER);
     let artifacts = Artifacts::open(folder.clone())?;

@@ -14,7 +14,7 @@ const ENDS: [Action; 4] = [Action::Swap, Action::Promote, Action::Rollback, Acti
 
 impl Deployer {
     /// Records the end of trials that ended with the host's last run. Without other hosts, a component on trial is in no
-    /// record of what serves; only the audit log knows of it.
+    /// record of active components; only the audit log has it.
     pub(super) fn log_interrupted_trials(&self) {
         if self.fleet.is_some() || self.state().files.are_read_only() {
             return;
@@ -26,7 +26,7 @@ impl Deployer {
             let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
             let mut state = self.state();
             let deployment = slot.deployment();
-            // Another may have begun just now.
+            // Another trial may have begun just now.
             if deployment.canary.is_some() {
                 continue;
             }
@@ -76,10 +76,10 @@ impl Deployer {
         Ok(DeployReport { previous, ..self.report(slot, &canary.generation, started) })
     }
 
-    /// Ends the trials of canaries that keep their clients waiting, and promotes those whose trials are over and passed.
-    /// Returns how long to wait before the next call.
+    /// Ends the trial of each canary that has failed, for example by keeping its clients waiting, and promotes each
+    /// that has passed at the end of its window. Returns how long to wait before the next call.
     pub(super) fn end_trials(&self) -> Option<Duration> {
-        /// How soon to look again. A response that does not end is seen only by looking.
+        /// How soon to look again: a response that does not end causes no event.
         const RECHECK: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
         for slot in self.application().slots() {
@@ -121,7 +121,7 @@ impl Deployer {
         tracing::warn!(component, %digest, reason, "the canary was rolled back");
         if let Some(fleet) = &self.fleet {
             if let Err(error) = self.fail_canary_in_fleet(fleet, component, digest, reason) {
-                // The follower does it once the store is there.
+                // The follower tells them once the store is available again.
                 tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
             }
             return;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::memory_budget::MemoryBudget;
 
-/// How many an instance may have.
+/// How many bodies an instance may have.
 const NUMBERS: usize = 16;
 
 /// The largest one, in bytes.
@@ -36,8 +36,8 @@ impl KeptBodies {
         self.bodies.get(usize::from(number)).filter(|body| !body.is_empty()).cloned()
     }
 
-    /// Keeps a body in the place of an earlier one, if it may be kept and memory is free: it saves a copy, for which no
-    /// idle instance has to end.
+    /// Keeps a body in the place of an earlier one, if it is small enough and memory is free: no idle instance is ended
+    /// to save a copy.
     pub fn put(&mut self, number: u8, body: &Bytes) {
         let Some(place) = self.bodies.get_mut(usize::from(number)) else { return };
         self.budget.give_back(std::mem::take(place).len() as u64);

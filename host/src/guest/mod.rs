@@ -55,7 +55,7 @@ pub struct Guest {
     limiter: MemoryLimiter,
     /// The processor time of the current request.
     cpu_time: Duration,
-    /// Whose request it is, among those that compute for long: a site of many networks, or a network.
+    /// The client that a long computation counts for: a site of many networks, a network, or a credential.
     client: Option<ClientKey>,
     key_value: KeyValue,
     variables: Arc<Variables>,
@@ -63,12 +63,12 @@ pub struct Guest {
     pub kept_bodies: KeptBodies,
 }
 
-/// What an instance may use.
+/// The bounds of what an instance may use.
 #[derive(Clone, Copy)]
 pub struct GuestBounds<'a> {
-    /// Those of its component.
+    /// The limits of its component.
     pub limits: &'a Limits,
-    /// What it shares with the instances of all components.
+    /// The host's memory budget, which the instances of all components share.
     pub memory: &'a Arc<MemoryBudget>,
 }
 

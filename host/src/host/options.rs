@@ -35,12 +35,11 @@ pub struct Options {
     pub traces: Option<Export>,
     /// Decides which components may be served.
     pub policy: Policy,
-    /// The host works for a command such as `hexad fsck`, and leaves what is deployed in the folder as it is.
+    /// The host works for a command such as `hexad fsck`, and leaves the deployment records in the folder as they are.
     pub is_temporary: bool,
-    /// What caches, responses and guests may take together, in bytes. `None`: three quarters of what the
-    /// machine has.
+    /// The memory of caches, responses and guests together, in bytes. `None`: three quarters of the machine's.
     pub memory: Option<u64>,
-    /// What the responses that clients have not taken may have of it.
+    /// The part of it for responses that clients have not taken, in bytes.
     pub send_buffer: usize,
     /// Instances of all components that may be stalled: they wait for their clients, and do not count in the limits of
     /// their components.

@@ -1,4 +1,4 @@
-//! What the host does by itself while it serves, and what a manifest that is read again changes of it.
+//! The host's own work while it serves: maintenance, and the reload of the manifest.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,7 +12,7 @@ use crate::shard::Shard;
 /// The maintenance that the manifest asks for.
 pub struct Upkeep(Mutex<Option<Parts>>);
 
-/// What is there until the host stops.
+/// The parts of the host that are there until it stops.
 struct Parts {
     application: Arc<Application>,
     shards: Arc<Vec<Shard>>,

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_times_and_names_of_a_certificate_are_read() {
-        // Self-signed ones are often those of an authority, which webpki refuses to check.
+        // Self-signed certificates are often those of an authority, which webpki refuses to check.
         for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
             let mut params = CertificateParams::new(["forge.example", "*.forge.example"].map(str::to_owned)).unwrap();
             (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// The name of HTTP/2 over TLS (RFC 9113, section 3.2).
 pub const HTTP2: &[u8] = b"h2";
 
-/// What the operator is told of the files.
+/// The advice to the operator about the files.
 const FILES: &str = "--tls-cert names a file of certificates in PEM, --tls-key one of their key";
 
 /// Certificates with their key, and the files that they were read from.
@@ -34,13 +34,13 @@ pub struct Certificates {
 /// Certificates that are in use.
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// Of the first one, which is the listener's own.
+    /// The validity of the first one, which is the listener's own.
     validity: Option<CertificateValidity>,
 }
 
 /// The certificates of a listener at one moment.
 pub struct CertificateState {
-    /// Why those in use are not those of the files, if they are not.
+    /// Why the certificates in use are not those of the files, if they are not.
     pub failure: Option<Arc<ReloadFailure>>,
     /// Why clients refuse the listener's own, if they do: a sentence for the operator.
     pub refusal: Option<String>,
@@ -118,7 +118,7 @@ impl fmt::Debug for Certificates {
     }
 }
 
-/// Why certificates and a key do not make a server, for who made them.
+/// Why certificates and a key do not make a server, in words for the operator.
 fn in_words(error: &rustls::Error) -> String {
     match error {
         // The library's text of a key that none of its algorithms can read.

@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes that the clients of a listener may send before the host can do something with them.
+/// Bytes that the clients of a listener may send before the host can use them.
 struct Allowance {
     /// The first connections share these; each further one adds the smallest part.
     total: usize,
-    /// The same of those of one address.
+    /// The same for the connections of one address.
     per_address: usize,
     smallest: usize,
     largest: usize,
 }
 
-/// Request bodies over HTTP/2 that no guest has read: the windows of connections. What they may hold together is bounded
-/// by the listener's `ReceiveBudget`. The largest window lets a client far away send some megabytes a second.
+/// Request bodies over HTTP/2 that no guest has read: the windows of connections. The listener's `ReceiveBudget` bounds
+/// their sum. The largest window lets a client far away send some megabytes a second.
 const UPLOADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 64 << 10, largest: 1 << 20 };
 
 /// Heads that are not there as a whole. hyper takes up to three times as much memory. Clients send some kilobytes.
 const HEADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 16 << 10, largest: 64 << 10 };
 
-/// What the client of a connection may send, in bytes.
+/// Bounds on the bytes that the client of a connection may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBounds {
     /// Of request bodies over HTTP/2, before a guest has read them.
@@ -33,7 +33,7 @@ pub struct ReceiveBounds {
 }
 
 impl ReceiveBounds {
-    /// The part of the upload window that one body may have. A body that its guest does not read leaves room for another.
+    /// The part of the upload window that one body may have, so that an unread body leaves room for another.
     pub fn stream_window(&self) -> u32 {
         self.upload_window / 2
     }
@@ -82,7 +82,7 @@ impl ConnectionLimit {
         Some(ConnectionPermit { limit: self.clone(), address, open: *count })
     }
 
-    /// What the client of a new connection may send. The proxy that many clients share has no permit of its own.
+    /// The bounds of a new connection. The proxy that many clients share has no permit of its own.
     pub fn receive_bounds(&self, permit: Option<&ConnectionPermit>) -> ReceiveBounds {
         let open = self.total.saturating_sub(self.permits.available_permits());
         let of_address = permit.map_or(1, |permit| permit.open);

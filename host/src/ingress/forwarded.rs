@@ -1,6 +1,6 @@
 //! The origin of a request: the connection, or the forwarded headers of a trusted proxy.
 //!
-//! A client's address, scheme and host are the connection's own, or what a trusted proxy says in the
+//! A client's address, scheme and host are the connection's own, or a trusted proxy names them in the
 //! header family that the operator has chosen. All other headers that say where a request comes from are
 //! removed, and those that name a trace unless a trusted proxy sent them. Guests get the address as Spin
 //! gives it, in `spin-client-addr`; the host removes all `spin-` headers that a client sent.
@@ -129,8 +129,8 @@ impl ForwardedHeaders {
         let mut forwarded = Self::default();
         let forwarding = ingress.forwarding;
         if forwarding.family == ForwardedFamily::Forwarded {
-            // The proxy that wrote an element is named by the nearer one, the nearest being the peer's. Of trusted proxies
-            // the farthest knows best how the client has addressed the service.
+            // The proxy that wrote an element is named by the nearer one, the nearest being the peer's. Of trusted
+            // proxies the farthest knows best how the client has addressed the service.
             for element in forwarded_elements(headers) {
                 forwarded.scheme = element.proto.as_deref().and_then(scheme).or(forwarded.scheme);
                 let host = element.host.as_deref().filter(|_| forwarding.host);
@@ -165,8 +165,8 @@ fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress:
     found
 }
 
-/// The elements of an `X-Forwarded` header, a list without quoted strings, over all of its lines. It is split in bytes: what
-/// a client has put before a proxy's element does not make that unreadable.
+/// The elements of an `X-Forwarded` header, a list without quoted strings, over all of its lines. It is split in bytes:
+/// no text that a client has put before a proxy's element makes that unreadable.
 fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
@@ -291,7 +291,7 @@ mod tests {
         check_with(no_host(X_FORWARDED), proxy, &both, "192.0.2.7:0", "https", None);
         check_with(RFC_7239, proxy, &both, "198.51.100.7:0", "http", Some("f.example"));
         check_with(no_host(RFC_7239), proxy, &both, "198.51.100.7:0", "http", None);
-        // What a client sent in the other family is nothing to rely on.
+        // The other family is ignored: a client may have sent it.
         check_with(RFC_7239, proxy, &both[..5], "10.0.0.1:80", "http", None);
         check_with(X_FORWARDED, proxy, &both[5..], "10.0.0.1:80", "http", None);
         let left = |forwarding| {
@@ -340,7 +340,7 @@ mod tests {
         check_with(RFC_7239, proxy, &unreadable, "192.0.2.7:0", "http", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
-        // Behind two trusted proxies, the one that the client has reached says how.
+        // Behind two trusted proxies, the one that the client has reached names the scheme and the host.
         let edge = "for=9.9.9.9;proto=http;host=forged, for=192.0.2.7;proto=https;host=app.example";
         let both = format!("{edge}, for=10.0.0.2;proto=http;host=\"inner:81\"");
         check_with(RFC_7239, proxy, &[("forwarded", &both)], "192.0.2.7:0", "https", Some("app.example"));
@@ -360,7 +360,7 @@ mod tests {
             let (_, origin, address) = receive(RFC_7239, proxy, &[("forwarded", &line)]);
             assert_eq!((&*address, origin.scheme.as_str()), ("192.0.2.7:0", "http"), "{line}");
         }
-        // A proxy that does not quote is told apart by what is there twice, and then the proxy is the client.
+        // A parameter that is there twice shows a proxy that does not quote; then the proxy counts as the client.
         let bare = [("forwarded", "for=192.0.2.7;proto=http;host=a;for=203.0.113.9;proto=https")];
         check_with(RFC_7239, proxy, &bare, "10.0.0.1:80", "http", None);
     }

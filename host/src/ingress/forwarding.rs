@@ -44,7 +44,7 @@ impl Forwarding {
 /// The prefix of headers that only the host may set.
 const RESERVED_PREFIX: &str = "spin-";
 
-/// The prefix of a family that has more members than anyone has listed.
+/// The prefix of a family of headers that no list has in full.
 const X_FORWARDED: &str = "x-forwarded";
 
 /// Headers in which some proxy names the client, or the URL that the client asked for.

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use tokio::sync::{Notify, oneshot};
 
-/// The connections that wait for their client. As many as one may open at no cost come from an address, so that the
-/// next one to close is of the address that has the most.
+/// The connections that wait for their client. An address can open many at no cost, so that the next one to close is of
+/// the address that has the most.
 #[derive(Debug, Default)]
 pub struct IdleConnections {
     waiting: Mutex<Waiting>,

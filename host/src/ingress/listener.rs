@@ -95,7 +95,7 @@ impl KeepAlive {
 const MAX_CONNECTIONS: usize = 10_000;
 const MAX_CONNECTIONS_PER_ADDRESS: usize = 1_000;
 
-/// Longer than the idle connections of common proxies live, so that it is they who close one.
+/// Longer than the idle connections of common proxies live, so that the proxy closes a connection first.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
 const MAX_STREAMS: u32 = 100;
@@ -226,7 +226,7 @@ fn log_refusal(certificates: &Certificates) {
     }
 }
 
-/// A connection's place among those of its listener, and among those of its address unless that is a trusted proxy's.
+/// A connection's permits: of its listener, and of its address unless that is a trusted proxy's.
 pub type ConnectionPermits = (OwnedSemaphorePermit, Option<ConnectionPermit>);
 
 /// A connection on its way to a shard.

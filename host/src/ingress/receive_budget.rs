@@ -1,8 +1,8 @@
 //! Bytes of requests' bodies that clients may send over HTTP/2 before a component has read them.
 //!
 //! HTTP/2 lets a client send as much as a window says, and the host keeps it until the component reads it. A body
-//! counts with what its windows allow, from the head of its request to its end, so that what is kept is never more than
-//! what counts. HTTP/1 needs none of this: what a component does not read the host does not read from the socket.
+//! counts with the bytes that its windows allow, from the head of its request to its end, so that the host never keeps
+//! more than it has counted. HTTP/1 needs none of this: the host reads from the socket only as the component reads.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use crate::shared_map::SharedMap;
 
 /// The memory of a host that guests and clients share.
 pub trait HostMemory: Send + Sync {
-    /// Takes bytes, if need be those of idle instances. False if they are not there.
+    /// Takes bytes, if need be those of idle instances. False if there are too few.
     fn take(&self, bytes: u64) -> bool;
 
     fn give_back(&self, bytes: u64);
 }
 
-/// What the clients of a listener may send ahead.
+/// The bytes that the clients of a listener may send ahead of components.
 pub struct ReceiveBudget {
     /// In bytes.
     limit: usize,
@@ -30,7 +30,7 @@ pub struct ReceiveBudget {
     memory: OnceLock<Arc<dyn HostMemory>>,
 }
 
-/// What one body may have of the budget. Dropping it gives that back.
+/// One body's part of the budget. Dropping it gives the bytes back.
 pub struct ReceiveReservation {
     budget: Arc<ReceiveBudget>,
     address: Arc<AtomicUsize>,
@@ -55,8 +55,8 @@ impl ReceiveBudget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Reserves so many bytes for a body of a client of `network`. An address gets no more than stays free, so that a few
-    /// of them leave room for others. `None` if there is no room.
+    /// Reserves so many bytes for a body of a client of `network`. An address gets no more than stays free, so that a
+    /// few of them leave room for others. `None` if there is no room.
     pub fn reserve(
         self: &Arc<Self>,
         network: IpAddr,

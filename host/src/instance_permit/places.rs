@@ -30,7 +30,7 @@ struct Taken {
 /// Whether an instance waits for its client.
 enum Wait {
     No,
-    /// With the number of the wait, and what tells the instance to end.
+    /// With the number of the wait, and the channel that tells the instance to end.
     Since(u64, oneshot::Sender<()>),
     /// The instance was told to end.
     Ended,
@@ -73,7 +73,7 @@ impl StalledPlaces {
     pub async fn take(self: &Arc<Self>, client: ClientKeys) -> Place {
         loop {
             let mut freed = pin!(self.freed.notified());
-            // Of several that are about to wait, each is told of a place of its own.
+            // Of several callers that are about to wait, each is told of a place of its own.
             freed.as_mut().enable();
             if let Some(place) = self.try_take(client) {
                 return place;
@@ -139,7 +139,7 @@ impl State {
     }
 }
 
-/// Who has a place: an address, or all of a site, whose addresses cost nothing.
+/// The client that a place counts for: an address, or a whole site, whose addresses cost nothing.
 fn key([network, site, _]: ClientKeys) -> Option<ClientKey> {
     site.or(network)
 }

@@ -9,7 +9,7 @@ use crate::concurrency_limit::{ClientKey, ConcurrencyLimit};
 
 const CLIENT: ClientKeys = [Some(ClientKey::Credential(1)), None, None];
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Long enough for what happens after a report or two.
+/// Long enough for the effects of a report or two.
 const FOR_A_WHILE: Duration = Duration::from_millis(400);
 
 /// A component with so many permits, on a host with so many places for stalled instances.

@@ -42,7 +42,7 @@ pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CacheP
     if headers.contains(&X_REQUEST_ID) {
         return Err(format!("headers: \"{X_REQUEST_ID}\" differs for each request, so nothing is cached; remove it"));
     }
-    // What the component asks the application for, it asks with the client's address.
+    // The component's own requests to the application carry the client's address.
     if *hosts != AllowedHosts::default() && !headers.contains(&CLIENT_ADDRESS) {
         return Err(format!("`memoize` with \"http://self\" needs \"{CLIENT_ADDRESS}\" in `headers`; add it"));
     }

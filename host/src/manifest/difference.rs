@@ -1,4 +1,4 @@
-//! What differs between two manifests of a component.
+//! The differences between two manifests of a component.
 
 use super::Component;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How much of what is wrong with a manifest a person is told at once.
+/// How many reasons an error has at most, and how many characters of each.
 const MAX_REASONS: usize = 30;
 const MAX_REASON_CHARS: usize = 1000;
 
@@ -33,11 +33,11 @@ impl ManifestError {
         Self::Invalid { path: path.to_owned(), reasons }
     }
 
-    /// `text` is no TOML, or not that of a manifest.
+    /// The error of a `text` that is no TOML, or not the TOML of a manifest.
     pub(super) fn unparsable(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let full = error.to_string();
         let reason = match error.span().and_then(|span| text.get(..span.start)) {
-            // It shows the line, which is long, and says what is wrong behind that.
+            // The full error shows the line, which is too long, before it says what is wrong.
             Some(before) if full.len() > MAX_REASON_CHARS => {
                 format!("TOML parse error at line {}: {}", before.split('\n').count(), error.message())
             }
@@ -48,7 +48,7 @@ impl ManifestError {
     }
 }
 
-/// The beginning of a reason, without what a terminal would act on.
+/// The beginning of a reason, without control characters that a terminal would act on.
 fn shortened(reason: &str) -> String {
     let is_shown = |c: &char| !c.is_control() || *c == '\n';
     let mut chars = reason.chars().filter(is_shown);
@@ -66,7 +66,7 @@ impl Problems {
         self.0.push(reason);
     }
 
-    /// The value; `None`, and one more problem, if there is none.
+    /// The value of `result`. An error is added to the problems.
     pub fn keep<T>(&mut self, result: Result<T, String>) -> Option<T> {
         result.map_err(|reason| self.add(reason)).ok()
     }

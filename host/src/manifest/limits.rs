@@ -25,7 +25,7 @@ const LOG_LINES_CEILING: usize = 100_000;
 /// The most concurrent outbound requests that a manifest may grant to one component.
 const OUTBOUND_CEILING: usize = 512;
 
-/// The longest time that a manifest may say. A deadline that is too far away is no time any more.
+/// The longest time that a manifest may set: the clock cannot represent every deadline.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The bounds of one component.
@@ -47,7 +47,7 @@ pub struct Limits {
     /// Lines per second that the component may print.
     pub log_lines: u32,
     pub outbound: OutboundLimits,
-    /// Of each request whose route has no limits of its own.
+    /// The limits of each request whose route has none of its own.
     pub request: RequestLimits,
 }
 
@@ -98,7 +98,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Each value that cannot be used is told to `problem`.
+    /// Each value that cannot be used is reported to `problem`.
     pub(super) fn from_tool(tool: &HexadTool, problem: &mut dyn FnMut(String)) -> Self {
         let default = Self::default();
         let instances = tool.instances.map(|value| count("instances", value, INSTANCES_CEILING));
@@ -138,8 +138,8 @@ impl RequestLimits {
         Self { request_timeout, transfer_timeout, cpu_time, max_body, max_response }
     }
 
-    /// The limits of the routes in the table `routes`. What a route does not set is as in `self`. `None` if the table
-    /// cannot be used.
+    /// The limits of the routes in the table `routes`. A limit that a route does not set is as in `self`. `None` if the
+    /// table cannot be used.
     pub(super) fn of_routes(&self, tool: &HexadTool, problem: &mut dyn FnMut(String)) -> Option<RouteLimits> {
         let limits = tool.routes.iter().map(|(pattern, route)| {
             let mut of_route = |reason| problem(format!("routes.\"{pattern}\".{reason}"));
@@ -175,7 +175,7 @@ fn outbound(tool: &OutboundTool, problem: &mut dyn FnMut(String)) -> OutboundLim
     }
 }
 
-/// What the manifest says, or else the default.
+/// The manifest's value, or else the default. An invalid value is reported to `problem`.
 fn or_default<T>(said: Option<Result<T, String>>, default: T, problem: &mut dyn FnMut(String)) -> T {
     said.transpose()
         .unwrap_or_else(|reason| {
@@ -193,7 +193,7 @@ fn size(key: &str, text: &Option<String>) -> Option<Result<u64, String>> {
     text.as_deref().map(|text| bytes(key, text))
 }
 
-/// What one client gets of `total` if the manifest does not say: half, so that another one gets as much.
+/// One client's share of `total` if the manifest does not set it: half, so that another client gets as much.
 fn share(total: usize) -> usize {
     total.div_ceil(2)
 }

@@ -19,12 +19,12 @@ impl<'a> Locations<'a> {
         format!("line {}, [{}]: {reason}", self.line(path, reason), path.join("."))
     }
 
-    /// A problem of what is at `path`, which the reason names.
+    /// A problem of the value at `path`, which the reason names.
     pub fn at(&self, path: &[&str], reason: &str) -> String {
         format!("line {}: {reason}", self.line(path, ""))
     }
 
-    /// The line of what is at `path`, or of a key in it with which `reason` begins; of as much of it as there is.
+    /// The line of the value at `path`, or of a key in it with which `reason` begins; of the last part that exists.
     fn line(&self, path: &[&str], mut reason: &str) -> usize {
         let (mut start, mut value) = (0, self.document);
         for part in path {
@@ -52,7 +52,7 @@ fn part_of<'a>(value: &'a DeValue<'a>, part: &str) -> Option<Part<'a>> {
     }
 }
 
-/// The value of the key with which `reason` begins, and what follows that.
+/// The value of the key with which `reason` begins, and the rest of `reason`.
 fn named_part<'a, 'r>(value: &'a DeValue<'a>, reason: &'r str) -> Option<(Part<'a>, &'r str)> {
     let DeValue::Table(table) = value else { return None };
     let reason = reason.trim_start_matches(['`', '.']);
@@ -72,7 +72,7 @@ pub fn shown(key: &str) -> String {
     if !key.is_empty() && key.chars().all(is_bare) { key.to_owned() } else { format!("{key:?}") }
 }
 
-/// Whether a key without quotes may have it.
+/// Whether a key without quotes may have this character.
 fn is_bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }

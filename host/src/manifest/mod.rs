@@ -151,7 +151,7 @@ impl Manifest {
             let route = problems.keep(route(trigger, &ids).map_err(at)).flatten();
             routes.extend(route.map(|route| (index, route)));
         }
-        // What follows looks at how the parts fit together.
+        // The checks below compare parts with each other.
         problems.check(path)?;
         check_local_hosts(&components, locations, &mut problems);
         check_paths(&components, &routes, locations, &mut problems);
@@ -161,7 +161,7 @@ impl Manifest {
     }
 }
 
-/// What the parts of a component are made with.
+/// The values that the parts of a component are made from.
 struct Values<'a> {
     values: &'a BTreeMap<String, String>,
     all_labels: &'a Arc<BTreeSet<String>>,
@@ -237,7 +237,7 @@ fn check_id(id: &str) -> Result<(), String> {
     }
 }
 
-/// The variables of a component. What has no value is reported to `problem` and left out.
+/// The variables of a component. A variable without a value is reported to `problem` and left out.
 fn variables(
     declared: &schema::Component,
     values: &BTreeMap<String, String>,
@@ -258,7 +258,7 @@ fn variables(
     variables
 }
 
-/// An entry of `allowed_outbound_hosts` that names a component must name one that there is.
+/// An entry of `allowed_outbound_hosts` that names a component must name one of the manifest.
 fn check_local_hosts(components: &[Component], locations: &Locations<'_>, problems: &mut Problems) {
     for Component { id, allowed_hosts, .. } in components {
         for named in allowed_hosts.components().filter(|named| !components.iter().any(|known| known.id == *named)) {

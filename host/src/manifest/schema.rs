@@ -74,7 +74,7 @@ pub struct HttpTrigger {
     #[serde(default, rename = "id")]
     _id: IgnoredAny,
     pub route: RouteTable,
-    /// The id of a component, or one that is written here.
+    /// The id of a component, or a component that is written here.
     pub component: TextOr<IgnoredAny>,
     #[serde(default)]
     executor: Executor,
@@ -116,7 +116,7 @@ impl fmt::Display for RouteTable {
     }
 }
 
-/// What is a text or a table. serde's own way of reading either of two says of none of them why it does not fit.
+/// A text or a table. An untagged enum of serde would not say why a value fits neither of them.
 pub enum TextOr<T> {
     Text(String),
     Table(T),
@@ -215,10 +215,10 @@ pub struct Tools {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HexadTool {
-    /// Key prefixes that may be read, in addition to those that may be written.
+    /// Key prefixes that may be read, in addition to the writable ones.
     pub read: Option<Vec<String>>,
     pub write: Option<Vec<String>>,
-    /// Prefixes of keys that need not survive a crash as they were last.
+    /// Prefixes of keys of which a crash may undo the last changes.
     #[serde(default)]
     pub volatile: Vec<String>,
     pub memory: Option<String>,

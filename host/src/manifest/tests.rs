@@ -306,7 +306,7 @@ fn every_part_that_fits_to_no_other_is_told() {
     assert_eq!(reasons.len(), 2, "{reasons:#?}");
 }
 
-/// Each with the one reason, which is all that is said of the manifest.
+/// Each manifest is refused for one reason only.
 #[test]
 fn what_is_not_of_the_kind_that_belongs_there_is_named_with_its_place() {
     let area = "trigger = {}\n[component.a]\nsource = \"a\"\n";

@@ -1,6 +1,6 @@
 //! The error about a component that the manifest does not have.
 
-/// It names those that the manifest has, so that a typing error is seen.
+/// It names the components of the manifest, so that a typing error is seen.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no component `{id}` in the manifest, which has {known}")]
 pub struct UnknownComponent {

@@ -25,10 +25,10 @@ pub fn read<'a, T: DeserializeOwned>(document: &'a Spanned<DeValue<'a>>) -> Resu
     T::deserialize(Value(document))
 }
 
-/// What is wrong with a value.
+/// A defect of a value, with its path in the document.
 #[derive(Debug)]
 pub struct ValueError {
-    /// What leads to the value, the last part first.
+    /// The path of the value, the last part first.
     path: Vec<String>,
     /// Its place in the text, in bytes.
     span: Option<Range<usize>>,
@@ -46,7 +46,7 @@ impl ValueError {
         Self { path: Vec::new(), span: None, problem }
     }
 
-    /// The place, unless one inside of it is known.
+    /// Sets the place, unless a more exact one is known.
     fn at(mut self, span: Range<usize>) -> Self {
         self.span.get_or_insert(span);
         self
@@ -133,7 +133,7 @@ fn number(number: &DeInteger<'_>) -> Result<u64, ValueError> {
 impl<'de> Deserializer<'de> for Value<'_> {
     type Error = ValueError;
 
-    /// Of what may be a text or a table.
+    /// Reads a value that may be a text or a table.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         self.read(|value| match value {
             DeValue::String(text) => visitor.visit_str(text),
@@ -208,7 +208,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
 /// The entries of a table.
 struct Entries<'a> {
     left: toml::map::Iter<'a, Spanned<DeString<'a>>, Spanned<DeValue<'a>>>,
-    /// Of the last key.
+    /// The last key and its value.
     value: Option<(&'a str, &'a Spanned<DeValue<'a>>)>,
 }
 

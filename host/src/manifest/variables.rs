@@ -17,8 +17,8 @@ const PREFIX: &str = "SPIN_VARIABLE_";
 /// The longest text that a template may stand for, in bytes: a manifest can refer to a long value often.
 const MAX_EXPANDED_BYTES: usize = 1024 * 1024;
 
-/// The value of each application variable. One that is a problem has an empty value, so that what refers to
-/// it can be read all the same.
+/// The value of each application variable. A variable with a problem has an empty value, so that the templates
+/// that refer to it can be expanded all the same.
 pub fn resolve(
     variables: &BTreeMap<String, Variable>,
     environment: Environment<'_>,

@@ -49,7 +49,7 @@ impl MemoryDivision {
         Self { total: total.unwrap_or_else(derived), caches, responses, is_given: total.is_some() }
     }
 
-    /// What is left for guests.
+    /// The rest, which is for guests.
     pub fn guests(&self) -> u64 {
         self.total.saturating_sub(self.caches).saturating_sub(self.responses)
     }

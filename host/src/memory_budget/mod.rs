@@ -1,6 +1,6 @@
 //! The memory that a host may use, and the part of it that guests share.
 //!
-//! What caches and responses may take is set aside at the start ([`MemoryDivision`]). The rest is the
+//! The memory of caches and responses is set aside at the start ([`MemoryDivision`]). The rest is the
 //! budget of all guests' linear memories. A guest that needs more than is left gets the memory of idle
 //! instances, of any component, the one that has been idle for longest first.
 
@@ -30,7 +30,7 @@ pub trait IdleInstances: Send + Sync {
     fn evict(&self) -> bool;
 }
 
-/// The linear memory of all guests of a host, and what clients send ahead of them.
+/// The linear memory of all guests of a host, and the bytes that clients send ahead of them.
 pub struct MemoryBudget {
     /// In bytes.
     limit: u64,
@@ -62,7 +62,7 @@ impl MemoryBudget {
         idle.push(instances);
     }
 
-    /// Takes bytes of the budget, if need be those of idle instances. False if they are not there.
+    /// Takes bytes of the budget, if need be those of idle instances. False if there are too few.
     pub fn take(&self, bytes: u64) -> bool {
         let is_taken = self.take_or_evict(bytes);
         if !is_taken {
@@ -71,7 +71,7 @@ impl MemoryBudget {
         is_taken
     }
 
-    /// The same, which counts as no denial.
+    /// The same, without counting a denial.
     fn take_or_evict(&self, bytes: u64) -> bool {
         while !self.try_take(bytes) {
             if !self.evict_idle() {
@@ -118,7 +118,7 @@ impl MemoryBudget {
     }
 }
 
-/// What clients may send before a guest has read it.
+/// For the bytes that clients may send before a guest has read them.
 impl HostMemory for MemoryBudget {
     fn take(&self, bytes: u64) -> bool {
         self.take_or_evict(bytes)

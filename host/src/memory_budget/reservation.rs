@@ -16,7 +16,7 @@ impl Reservation {
         Self { budget, bytes: 0 }
     }
 
-    /// Takes more bytes, if need be those of idle instances. False if they are not there.
+    /// Takes more bytes, if need be those of idle instances. False if there are too few.
     pub fn grow(&mut self, bytes: u64) -> bool {
         let is_taken = self.budget.take(bytes);
         if is_taken {

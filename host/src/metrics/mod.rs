@@ -107,7 +107,7 @@ pub enum Retirement {
     Idle,
     /// It was idle, and another one needed its memory or its place in wasmtime's pool.
     Evicted,
-    /// It may have kept what the store has lost.
+    /// It may have kept data that the store has lost.
     Lost,
 }
 

@@ -1,4 +1,4 @@
-//! A cached response and what it read.
+//! A cached response and its read set.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub const OVERHEAD: usize = 2048;
 /// The memory of a chunk of a body beside its content, in bytes.
 pub const CHUNK_OVERHEAD: usize = 128;
 
-/// The memory of a nested response's read set beside what it read, and of the references to it, in bytes. The
+/// The memory of a nested response's read set beside its reads, and of the references to it, in bytes. The
 /// response may have been evicted, so that only this entry keeps it.
 const NESTED_OVERHEAD: usize = 256;
 
@@ -30,7 +30,7 @@ pub struct Entry {
     /// The same keys by name, if they can be fetched at once when the entry is not fresh any more.
     pub keys: Box<[Key]>,
     pub read_set: Arc<ReadSet>,
-    /// Those of these responses.
+    /// The read sets of the responses that the guest got.
     pub nested: Box<[Arc<ReadSet>]>,
     pub expires_at: Instant,
     pub status: StatusCode,
@@ -56,7 +56,7 @@ impl Entry {
         };
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let keys: usize = self.keys.iter().map(|key| size_of_val(key) + key.key.len()).sum();
-        // Each read set has its own list of what it read.
+        // Each read set has its own list of slots.
         let reads = 2 * size_of_val(&*self.reads) + self.nested.len() * NESTED_OVERHEAD;
         OVERHEAD + body + 2 * headers + reads + keys
     }

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::policy::{CachePolicy, without_port};
 use crate::ingress::CLIENT_ADDRESS;
 
-/// Whose response it is.
+/// The guest that makes the response.
 #[derive(Clone, Copy)]
 pub struct CachedGuest<'a> {
     pub id: &'a str,

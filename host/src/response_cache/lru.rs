@@ -9,7 +9,7 @@ use crate::byte_lru::ByteLru;
 
 type Segment = ByteLru<CacheKey, Arc<Entry>>;
 
-/// How long an entry is kept after it has expired: what it was made of is read in advance when it is asked for
+/// How long an entry is kept after it has expired: its keys are read in advance when its response is asked for
 /// again. Entries of earlier generations and of tokens that are not used any more would otherwise fill the table.
 const KEPT_EXPIRED: Duration = Duration::from_secs(60);
 

@@ -10,8 +10,8 @@
 //! - **The same state.** The guest only read keys of committed values, and none of them has changed
 //!   since (`store/change_clock.rs`). If the guest wrote, listed, printed or drew randomness, even
 //!   after its response, the response is not sent again.
-//! - **The same answers of the application itself.** A guest can ask other components. The response is
-//!   made of what theirs are made of, so it has their read sets too, and expires with the first of them.
+//! - **The same answers of the application itself.** A guest can ask other components. The response
+//!   depends on the reads of theirs, so it has their read sets too, and expires with the first of them.
 //!   If one of them may not be cached, or is not there when the response is complete, the response is
 //!   not sent again. It is not found any more once another component, or the routes, are replaced.
 //! - **The same time, nearly.** A guest can read the clock, so an entry expires after the time that
@@ -51,7 +51,7 @@ pub use self::storage::{CacheCounters, MAX_BYTES};
 
 /// The result of a look-up.
 pub enum Lookup {
-    /// The response, and what it was made of.
+    /// The response, with its read set and its expiry.
     Hit(Response<ResponseBody>, MadeOf),
     Miss(Miss),
 }

@@ -1,7 +1,7 @@
 //! Large bodies that are being recorded: a few at once, each by one request only.
 //!
 //! Requests for the same body at the same moment do not share it before it is stored. A client that
-//! stops reading must not keep what it has received so far in memory, so a recording can be dropped.
+//! stops reading must not keep the chunks so far in memory, so a recording can be dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;

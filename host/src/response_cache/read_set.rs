@@ -14,7 +14,7 @@ const MAX_READS: usize = 256;
 /// of: with a component each of whose pages asks for the page before, it would grow without end.
 const MAX_NESTED: usize = 256;
 
-/// What a guest reads for one request, and whether it does anything else.
+/// The keys that a guest reads for one request, and whether it does anything else.
 ///
 /// The interfaces that the guest calls write it. The cache entry checks it at every hit, because a
 /// guest can act after its response.
@@ -34,12 +34,12 @@ struct Reads {
     nested: Vec<MadeOf>,
     /// Requests to the application itself whose response is not there yet.
     awaited: usize,
-    /// A response was made of this. Whatever the guest asks the application for afterwards is not in it.
+    /// A response was made of this. Later requests of the guest to the application are not in it.
     is_sealed: bool,
 }
 
-/// What a response was made of that may be cached, or is. The host puts it into the extensions of the
-/// response to a guest's request.
+/// The read set and the expiry of a response that may be cached, or is. The host puts them into the
+/// extensions of the response to a guest's request.
 #[derive(Clone, Debug)]
 pub struct MadeOf {
     pub read_set: Arc<ReadSet>,
@@ -52,7 +52,7 @@ pub struct MadeOf {
 pub struct Sources {
     pub slots: Vec<Slot>,
     pub keys: Vec<Key>,
-    /// Of these responses.
+    /// The read sets of these responses.
     pub nested: Vec<Arc<ReadSet>>,
     pub expires_at: Instant,
 }
@@ -72,8 +72,8 @@ impl ReadSet {
         }
     }
 
-    /// Records that the guest does something that an equal request would have to do again, or
-    /// something whose outcome may not last.
+    /// Records an action of the guest that an equal request would have to repeat, or whose outcome may not
+    /// last.
     pub fn mark_uncacheable(&self) {
         self.uncacheable.store(true, Ordering::SeqCst);
     }
@@ -91,22 +91,22 @@ impl ReadSet {
         }
     }
 
-    /// Records what the response to that request was made of. Without `made_of` it may not be cached, so
-    /// neither may what the guest makes of it.
+    /// Records the read set of the response to that request. Without `made_of` it may not be cached, so
+    /// neither may the guest's own response.
     pub fn end_nested(&self, made_of: Option<MadeOf>) {
         let mut reads = self.reads();
         reads.awaited = reads.awaited.saturating_sub(1);
         match made_of {
-            // That response is made of no more than was counted then. This is marked already, because the request
-            // was under way at that time or began later.
+            // The sealed response has no more sources than were counted then. This read set is marked already,
+            // because the request was under way at that time or began later.
             Some(_) if reads.is_sealed => self.mark_uncacheable(),
             Some(made_of) if reads.nested.len() < MAX_NESTED => reads.nested.push(made_of),
             _ => self.mark_uncacheable(),
         }
     }
 
-    /// Adds what this guest has read and the responses that it got, each once, but not what these were made of.
-    /// Returns how many it got.
+    /// Adds the keys that this guest has read and the read sets of the responses that it got, each once, but not
+    /// the reads in these. Returns how many responses it got.
     fn collect_into(&self, sources: &mut Sources) -> usize {
         let mut reads = self.reads();
         reads.is_sealed = true;
@@ -148,13 +148,13 @@ impl Drop for ReadSet {
 }
 
 impl Sources {
-    /// What a response is made of that is complete. `None` if it may not be cached.
+    /// The sources of a complete response. `None` if it may not be cached.
     pub fn of(MadeOf { read_set, expires_at }: &MadeOf) -> Option<Self> {
         let (slots, keys, nested) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources = Sources { slots, keys, nested, expires_at: *expires_at };
         let mut answered = read_set.collect_into(&mut sources);
         let mut is_cacheable = read_set.is_cacheable();
-        // The list of nested responses grows while it is gone through, by those that each was made of.
+        // The list of nested responses grows during the walk, by the responses in each of them.
         let mut collected = 0;
         while is_cacheable && answered <= MAX_NESTED && sources.slots.len() <= MAX_READS {
             let Some(nested) = sources.nested.get(collected).cloned() else { return Some(sources) };

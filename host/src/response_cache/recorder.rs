@@ -22,7 +22,7 @@ pub struct Miss {
     /// The number of the last commit before the guest reads anything.
     pub(super) commit: u64,
     pub(super) made_of: MadeOf,
-    /// What the last response to this request was made of.
+    /// The keys that the last response to this request was made of.
     pub last_reads: Box<[Key]>,
 }
 
@@ -32,7 +32,7 @@ impl Miss {
         &self.made_of.read_set
     }
 
-    /// What the response with this head is made of. `None` if it may not be cached.
+    /// The read set and the expiry of the response with this head. `None` if it may not be cached.
     pub fn made_of(&self, status: StatusCode, headers: &HeaderMap) -> Option<MadeOf> {
         (self.read_set().is_cacheable() && is_storable(status, headers)).then(|| self.made_of.clone())
     }

@@ -76,7 +76,7 @@ impl Storage {
         found
     }
 
-    /// What the response of that key was made of, fresh or not.
+    /// The store's keys that the response of that key was made of, fresh or not.
     pub fn reads(&self, key: &CacheKey) -> Box<[Key]> {
         let entry = self.small.get(key).or_else(|| self.large.get(key));
         entry.map(|entry| entry.keys.clone()).unwrap_or_default()

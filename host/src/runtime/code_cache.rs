@@ -89,7 +89,7 @@ impl CodeCache {
         format!("{digest}-{:016x}.{EXTENSION}", self.compatibility)
     }
 
-    /// Removes code that is not `wanted`: what was not used for [`MAX_UNUSED_AGE`], and the oldest above
+    /// Removes code that is not `wanted`: files that were not used for [`MAX_UNUSED_AGE`], and the oldest above
     /// [`MAX_UNUSED_FILES`]. The rest saves a compilation if a component or an older host comes back.
     pub fn prune(&self, wanted: &[Digest], now: SystemTime) -> io::Result<()> {
         let wanted: HashSet<String> = wanted.iter().map(|digest| self.file_name(digest)).collect();
@@ -98,7 +98,7 @@ impl CodeCache {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            // `.new` is what a host that was killed has left, or what another one writes just now.
+            // A `.new` file was left by a host that was killed, or is being written by another one.
             if (name.ends_with(EXTENSION) || name.ends_with(".new")) && !wanted.contains(name) {
                 unused.push((entry.metadata()?.modified()?, entry.path()));
             }
@@ -125,7 +125,7 @@ impl CodeCache {
         let saved = private_files::create(&unfinished)
             .and_then(|file| write(file, code))
             .and_then(|()| fs::rename(&unfinished, path));
-        // On a full disk, what there is of it takes up the room that the store needs.
+        // On a full disk, the unfinished file would take up the room that the store needs.
         saved.inspect_err(|_| drop(fs::remove_file(&unfinished)))
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     fn code_that_cannot_be_saved_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(folder.path().join("code"), &Engine::default()).unwrap();
-        // What was written is not renamed onto a folder.
+        // The written file cannot be renamed onto a folder.
         let path = cache.folder.join(format!("x.{EXTENSION}"));
         fs::create_dir(&path).unwrap();
         cache.save(&path, b"code").unwrap_err();

@@ -23,7 +23,7 @@ use crate::memory;
 use code_cache::CodeCache;
 use ticker::Ticker;
 
-/// Instances of all components and shards together that can exist at once: 512, and those that are stalled.
+/// Instances of all components and shards together that can exist at once: 512, and the stalled ones.
 const MAX_INSTANCES: u32 = 512 + STALLED_INSTANCES as u32;
 
 /// Bits of the address space that the pool must be able to reserve: 768 memories of about 6 GiB.
@@ -55,7 +55,7 @@ impl Runtime {
         Self::with(&config(), cache)
     }
 
-    /// A runtime for components that are checked and not served: compiling takes less time, and the code more.
+    /// A runtime for components that are checked and not served: compiling takes less time, and the code runs slower.
     pub fn for_checks() -> Result<Arc<Self>, RuntimeError> {
         let mut config = config();
         config.cranelift_opt_level(OptLevel::None);

@@ -43,7 +43,7 @@ pub struct SendBudgets {
 pub struct Budgets {
     connection: Arc<Budget>,
     address: Arc<Budget>,
-    /// The host's. What an address has beyond its own budget is not in it, so that others do not pay for it.
+    /// The host's. It leaves out the bytes of an address beyond its own budget, so that others do not pay for them.
     total: Arc<Budget>,
     held: Arc<AtomicUsize>,
     freed: Arc<Notify>,
@@ -74,8 +74,8 @@ impl SendBudgets {
         Budgets { connection, address, total, held, freed }
     }
 
-    /// Whether the clients of `network` have so much, by the one frame that each response may always take, that they get
-    /// no further response for now. While the host's budget is used up, an address may have what one connection may.
+    /// Whether the clients of `network` have so many bytes, by the one frame that each response may always take, that
+    /// they get no further response. While the host's budget is used up, an address may have as many as a connection.
     pub fn is_overdrawn_by(&self, network: IpAddr) -> bool {
         let SendLimits { per_connection, per_address, .. } = self.limits;
         let limit = match self.total.is_exhausted() {

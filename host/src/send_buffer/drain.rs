@@ -19,7 +19,7 @@ use crate::instance_permit::InstancePermit;
 /// instance, or is ended if it cannot.
 const CHECKS: u32 = 10;
 
-/// How fast a client has to take what waits for it.
+/// How fast a client has to take the bytes that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainPolicy {
     /// Bytes per second; 0 for none.
@@ -98,7 +98,7 @@ impl Flow {
     }
 }
 
-/// How far a client is with what waits for it.
+/// A client's progress with the bytes that wait for it.
 pub trait Progress {
     /// Whether bytes wait for the client.
     fn is_waiting(&self) -> bool;
@@ -110,7 +110,7 @@ pub trait Progress {
     fn taken(&self) -> u64;
 }
 
-/// What was handed on counts as taken.
+/// Bytes that were handed on count as taken.
 impl Progress for Flow {
     fn is_waiting(&self) -> bool {
         !self.is_drained()
@@ -151,7 +151,7 @@ pub struct DrainMonitor {
     period: Option<Period>,
     /// It is reused, and fires too early rather than being reset for each response.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Set while the client is too slow: the permit of its response, and what is ready once others wait for that.
+    /// Set while the client is too slow: the permit of its response, and a future that ends once others wait for it.
     contended: Option<(Arc<InstancePermit>, BoxFuture<'static, ()>)>,
 }
 
@@ -203,7 +203,7 @@ impl DrainMonitor {
                 period.next_check = Instant::now() + interval;
                 let watched = self.contended.as_ref().map(|(permit, _)| permit);
                 match flow.permit().clone().filter(|_| is_slow) {
-                    // It keeps its turn.
+                    // The same permit keeps its turn.
                     Some(permit) if watched.is_some_and(|watched| Arc::ptr_eq(watched, &permit)) => {}
                     Some(permit) => {
                         let contended = permit.clone();

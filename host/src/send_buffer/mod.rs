@@ -1,12 +1,12 @@
-//! What the host holds for a client that reads slowly.
+//! The responses that the host holds for clients that read slowly.
 //!
 //! A guest needs its instance until it has written its response. So the host takes a response from the
-//! guest as fast as the guest writes it, and keeps what the client has not taken, within budgets for the
-//! connection, the client's address and the host. Past a budget the guest waits. A client that takes less
+//! guest as fast as the guest writes it, and keeps the bytes that the client has not taken, within budgets for
+//! the connection, the client's address and the host. Past a budget the guest waits. A client that takes less
 //! than a minimum rate loses the response, earlier if others wait for an instance ([`DrainMonitor`]).
 //!
 //! A byte counts until it was written to the socket, also while it is in a buffer of the HTTP
-//! implementation: what is handed on gives its part of the budgets back as it is written ([`Charged`]).
+//! implementation: bytes that are handed on leave the budgets as they are written ([`Charged`]).
 
 mod budget;
 mod drain;
@@ -29,7 +29,7 @@ pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
 use crate::body::{BodyError, InProgress, ResponseBody};
 use crate::instance_permit::InstancePermit;
 
-/// What an HTTP/2 stream takes beside its body until its client has taken that, as measured, in bytes.
+/// Bytes that an HTTP/2 stream takes beside its body until its client has taken the body, as measured.
 const STREAM_BYTES: usize = 4 << 10;
 
 /// The part of one response that its client has not taken.
@@ -77,8 +77,8 @@ impl SendBuffer {
         let buffer = self.clone();
         let permit = in_progress.map(|InProgress(permit)| permit);
         buffer.flow.begin(permit.clone());
-        // What the guest has written so far goes to the socket together with the head. Of a body that is whole, that is
-        // one frame and the end, which need no task. Otherwise the task polls again.
+        // The bytes that the guest has written so far go to the socket together with the head. A whole body is one
+        // frame and the end, which need no task. Otherwise the task polls again.
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..2 {
             if !buffer.has_room() {
@@ -136,8 +136,8 @@ impl SendBuffer {
         .await
     }
 
-    /// Waits until there is room, or the response is abandoned. Meanwhile its instance makes way for others; false if it
-    /// has to end for them.
+    /// Waits until there is room, or the response is abandoned. Meanwhile its instance makes way for others; false if
+    /// it has to end for them.
     async fn wait_for_room(&self, permit: Option<&InstancePermit>) -> bool {
         let has_room = |cx: &mut Context<'_>| {
             self.writer.register(cx.waker());
@@ -210,7 +210,7 @@ impl SendBuffer {
         }
     }
 
-    /// Drops what is left, and the body that it comes from: the client has gone.
+    /// Drops the frames that are left, and the body that they come from: the client has gone.
     pub fn abandon(&self) {
         let mut queue = self.queue();
         queue.is_abandoned = true;

@@ -22,7 +22,7 @@ pub enum Swap {
     Lost(Option<Vec<u8>>),
 }
 
-/// Ready once a host has learned what the other hosts of its store have changed. Every request has one, so that it
+/// Ready once a host has learned the changes of the other hosts of its store. Every request has one, so that it
 /// is no boxed future, and has no timer: the engine ends the wait of each request in time.
 pub struct CatchUp(oneshot::Receiver<Result<(), StoreError>>);
 
@@ -128,29 +128,29 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// What a request waits for before it uses anything that was remembered of the store: afterwards the
-    /// change clock has every change that was visible when the request arrived. `None` if it always has.
+    /// The wait of a request before it uses a cached value or response of the store: afterwards the change
+    /// clock has every change that was visible when the request arrived. `None` if it always has.
     fn catch_up(&self) -> Option<CatchUp> {
         None
     }
 
-    /// Binds what a request reads to what it writes. Called before each read: if the engine loses afterwards what the
+    /// Binds a request's reads to its writes. Called before each read: if the engine loses afterwards values that the
     /// request may have seen, it refuses the request's writes.
     fn bind_reads(&self, _ledger: &Ledger) {}
 
-    /// How often the engine has lost, as far as it knows, what requests had seen or written. An instance that was made
-    /// before such a loss may keep what is not stored any more, and takes no request after it. A request that is bound
+    /// How often the engine has lost, as far as it knows, values that requests had seen or written. An instance made
+    /// before such a loss may keep values that are not stored any more, and takes no request after it. A request bound
     /// by [`bind_reads`](Self::bind_reads) after a loss finds it counted here.
     fn losses(&self) -> u64 {
         0
     }
 
-    /// Whether a read takes so long that it pays to fetch what a request is likely to read.
+    /// Whether a read takes so long that it pays to fetch the values that a request is likely to read.
     fn prefetches(&self) -> bool {
         false
     }
 
-    /// Fetches values at once that are likely to be read. It never fails: what is missing is read later.
+    /// Fetches values at once that are likely to be read. It never fails: missing values are read later.
     async fn prefetch(&self, _keys: &[Key]) {}
 
     /// Returns once every write in `ledger` is durable, or fails once one of them cannot be.

@@ -6,8 +6,8 @@
 //! commit. The commit is finished once they can, and before the requests that wrote it go on.
 //!
 //! - A cache takes the number of the last finished commit *before* it reads. If the slots of the keys
-//!   have no higher number later, no commit that changed them can have been seen by anyone since, so
-//!   the cached value is what a read would find then. A commit that has begun counts, because another
+//!   have no higher number later, no reader can have seen a commit that changed them since, so the
+//!   cached value is the one that a read would find then. A commit that has begun counts, because another
 //!   reader may have seen it, and a client may have got a response made of it.
 //! - If two keys have the same hash, a change of one also invalidates cached values of the other.
 
@@ -71,7 +71,7 @@ impl ChangeClock {
         self.finished.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// Counts every key as changed: what was read so far may be of a store that has lost it.
+    /// Counts every key as changed: values that were read so far may be of a store that has lost them.
     pub fn invalidate_all(&self) {
         let number = self.begun.load(Ordering::SeqCst) + 1;
         self.slots.iter().for_each(|last| last.store(number, Ordering::SeqCst));
@@ -124,7 +124,7 @@ mod tests {
         clock.begin_commit(&slots);
         // A reader on another shard may see the commit from here on, and answer with it.
         assert!(!clock.are_unchanged_since(before, &slots), "a cached response would show the state before");
-        // What is read meanwhile may be of either state.
+        // A value that is read meanwhile may be of either state.
         assert_eq!(clock.now(), before);
         clock.end_commit();
         assert!(!clock.are_unchanged_since(before, &slots));

@@ -1,4 +1,4 @@
-//! What every engine keeps to, as functions over two shards of one store. Each engine's tests call all
+//! The contract of every engine, as functions over two shards of one store. Each engine's tests call all
 //! of them, each with keys of its own.
 
 use std::sync::Arc;

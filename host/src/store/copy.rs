@@ -11,7 +11,7 @@ use super::{Backend, Key, Ledger, MAX_VALUE_BYTES, StoreError};
 /// Keys that are read at once, if their values are small.
 const PAGE: usize = 512;
 
-/// What is copied or compared now.
+/// The step that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyStep {
     Copying,
@@ -39,7 +39,7 @@ pub enum CopyError {
 
 /// Copies everything and then compares every value, and returns how many keys there are. It blocks. `progress` gets
 /// the step, the keys that are done in it, and all keys. Until [`finish`] the target cannot be opened again, so that
-/// nobody serves a part of a store after a copy that was killed.
+/// no host serves a part of a store after a copy that was killed.
 pub fn copy(source: &Engine, target: &Engine, progress: impl FnMut(CopyStep, u64, u64)) -> Result<u64, CopyError> {
     runtime()?.block_on(copy_and_compare(source, target, progress))
 }

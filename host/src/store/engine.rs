@@ -122,8 +122,8 @@ impl Engine {
         }
     }
 
-    /// Reads the store's size in bytes and, on PostgreSQL, what is known of the server. It does not keep
-    /// the store open.
+    /// Reads the store's size in bytes and, on PostgreSQL, the status of the server. It does not keep the
+    /// store open.
     pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::Status>) + Send + Sync> {
         match self {
             Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),

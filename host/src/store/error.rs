@@ -25,7 +25,7 @@ pub enum StoreError {
     Engine(Arc<str>),
 }
 
-/// What an error means for a client that thinks of trying again.
+/// Whether the failed operation may have taken place, and whether it may succeed if the client tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The operation did not take place, and would fail again.

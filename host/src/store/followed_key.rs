@@ -1,4 +1,4 @@
-//! A key whose changes a thread of the host applies to what it serves.
+//! A key whose changes a thread of the host applies to the components that it serves.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

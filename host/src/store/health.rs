@@ -1,4 +1,4 @@
-//! Whether the store can do its work: what its threads and readers have found out, for `/readyz`, the
+//! Whether the store can do its work: the findings of its threads and readers, for `/readyz`, the
 //! metrics and `hexad status`.
 
 use std::fs::Metadata;
@@ -15,11 +15,11 @@ const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The state of a store's health.
 ///
-/// Damage, a file or a lock that was removed, and the end of the writer are for good. Another problem is an *outage*: it
-/// lasts until the writer commits a transaction at least as large as the one that failed. The writer tries that by
+/// Damage, a file or a lock that was removed, and the end of the writer are for good. Another problem is an *outage*:
+/// it lasts until the writer commits a transaction at least as large as the one that failed. The writer tries that by
 /// itself, because a host that is not ready gets no requests.
 ///
-/// An error that says nothing of its cause is a *suspicion*: it may be of one request alone. The host finds out by a
+/// An error that does not tell its cause is a *suspicion*: it may be of one request alone. The host finds out by a
 /// probe, whose statements are those of requests and whose values are its own.
 pub struct StoreHealth {
     /// The database.
@@ -76,14 +76,14 @@ impl StoreHealth {
         lasting.cloned().or_else(passing)
     }
 
-    /// What is damaged, in the engine's words.
+    /// The damage, in the engine's words.
     pub fn damage(&self) -> Option<&Arc<str>> {
         self.damage.get().map(|failure| &failure.reason)
     }
 
-    /// Looks whether the database's files and the lock are still in their place: what is written after one of the
-    /// files was removed is lost when the host ends, and without the lock another host may write as well. While that
-    /// cannot be seen, nothing may be written either, and the next look may find them.
+    /// Looks whether the database's files and the lock are still in their place: values written after one of the
+    /// files was removed are lost when the host ends, and without the lock another host may write as well. While
+    /// the files cannot be seen, nothing may be written either, and the next look may find them.
     pub fn check_files(&self) -> Result<(), StoreFailure> {
         if let Some(removed) = self.removed.get() {
             return Err(removed.clone());
@@ -179,7 +179,7 @@ impl StoreHealth {
         self.has_outage.store(true, Ordering::SeqCst);
     }
 
-    /// Records an error that says nothing of its cause, which a probe finds out.
+    /// Records an error that does not tell its cause, which a probe finds out.
     pub fn suspect(&self) {
         self.is_suspected.store(true, Ordering::SeqCst);
     }
@@ -196,7 +196,7 @@ impl StoreHealth {
         self.end_if(|outage| outage.bytes <= bytes && !outage.failure.problem.is_ended_by_probes_only());
     }
 
-    /// Records that a probe has succeeded, which does what requests do with a value as large as the one that failed.
+    /// Records that a probe has succeeded: it does the same as requests, with a value as large as the one that failed.
     pub fn record_probe(&self) {
         self.is_suspected.store(false, Ordering::SeqCst);
         self.end_if(|_| true);
@@ -226,8 +226,8 @@ impl StoreHealth {
     }
 
     /// Size of the value that is written to find out whether there is an outage, or whether it is over; `None` if there
-    /// is neither an outage nor a suspicion. Of the transaction that failed, as much as fits into a range, so that a disk
-    /// with room for a small record only does not count as usable.
+    /// is neither an outage nor a suspicion. Of the transaction that failed, as much as fits into a range, so that a
+    /// disk with room for a small record only does not count as usable.
     pub fn probe_bytes(&self) -> Option<usize> {
         let suspected = || self.is_suspected().then_some(0);
         self.outage_bytes().or_else(suspected).map(|bytes| bytes.clamp(MIN_PROBE_BYTES, MAX_PROBE_BYTES))

@@ -24,7 +24,7 @@ struct LedgerState {
     /// Whether a write took place, or may have.
     may_have_stored: AtomicBool,
     settled: Notify,
-    /// What the engine keeps for the request.
+    /// The engine's own state for the request.
     engine_state: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Changes of volatile keys.
     volatile: OnceLock<Ledger>,
@@ -52,7 +52,7 @@ impl Ledger {
         self.0.open.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether something of the request may be stored, durably or not.
+    /// Whether a write of the request may be stored, durably or not.
     pub fn may_have_stored(&self) -> bool {
         self.0.may_have_stored.load(Ordering::SeqCst)
     }
@@ -84,7 +84,7 @@ impl Ledger {
         self.0.unknown.get().or_else(|| self.0.outage.get())
     }
 
-    /// What the engine keeps for the request, made at its first use. `None` if another engine has made it.
+    /// The engine's own state for the request, made at its first use. `None` if another engine has made it.
     pub fn engine_state<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
         self.0.engine_state.get_or_init(|| Box::new(make())).downcast_ref()
     }
@@ -124,8 +124,8 @@ impl Ledger {
     }
 }
 
-/// An operation that is not durable yet. It fails if it is dropped without
-/// [`commit`](LedgerEntry::commit) or [`close`](LedgerEntry::close), so that an engine cannot lose an operation silently.
+/// An operation that is not durable yet. It fails if it is dropped without [`commit`](LedgerEntry::commit) or
+/// [`close`](LedgerEntry::close), so that an engine cannot lose an operation silently.
 #[derive(Debug)]
 pub struct LedgerEntry {
     ledger: Ledger,

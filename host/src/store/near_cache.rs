@@ -187,7 +187,7 @@ impl NearCache {
         is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
     }
 
-    /// Caches what was read of `key` at `now`, where `commit` was the last commit before the read.
+    /// Caches the value of `key` that was read at `now`, where `commit` was the last commit before the read.
     fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64, now: Instant) {
         if value.map_or(0, <[u8]>::len) > MAX_VALUE {
             return;

@@ -1,4 +1,4 @@
-//! What can keep a store from its work.
+//! The problems that can keep a store from its work.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreProblem {
     /// A page of the database is damaged. This lasts until a backup is restored; on PostgreSQL, whose server can be
-    /// repaired, until what could not be read can be.
+    /// repaired, until the keys that could not be read can be.
     Damaged,
     /// A file of the database was removed or replaced, or another program has cut off its log. This lasts until the
     /// host is started again.
@@ -44,7 +44,7 @@ impl StoreProblem {
         Self::ALL.iter().find(|(problem, _)| *problem == self).map_or("unavailable", |(_, name)| name)
     }
 
-    /// Whether a write that succeeds says nothing of it: other tables, pages or kinds of statements may fail on.
+    /// Whether a write that succeeds does not end it: other tables, pages or kinds of statements may fail on.
     pub fn is_ended_by_probes_only(self) -> bool {
         matches!(self, Self::Damaged | Self::Unusable)
     }

@@ -1,8 +1,8 @@
 //! The time of a server that several hosts share.
 //!
 //! Areas compare times that different hosts have written: when a blob was made, when a token ends. With a clock of its
-//! own on each host, one clock that is wrong could remove what another host is about to name. So all hosts tell their
-//! guests the server's time, and between two looks at it they count on.
+//! own on each host, one clock that is wrong could remove a blob that another host is about to name. So all hosts tell
+//! their guests the server's time, and between two looks at it they count on.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::SignedDuration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What counts on between two looks, also while the machine is suspended.
+/// The clock that counts on between two looks, also while the machine is suspended.
 #[cfg(target_os = "linux")]
 const COUNTER: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -41,7 +41,7 @@ impl Look {
 }
 
 impl ServerClock {
-    /// Goes by a look from now on, if it says something else than the looks before.
+    /// Goes by a look from now on, if it differs from the looks before by more than its error.
     pub fn set(&self, look: Look) {
         let difference = look.start.saturating_sub(self.start.load(Ordering::Relaxed));
         if difference.saturating_abs() > look.error {

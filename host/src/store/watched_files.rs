@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::problem::StoreProblem;
 
-/// Files as they were when they were opened, and what it means if one of them is gone.
+/// Files as they were when they were opened, each with the store's problem if it is gone.
 pub struct WatchedFiles(Vec<(PathBuf, FileId, StoreProblem)>);
 
 /// The device and the number of a file there.
@@ -27,7 +27,7 @@ fn found(path: &Path) -> io::Result<Option<FileId>> {
     }
 }
 
-/// What a look at the files has found.
+/// The result of a look at the files.
 pub enum Look {
     InPlace,
     Gone(PathBuf, StoreProblem),
@@ -51,7 +51,7 @@ impl WatchedFiles {
         for (path, id, problem) in &self.0 {
             match found(path) {
                 Ok(found) if found == Some(*id) => {}
-                // It outweighs what is not known of another one.
+                // A file that is gone outweighs one that cannot be seen.
                 Ok(_) => return Look::Gone(path.clone(), *problem),
                 Err(error) => look = Look::Unseen(path.clone(), error),
             }

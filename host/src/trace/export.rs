@@ -137,7 +137,7 @@ impl SpanProcessor for BoundedProcessor {
     }
 }
 
-/// Counts exported spans, and logs the begin and the end of an outage of the collector.
+/// Counts exported spans, and logs the beginning and the end of an outage of the collector.
 struct CountingExporter {
     inner: Otlp,
     counters: Arc<SpanCounters>,

@@ -77,7 +77,7 @@ fn resource() -> Resource {
         own.push(KeyValue::new(NAME, env!("CARGO_PKG_NAME")));
     }
     own.retain(|own| is_unknown || given.get(&own.key).is_none());
-    // It goes before the same name in `OTEL_RESOURCE_ATTRIBUTES`.
+    // It has precedence over the name in `OTEL_RESOURCE_ATTRIBUTES`.
     own.extend(named.map(|name| KeyValue::new(NAME, name)));
     Resource::builder().with_attributes(own).build()
 }

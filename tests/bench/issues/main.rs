@@ -2,10 +2,10 @@
 //! queries over their own protocol, warm, for one client, as three callers. Only that both counts are
 //! equal is asserted. On a shared machine the ratios are more stable than the numbers.
 //!
-//! `ISSUES=100000` takes fewer. `DATA=folder` keeps what was generated, PostgreSQL's tables and the
-//! index (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the
-//! queries can be measured alone. Last come counts while issues change, beside quiet ones. `ONLY=texts` measures
-//! imports of other texts, and `ONLY=live` counts while issues change, both without PostgreSQL.
+//! `ISSUES=100000` takes fewer. `DATA=folder` keeps the generated issues, PostgreSQL's tables and the index
+//! (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the queries can be measured
+//! alone. Last come counts while issues change, beside quiet ones. `ONLY=texts` measures imports of other texts, and
+//! `ONLY=live` counts while issues change, both without PostgreSQL.
 
 mod live;
 mod postgres;

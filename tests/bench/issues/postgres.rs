@@ -18,7 +18,7 @@ fn script() -> Command {
 }
 
 impl Postgres {
-    /// Starts a cluster below `folder` and loads what was generated there, unless it has it.
+    /// Starts a cluster below `folder` and loads the issues that were generated there, unless it has them.
     pub fn start(folder: &Path) -> Self {
         let data = folder.join("postgres");
         let started = Instant::now();

@@ -1,5 +1,5 @@
-//! What remembered answers cost with one, two and four hosts on one PostgreSQL, in processor time, which other
-//! programs of the machine distort least.
+//! The cost of cached responses with one, two and four hosts on one PostgreSQL, in processor time, which other programs
+//! of the machine distort least.
 
 use hexad_tests::forge;
 use hexad_tests::operator::Operator;
@@ -27,14 +27,14 @@ const BOUNDED: &str = "bounded to 500 ms";
 /// Barriers a second of a host with that bound, with the one for its health.
 const BOUNDED_RATE: f64 = 3.0;
 
-/// What the hosts have changed within the last minutes, and what the planner knows of it.
+/// The hosts' changes of the last minutes, and the planner's statistics of them.
 const CHANGES: &str = "insert into hexad.change (xid, store, keys)
                        select n::text::xid8, 'default', array['k' || n] from generate_series(1, 500) n; analyze;";
 
 /// How often the duration of the last barrier is looked at.
 const SAMPLES: usize = 100;
 
-/// What was used while requests were answered.
+/// The resources that were used while requests were answered.
 struct Usage {
     requests: f64,
     took: Duration,
@@ -110,9 +110,9 @@ pub fn run(database: &Postgres) {
     println!();
 }
 
-/// How many hosts of 50,000 requests a second a core of PostgreSQL carries: `exact`, with as many barriers as a host has
-/// that is asked all it can answer, and with as many as could follow one after the other, because one barrier serves all
-/// requests that arrived before it began; bounded, with as many as the time allows, whatever the requests are.
+/// How many hosts of 50,000 requests a second a core of PostgreSQL carries: `exact`, with as many barriers as a
+/// saturated host has, and with as many as could follow one after the other, because one barrier serves all requests
+/// that arrived before it began; bounded, with as many as the bound allows, whatever the requests are.
 fn carried(database: &Postgres, hosts: &[Server]) {
     let operator = Operator::of(&hosts[0]);
     let mut round_trip = f64::NAN;
@@ -147,7 +147,7 @@ fn carried(database: &Postgres, hosts: &[Server]) {
     }
 }
 
-/// Runs a load on each host at once, and counts what they and PostgreSQL use meanwhile.
+/// Runs a load on each host at once, and measures the usage of the hosts and of PostgreSQL meanwhile.
 fn measure(database: &Postgres, hosts: &[Server], mut run: impl FnMut(&[Server], &str)) -> Usage {
     let path = format!("{}/package-0", registry());
     for host in hosts {

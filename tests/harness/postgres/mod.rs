@@ -24,7 +24,7 @@ pub fn is_enabled() -> bool {
     std::env::var("HEXAD_POSTGRES").as_deref() != Ok("no")
 }
 
-/// What a server has of its own, besides its settings, as far as this machine and its user allow it.
+/// The resources that a server has of its own, besides its settings, as far as this machine and its user allow it.
 #[derive(Clone, Copy, Default)]
 pub struct Own {
     /// The size of a file system in memory, in megabytes, so that it can be filled.
@@ -37,7 +37,7 @@ pub struct Own {
 pub struct Postgres {
     folder: tempfile::TempDir,
     settings: Vec<String>,
-    /// What it was to have of its own.
+    /// The resources of its own that were asked for.
     own: Own,
     pub has_file_system: bool,
     /// The library that is loaded into the server's processes.
@@ -64,8 +64,8 @@ impl Postgres {
         Self::start_with(settings, Own::default())
     }
 
-    /// The same with what it is to have of its own. `has_file_system` and [`has_clock`](Self::has_clock)
-    /// tell what it got.
+    /// The same with resources of its own, as far as possible: `has_file_system` and [`has_clock`](Self::has_clock)
+    /// tell which it got.
     pub fn start_with(settings: &[&str], own: Own) -> Self {
         let mut postgres = Self::new(settings.iter().map(|setting| (*setting).to_owned()).collect(), own);
         let data = postgres.data();
@@ -150,7 +150,7 @@ impl Postgres {
                 let mut command = as_server(Path::new("env"));
                 command.arg(format!("LD_PRELOAD={}", library.display()));
                 command.arg(format!("FAKETIME_TIMESTAMP_FILE={}", self.clock_file().display()));
-                // The file is read once in a second. What measures durations stays as it is.
+                // The file is read once in a second. The monotonic clock, which measures durations, stays as it is.
                 command.args(["FAKETIME_CACHE_DURATION=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]);
                 command.arg(path_of("postgres"));
                 command
@@ -188,7 +188,7 @@ impl Postgres {
         self.clock.is_some()
     }
 
-    /// Takes what room is left in the file system of its own.
+    /// Fills its own file system.
     pub fn fill_disk(&self) {
         assert!(self.has_file_system, "it would fill the machine's disk");
         let mut ballast = std::fs::File::create(self.ballast()).expect("a file");
@@ -286,7 +286,7 @@ impl Postgres {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Runs SQL (also `\copy` and the like) in the database `postgres` and returns what it printed.
+    /// Runs SQL (also `\copy` and the like) in the database `postgres` and returns its output.
     pub fn sql(&self, text: &str) -> String {
         self.sql_in(USER, text)
     }
@@ -316,7 +316,7 @@ impl Postgres {
         times.collect()
     }
 
-    /// Replaces the rules of who may connect how (`pg_hba.conf`).
+    /// Replaces the rules of client authentication (`pg_hba.conf`).
     pub fn set_rules(&self, rules: &str) {
         std::fs::write(self.folder.path().join("data/pg_hba.conf"), rules).expect("the file is written");
         self.sql("select pg_reload_conf();");

@@ -1,10 +1,10 @@
-//! `hexad store copy` carries what serves.
+//! `hexad store copy` carries the serving components.
 
 use super::*;
 use hexad_tests::forge;
 use std::process::{Command, Stdio};
 
-/// Lets the server take its time with what is written into the store.
+/// Makes each write into the store take ten minutes.
 const SLOW_DISK: &str = "
     create function slow_disk() returns trigger language plpgsql as 'begin perform pg_sleep(600); return new; end';
     create trigger slow_disk before insert on hexad.kv for each row execute function slow_disk();";

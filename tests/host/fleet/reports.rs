@@ -1,4 +1,4 @@
-//! What a host reports of a swap.
+//! The report of a host about a swap.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn the_way_back_is_to_what_another_host_has_swapped_in_meanwhile() {
     let rolled_back = hosts[0].operator().post("/components/hello/rollback").json();
     assert_eq!((&rolled_back["digest"], &rolled_back["previous"]), (&digests(&[2]).into(), &digests(&[1]).into()));
     assert_eq!(hosts.each_ref().map(Member::serves), [2; 2]);
-    // Of a canary, it is to what serves beside it.
+    // The way back from a canary is to the component that serves beside it.
     let canary = hosts[1].operator().swap("hello?percent=100&window=1h", &version(3)).json();
     assert_eq!(canary["previous"], digests(&[2]));
 }
@@ -52,7 +52,7 @@ fn the_way_back_of_a_promotion_is_what_a_rollback_restores() {
     let operator = first.operator();
     assert_eq!(operator.swap("hello", &version(1)).status, 200);
     assert_eq!(server.stop(), Some(0));
-    // It has not loaded what served before.
+    // It has not loaded the component that served before.
     let second = Member { server: fleet.host_in(folder.path(), &[]), folder };
     assert_eq!(second.serves(), 1);
     let canary = operator.swap("hello?percent=100&window=1h", &version(2)).json();

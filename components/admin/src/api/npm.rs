@@ -1,5 +1,5 @@
-//! What npm asks a registry about tokens: `npm token list`, `create` and `revoke`, and `npm logout`. They
-//! are here, and not in the registry, because they change the directory.
+//! The requests of npm to a registry about tokens: `npm token list`, `create` and `revoke`, and `npm logout`. They are
+//! here, and not in the registry, because they change the directory.
 
 use super::tokens::too_many_tokens;
 use crate::npm_token::{self, NpmToken};
@@ -99,8 +99,8 @@ async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Er
     Ok(response.with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// When the token ends that is given as a password, which `presented` gets; 401 unless it is a valid token of the user for everything
-/// that a new one can allow.
+/// The end of the token that is given as `password`, which is added to `presented`; 401 unless it is a valid token of
+/// the user for everything that a new one can allow.
 fn end_of_password(env: &Env, user: &User, mut presented: Request, password: &str) -> Result<Option<Timestamp>, Error> {
     let refused = || {
         let text = format!("the password has to be a personal access token of {} with the scope api", user.username);

@@ -1,5 +1,5 @@
-//! Personal tokens. An administrator manages those of all users, and another user their own. To the
-//! latter, the tokens of others are 401, whether they exist or not, as in the reference service.
+//! Personal tokens. An administrator manages the tokens of all users, and another user their own. To the latter, the
+//! tokens of others are 401, whether they exist or not, as in the reference service.
 
 use crate::parameters;
 use crate::route::TokenName;

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 pub struct PendingGates(Vec<(u64, BTreeSet<Actor>)>);
 
 impl PendingGates {
-    /// Removes those that are deleted from all features, so that none is on for the next one with the id. Reads nothing
-    /// if there are no actors.
+    /// Removes the deleted actors from all features, so that none is on for the next one with the id. Reads nothing if
+    /// there are no actors.
     pub fn close_of_deleted(self, env: &Env, report: &mut ImportReport) -> Result<(), StoreError> {
         let actors: BTreeSet<Actor> = self.0.iter().flat_map(|(_, actors)| actors).copied().collect();
         if actors.is_empty() {

@@ -1,5 +1,4 @@
-//! Memberships. All memberships of one user are one stored record, so those of a batch are written
-//! together.
+//! Memberships. All memberships of one user are one stored record, so a batch writes them together.
 
 use super::deserialize;
 use crate::line_error::{InvalidLine, LineError};
@@ -32,9 +31,9 @@ impl PendingMemberships {
         of_user.lines.push((line, source));
     }
 
-    /// Writes the collected changes, one record for each user, and reports their lines. Nobody has a role that is of a
-    /// deleted user or in a deleted group or project: the next one with the id must not have it. 1 read for each user, group
-    /// and project.
+    /// Writes the collected changes, one record for each user, and reports their lines. A role of a deleted user, or in
+    /// a deleted group or project, is not stored: the next one with the id must not have it. 1 read for each user,
+    /// group and project.
     pub fn write(self, env: &Env, deleted: &mut DeletedRecords, report: &mut ImportReport) -> Result<(), StoreError> {
         for (user_id, MembershipsOfUser { mut changes, lines }) in self.0 {
             let mut without_holder = BTreeMap::new();

@@ -6,7 +6,7 @@ use directory::setting;
 use kit::Env;
 use serde_json::{Map, Value};
 
-/// What the operator should know about these settings.
+/// A warning to the operator about these settings.
 pub fn warning(fields: &Map<String, Value>) -> Option<String> {
     let named = match (fields.get("name"), fields.get("value")) {
         (Some(Value::String(name)), Some(value)) => Map::from_iter([(name.clone(), value.clone())]),

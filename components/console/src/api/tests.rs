@@ -65,7 +65,7 @@ fn only_pages_that_are_the_same_for_all_are_kept() {
         assert_eq!(page.headers["cache-control"], kept, "{path} {token:?}");
         // The host keeps no response for which randomness was drawn.
         assert!(kept == "private, no-store" || forge.draws() == drawn + 1, "{path}");
-        // What is kept is not one visitor's.
+        // No page that is kept is one visitor's.
         assert_eq!(page.text.contains("form_token"), kept == "private, no-store" && token != Some("revoked"), "{path}");
     }
 }

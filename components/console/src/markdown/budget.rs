@@ -1,6 +1,6 @@
 //! How much work the texts of a page may be.
 //!
-//! A step is about 100 nanoseconds. Everyone who opens a page pays for what one person wrote on it.
+//! A step is about 100 nanoseconds. Every visitor of a page pays for the text that one person wrote on it.
 
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Renders one text with what is left.
+    /// Renders one text with the steps that are left.
     pub fn spend<T>(&self, render: impl FnOnce(&mut Meter) -> Option<T>) -> Option<T> {
         let allowed = self.0.get().min(MAX_STEPS_OF_TEXT);
         let mut meter = Meter(allowed);

@@ -1,8 +1,8 @@
-//! What it costs to parse HTML and to clean it.
+//! The cost of parsing HTML and of cleaning it.
 //!
-//! HTML of a few bytes can be a lot of work: a parser searches the open elements for most tags, and opens
-//! elements such as `<i>` again in each paragraph until they are closed. The same parser finds out, on a
-//! tree without contents that counts what it is asked for.
+//! HTML of a few bytes can be a lot of work: a parser searches the open elements for most tags, and opens elements such
+//! as `<i>` again in each paragraph until they are closed. The same parser measures it, on a tree without contents that
+//! counts the parser's calls.
 
 use super::budget::{Meter, STEPS_PER_NODE};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -21,7 +21,7 @@ const ELEMENTS_PER_STEP: usize = 8;
 /// Pairs of attributes of one tag that are compared in one step.
 const ATTRIBUTES_PER_STEP: usize = 64;
 
-/// Spends what `html` costs; `None` if it is too much.
+/// Spends the cost of `html`; `None` if it is more than is left.
 pub fn spend(html: &str, meter: &mut Meter) -> Option<()> {
     let work = Rc::new(Work::default());
     let context = QualName::new(None, ns!(html), local_name!("div"));

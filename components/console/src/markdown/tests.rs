@@ -1,4 +1,4 @@
-//! What is shown of Markdown, and what not.
+//! The parts of Markdown that are shown, and the parts that are not.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn readmes_look_as_people_expect() {
     assert!(text("~~gone~~").contains("<del>gone</del>"));
 }
 
-/// What readmes of published packages have in them, and how forges show it.
+/// The usual parts of published packages' readmes, and how forges show them.
 #[test]
 fn the_usual_parts_of_readmes_are_kept() {
     for (markdown, expected) in [
@@ -180,7 +180,7 @@ fn the_texts_of_a_page_have_one_budget() {
     let (budget, text) = (Budget::default(), "some *words*\n\n".repeat(3000));
     let rendered = (0..100).filter(|_| render(&text, None, &budget).is_some()).count();
     assert!((2..50).contains(&rendered), "{rendered}");
-    // What is not parsed costs little.
+    // A text that is not parsed costs little.
     let budget = Budget::default();
     assert!((0..20).all(|_| render(&">".repeat(10_000), None, &budget).is_none()));
     assert!(render("# Title", None, &budget).is_some());

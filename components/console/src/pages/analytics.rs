@@ -70,7 +70,7 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
     let meta = match meta {
         Ok(meta) => meta,
         Err(error) if error.status() == StatusCode::NOT_FOUND => {
-            // It is not found for those, too, who may not know of the project.
+            // A visitor who may not know of the project gets 404, too.
             let known: Option<Value> = visit.forge.find(&format!("projects/{}", encode(project))).await?;
             known.ok_or(PageError::NotFound)?;
             return Ok(Content::new(title, Section::Other, frame(how_to_connect(visit))));

@@ -67,7 +67,7 @@ async fn count(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, Strin
     Ok(answer.statistics.counts)
 }
 
-/// The filters with others in the place of those of the same name.
+/// The filters, with `more` in the place of the ones of the same name.
 fn with(filters: &[(&'static str, String)], more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
     let kept = filters.iter().filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
     kept.chain(more).cloned().collect()

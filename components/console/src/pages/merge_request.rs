@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// The most bytes that the differences of a page take together, and what a line takes besides its text.
+/// The most bytes that the differences of a page take together, and the bytes of a line besides its text.
 const MAX_DIFFS: usize = 4 << 20;
 const MARKUP_OF_LINE: usize = 200;
 
@@ -25,7 +25,7 @@ const SINGLE: &str = "apply-one";
 /// Suggestions that are applied at once.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// What the list of merge requests tells; some services do not have it.
+/// A merge request, as the list of merge requests has it; some services do not have the list.
 #[derive(Deserialize)]
 struct MergeRequest {
     title: Option<String>,
@@ -129,8 +129,8 @@ async fn may_push(visit: &Visit<'_>, project: &str, merge_request: Option<&Merge
     Ok(target.is_some_and(|rights| rights.level >= DEVELOPER))
 }
 
-/// The suggestions whose differences a page shows: one after the other, as long as they fit. Only these are applied from
-/// it.
+/// The suggestions whose differences a page shows: one after the other, as long as they fit. Only these are applied
+/// from the page.
 fn shown(discussions: &[Discussion]) -> BTreeSet<u64> {
     let mut left = MAX_DIFFS;
     let fits = |suggestion: &&Suggestion| match left.checked_sub(suggestion.markup_size()) {
@@ -248,8 +248,8 @@ pub async fn submit(visit: &Visit<'_>, project: &str, iid: &str, form: &Params) 
     }
 }
 
-/// Refuses suggestions that the page of the form does not show, such as those of another merge request:
-/// the visitor has not seen them.
+/// Refuses suggestions that the page of the form does not show, such as suggestions of another merge request: the
+/// visitor has not seen them.
 async fn check_shown(visit: &Visit<'_>, project: &str, iid: &str, ids: &[u64]) -> Result<(), PageError> {
     let shown = shown(&DiscussionPage::load(visit, project, iid).await?.discussions);
     match ids.iter().find(|id| !shown.contains(id)) {

@@ -25,7 +25,7 @@ struct Namespace {
     name: String,
     kind: String,
     full_path: String,
-    /// What else its viewer may see.
+    /// Further fields that its viewer may see.
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -193,7 +193,7 @@ async fn published(visit: &Visit<'_>, project: &str) -> Result<Option<Published>
     let path = format!("projects/{project}/packages?order_by=created_at&sort=desc&per_page={VERSIONS}");
     match visit.forge.send(Method::GET, &path, None).await {
         Ok(answer) => Ok(Some(Published { latest: answer.json()?, total: answer.number("x-total") })),
-        // Who may see a project need not see its packages, and a list can be too long to be counted.
+        // A visitor who may see a project may not see its packages, and a list can be too long to be counted.
         Err(ForgeError::Refused { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! What those who may can do with a package: tag, deprecate and unpublish its versions.
+//! Actions on a package, for users who may: tag, deprecate and unpublish its versions.
 
 use super::access_level::{self, DEVELOPER, MAINTAINER};
 use super::package_metadata::Metadata;
@@ -11,7 +11,7 @@ use kit::path::encode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// What the visitor may do with the packages of a project.
+/// The visitor's rights to the packages of a project.
 #[derive(Default)]
 pub struct PackageRights {
     /// The project's full path.

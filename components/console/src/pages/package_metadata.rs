@@ -1,7 +1,7 @@
 //! The metadata of a package, as package managers get it.
 //!
-//! A page shows a line of some versions and all of one. Texts are borrowed from the document, and what only
-//! that one version is asked for stays JSON until then.
+//! A page shows a line of some versions and all of one. Texts are borrowed from the document, and the fields that only
+//! that one version shows stay JSON until then.
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -184,7 +184,7 @@ impl<'a> Version<'a> {
     }
 }
 
-/// `None` if it is something else.
+/// `None` if it has another type.
 fn value<'a, T: Deserialize<'a>>(json: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(json?.get()).ok()
 }

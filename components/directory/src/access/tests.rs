@@ -215,7 +215,7 @@ fn access_levels_decide_about_code_and_merge_requests() {
     let env = forge();
     join(&env, 3, Source::Group(10), Role::Guest);
     join(&env, 2, Source::Group(10), Role::Reporter);
-    // Who reads the code, and who the merge requests, of a public and of a private project: no caller,
+    // The readers of the code, and of the merge requests, of a public and of a private project: no caller,
     // administrators and Reporters, all members, all callers.
     const NONE: usize = 0;
     const REPORTERS: usize = 2;

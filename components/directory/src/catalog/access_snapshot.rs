@@ -1,4 +1,4 @@
-//! What one caller may do in all namespaces and projects, by the rules of [`crate::access`].
+//! One caller's access to all namespaces and projects, by the rules of [`crate::access`].
 
 use super::snapshot::{Catalog, Namespace, Project};
 use crate::access::{self, Role};
@@ -25,7 +25,7 @@ pub struct AccessSnapshot {
 }
 
 impl Catalog {
-    /// What `caller` may do. 1 read, and time linear in the namespaces below the caller's groups.
+    /// The access of `caller`. 1 read, and time linear in the namespaces below the caller's groups.
     ///
     /// A deploy token or job sees only public projects (a job also internal ones, if its user does):
     /// its own project or group is not part of lists.

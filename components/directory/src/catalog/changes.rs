@@ -1,4 +1,4 @@
-//! The ids of the records that a writer changes, and of those that depend on them.
+//! The ids of the records that a writer changes, and of their dependents.
 
 use super::load;
 use super::manifest::RowKey;
@@ -113,7 +113,7 @@ impl Changes {
         self.personal.extend(more.personal);
     }
 
-    /// Adds the personal namespaces that the users have now, and the dependents of what is deleted or moved.
+    /// Adds the users' present personal namespaces, and the dependents of deleted records and moved namespaces.
     pub(super) fn resolve(&mut self, env: &Env) -> Result<(), StoreError> {
         let (mut deleted, mut moved) = (self.deleted_groups.clone(), Vec::new());
         for id in &self.users {

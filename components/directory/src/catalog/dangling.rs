@@ -1,9 +1,9 @@
-//! What rows have that belongs to deleted records: groups and projects below a deleted namespace, roles of a deleted user
-//! or in a deleted group or project, and invitations of a deleted group. The next record with the id must not have it.
+//! Rows that refer to deleted records: groups and projects below a deleted namespace, roles of a deleted user or in a
+//! deleted group or project, and invitations of a deleted group. The next record with the id must not have them.
 //!
-//! Of a writer that stores such a thing and one that deletes what it belongs to, the one that updates the catalog last
-//! finds it: that the record is deleted, which the other one has read, and so waited for, before its swap of the root; or
-//! what the catalog has of the record. What is below a namespace is looked for in the intents, too
+//! Of a writer that stores such a row and one that deletes the record it refers to, the one that updates the catalog
+//! last finds the row: either it reads that the record is deleted, before its swap of the root, or it reads the row in
+//! the catalog. Groups and projects below a namespace are looked for in the intents, too
 //! ([`super::intent_log::IntentLog::latecomers`]).
 
 use super::changes::Changes;
@@ -26,7 +26,7 @@ pub(crate) struct Dangling {
     pub orphans: Changes,
     /// With their users.
     pub roles: Vec<(Source, u64)>,
-    /// What a deleted group is invited into, and the group.
+    /// A group or project, and the deleted group that is invited into it.
     pub invitations: Vec<(Source, u64)>,
 }
 
@@ -78,7 +78,7 @@ impl Dangling {
         *self == Dangling::default()
     }
 
-    /// What changes when all of it is deleted.
+    /// The changes of deleting all of it.
     pub fn changes(&self) -> Changes {
         let mut changes = self.orphans.clone();
         self.roles.iter().for_each(|(source, user_id)| changes.member(*source, *user_id));

@@ -61,14 +61,14 @@ impl IntentLog {
         Ok(IntentLog { changes, blob: Some(id) })
     }
 
-    /// What other writers have logged. [`commit`](Self::commit) does their last step for those that were interrupted,
-    /// and does no harm to the others. 1 read, and 1 for each intent.
+    /// The intents of other writers. [`commit`](Self::commit) does the last step of the interrupted ones and does no
+    /// harm to the others. 1 read, and 1 for each intent.
     pub(crate) fn of_others(env: &Env) -> Result<IntentLog, StoreError> {
         Ok(IntentLog { changes: pending(env)?, blob: None })
     }
 
-    /// What other writers have put below namespaces that this one has deleted, after it looked for what is
-    /// below them. 1 read, 1 for each intent and each project in one, and 2 for each namespace.
+    /// Groups and projects that other writers have put below namespaces deleted by this one, after it looked for
+    /// dependents. 1 read, 1 for each intent and each project in one, and 2 for each namespace.
     pub(crate) fn latecomers(&self, env: &Env) -> Result<Changes, StoreError> {
         let mut late = Changes::default();
         if !self.changes.deletes_namespaces() {
@@ -81,7 +81,7 @@ impl IntentLog {
                 gone.insert(*id);
             }
         }
-        // What is no intent any more is in the catalog, which is therefore read afterwards.
+        // A change that is no intent any more is in the catalog, which is therefore read afterwards.
         let pending = pending(env)?;
         let (groups, projects) = load::read(env)?.right_below(&gone);
         let is_below = |parent: Result<Option<u64>, StoreError>| match parent {
@@ -102,8 +102,8 @@ impl IntentLog {
         Ok(late)
     }
 
-    /// Updates the catalog to the present records, those of other writers' intents included. If some of them have what
-    /// belongs to deleted records, it is not updated, and that is returned.
+    /// Updates the catalog to the present records, those of other writers' intents included. If rows refer to deleted
+    /// records and are to be refused, it is not updated, and they are returned.
     pub(crate) fn update_catalog(&self, env: &Env, dangling: DanglingRows) -> Result<Dangling, StoreError> {
         if self.changes.is_empty() {
             return Ok(Dangling::default());
@@ -134,7 +134,7 @@ impl IntentLog {
     }
 }
 
-/// What an update of the catalog does with rows that have what belongs to deleted records.
+/// How an update of the catalog treats rows that refer to deleted records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DanglingRows {
     Refused,
@@ -161,7 +161,7 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
 
 /// Why the catalog was not updated.
 enum CatalogError {
-    /// The rows have what belongs to deleted records.
+    /// Rows refer to deleted records.
     Dangling(Box<Dangling>),
     Store(StoreError),
 }

@@ -29,8 +29,8 @@ impl Member {
     }
 }
 
-/// The direct members of all `sources` at present, without the tables of namespaces and projects. Reads: the
-/// root, and what this instance does not have of the manifest and of the parts of the table with the members.
+/// The direct members of all `sources` at present, without the tables of namespaces and projects. Reads: the root, and
+/// the manifest and the parts of the table with the members, unless this instance has them.
 pub fn of_sources(env: &Env, sources: &[Source]) -> Result<Vec<Member>, StoreError> {
     let mut last_error = None;
     for _ in 0..ATTEMPTS {

@@ -53,8 +53,8 @@ impl Catalog {
         self.tree.personal(user_id).map(|row| self.namespace_at(row))
     }
 
-    /// The users who are banned, by id. Those whom an earlier build banned are named as the first ones with their ids,
-    /// also if they are later ones. The same `Rc` for one [`Catalog::tree_version`].
+    /// The banned users, by id. A user whom an earlier build banned is named as the first one with the id, even if it
+    /// is a later one. The same `Rc` for one [`Catalog::tree_version`].
     pub fn banned_users(&self) -> &Rc<[UserKey]> {
         self.tree.banned()
     }

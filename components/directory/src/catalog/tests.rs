@@ -135,7 +135,7 @@ fn callers(env: &Env) -> Vec<Caller> {
     callers
 }
 
-/// Compares the catalog with what the records say.
+/// Compares the catalog with the records.
 fn compare(env: &Env) {
     let catalog = read(env).unwrap();
     let ids = (1..=GROUPS).chain((1..=USERS).map(|id| 4_000_000_000 + id));

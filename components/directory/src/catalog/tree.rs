@@ -29,7 +29,7 @@ pub struct Tree {
     first_projects: Vec<u32>,
     /// Users and the rows of their namespaces, by user.
     personal: Vec<(u64, u32)>,
-    /// The users who are banned, by id.
+    /// The banned users, by id.
     banned: Rc<[UserKey]>,
 }
 

@@ -1,5 +1,5 @@
-//! Roles, invitations and gates of features that belong to deleted records: builds stored them that did not look whether
-//! there is a holder, and the next record with the id would have them.
+//! Roles, invitations and gates of features that belong to deleted records. Earlier builds stored them without looking
+//! whether there is a holder, and the next record with the id would have them.
 
 use super::subject::Subject;
 use crate::catalog::dangling::{Dangling, DeletedRecords};
@@ -14,7 +14,7 @@ use kit::fsck::CheckReport;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// Those of these records. 1 read for each record, and for each user, group and project that they name.
+/// The dangling roles and invitations of these records. 1 read for each of them, and for each record that they name.
 fn of(env: &Env, subjects: &[Subject]) -> Result<Dangling, StoreError> {
     let (mut namespaces, mut projects, mut members) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for subject in subjects {
@@ -32,11 +32,11 @@ fn of(env: &Env, subjects: &[Subject]) -> Result<Dangling, StoreError> {
             Subject::User(_) => {}
         }
     }
-    // What is below a deleted namespace is another matter.
+    // Orphans of deleted namespaces are the subject of [`super::tree`].
     Ok(Dangling { orphans: Default::default(), ..Dangling::of(env, &namespaces, &projects, &members)? })
 }
 
-/// `None` for what cannot be read, which is reported for itself.
+/// `None` for a record that cannot be read, which is reported for itself.
 fn readable<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match outcome {
         Err(StoreError::Corrupt { .. }) => Ok(None),
@@ -44,7 +44,7 @@ fn readable<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> 
     }
 }
 
-/// What each of them is, and the record that has it.
+/// A description of each role and invitation, and the record that has it.
 fn texts(dangling: &Dangling) -> Vec<(Subject, String)> {
     let name = |source: Source| match source {
         Source::Group(id) => format!("group {id}"),
@@ -63,13 +63,13 @@ fn texts(dangling: &Dangling) -> Vec<(Subject, String)> {
     roles.chain(invitations).collect()
 }
 
-/// What is wrong with a record.
+/// The problems of a record.
 pub(super) fn problems(env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
     let found = texts(&of(env, &[subject])?);
     Ok(found.into_iter().map(|(_, what)| format!("it has {what}; `hexad fsck --repair` removes it")).collect())
 }
 
-/// Ends those of these records, which can be read.
+/// Removes the dangling roles and invitations of these records, which can be read.
 pub(super) fn end(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> Result<(), StoreError> {
     let dangling = of(env, subjects)?;
     let intent_log = IntentLog::begin(env, dangling.changes())?;
@@ -81,8 +81,8 @@ pub(super) fn end(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> 
     Ok(())
 }
 
-/// The deleted users, groups and projects that features are on for, with the name of each feature. 1 read for each user,
-/// group and project that a gate names.
+/// The deleted users, groups and projects that features are on for, with the name of each feature. 1 read for each
+/// user, group and project that a gate names.
 fn gates(env: &Env) -> Result<Vec<(String, Actor)>, StoreError> {
     let (mut found, mut deleted) = (Vec::new(), DeletedRecords::default());
     for (name, gates) in &*feature::all(env)? {
@@ -101,7 +101,7 @@ fn gates(env: &Env) -> Result<Vec<(String, Actor)>, StoreError> {
     Ok(found)
 }
 
-/// What is wrong with the features.
+/// The problems of the features' gates.
 pub(crate) fn gate_problems(env: &Env) -> Result<Vec<String>, StoreError> {
     let text = |(name, actor): (String, Actor)| {
         format!("feature `{name}` is on for {}, which is deleted; `hexad fsck --repair` removes it", actor.name())

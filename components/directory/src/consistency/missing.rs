@@ -1,5 +1,5 @@
-//! Records that are missing although something that is derived from them, or another record, has them. A deleted
-//! record is not missing: it is kept as `null`.
+//! Records that are missing although derived data or another record refers to them. A deleted record is not missing: it
+//! is kept as `null`.
 
 use super::{Comparison, PREFIX, Subject, Tables};
 use crate::path::{self, PathOwner};
@@ -70,7 +70,7 @@ fn subject(owner: PathOwner) -> Subject {
     }
 }
 
-/// What is wrong with the entry of a path under this key, if its owner is missing.
+/// The problem of the path entry under this key, if its owner is missing.
 pub fn path_problem(env: &Env, key: &str) -> Result<Option<String>, StoreError> {
     let Some((parent_id, segment)) = Key::parse_path(key) else { return Ok(None) };
     let Some((owner, _)) = path::owner(env, parent_id, segment)? else { return Ok(None) };

@@ -7,7 +7,7 @@ use kit::Env;
 use kit::store::StoreError;
 use std::fmt;
 
-/// What is above a group or project.
+/// The place of a group or project in the tree, by the namespaces above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     InTree,
@@ -53,7 +53,7 @@ pub(super) fn listed(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What is wrong, and what to do about it.
+/// The problem, and what to do about it.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,5 @@
-//! Deriving the catalog and the entries of paths anew. What cannot be read, and is derived, is overwritten; a record
-//! that cannot be read is reported, and what is derived from it stays.
+//! Deriving the catalog and the entries of paths anew. Derived data that cannot be read is overwritten; a record that
+//! cannot be read is reported, and the data derived from it stays.
 
 use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, tree};
 use crate::catalog::changes::Changes;
@@ -17,9 +17,9 @@ use kit::store::{StoreError, list_all};
 /// How many records, or entries of paths, a step looks at.
 const RECORDS: usize = 1000;
 
-/// One step. The records come first, then what is in no place of the tree, which the catalog must have by then, and then
-/// the entries of paths, of which those that no record has made anew may be left over. The cursor is the last key that
-/// was looked at.
+/// One step. The records come first; then groups and projects outside of the tree, which the catalog must have by then;
+/// then the entries of paths that no record has made anew, which may be left over. The cursor is the last key that was
+/// looked at.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.later();
     match cursor {
@@ -70,7 +70,7 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             report.roots += 1;
         }
     }
-    // What is below a deleted namespace is deleted when the catalog has everything that is below it.
+    // Orphans of a deleted namespace are deleted in a later step, when the catalog has everything below them.
     intent_log.update_catalog(env, DanglingRows::Listed)?;
     holders::end(env, &readable, &mut report)?;
     report.cursor = Some(keys.last().filter(|_| keys.len() >= RECORDS).map_or(tree::CURSOR, String::as_str).to_owned());
@@ -101,7 +101,7 @@ fn is_replaced(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<bool,
     store::replace_unreadable::<PathRecord>(env, &Key::path(parent_id, segment), None)
 }
 
-/// Removes those of some entries that cannot be read, or whose owner is missing.
+/// Removes entries that cannot be read, or whose owner is missing, among up to [`RECORDS`] after the key `after`.
 fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
     let keys = env.store.list(Key::PATHS, after, RECORDS)?;

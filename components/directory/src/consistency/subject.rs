@@ -1,4 +1,4 @@
-//! The records of which something is derived.
+//! The records that the catalog and the entries of paths are derived from.
 
 use crate::catalog::intent_log;
 use crate::store::Key;
@@ -7,7 +7,7 @@ use kit::store::StoreError;
 
 pub(super) const PREFIX: &str = "directory/v1/";
 
-/// A record of which something is derived.
+/// A record that rows of the catalog or an entry of a path are derived from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     Namespace(u64),

@@ -1,5 +1,5 @@
-//! Mending what is in no place of the tree of namespaces, as builds left it that did not see each other's changes:
-//! groups above themselves, and what is below a deleted namespace. The catalog has all of it by then.
+//! Mending groups and projects outside of the tree of namespaces, as left by builds that did not see each other's
+//! changes: groups above themselves, and orphans of deleted namespaces. The catalog has all of them by then.
 
 use super::place::{Place, listed, youngest};
 use super::{Comparison, Subject, Tables, note, row};
@@ -58,8 +58,8 @@ fn cycles(rows: &[NamespaceRow]) -> Vec<Vec<u64>> {
     cycles
 }
 
-/// Moves a group that is above itself to the top level: everything that is stored stays, and what is in the cycle is
-/// found by its path again. Which of the groups was meant to be there is not known.
+/// Moves a group that is above itself to the top level: all records stay, and the groups and projects of the cycle are
+/// found by their paths again. Which of the groups was meant to be there is not known.
 fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), StoreError> {
     let (subject, key) = (Subject::Namespace(id), Key::Namespace(id));
     let Some(record) = store::read::<NamespaceRecord>(env, &key)? else { return Ok(()) };
@@ -130,7 +130,7 @@ fn orphans(env: &Env, tables: &Tables) -> Result<Vec<Orphan>, StoreError> {
     Ok(found)
 }
 
-/// Deletes them with everything below them, and names what is deleted.
+/// Deletes the orphans with everything below them, and reports each deleted record.
 fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckReport) -> Result<(), StoreError> {
     let changes = |orphans: &[Orphan]| {
         let mut changes = Changes::default();
@@ -142,7 +142,7 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
         changes
     };
     match dependents::delete_late(env, changes(orphans).into()) {
-        // What belongs to one of them cannot be read, which keeps no other.
+        // A dependent of one orphan cannot be read, which does not keep the others.
         Err(StoreError::Corrupt { .. }) => {
             for orphan in orphans {
                 let deleted = dependents::delete_late(env, changes(std::slice::from_ref(orphan)).into());

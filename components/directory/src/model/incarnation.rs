@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The first record with an id has no incarnation of its own; each that is created after a deletion has a
-/// new one. What belongs to a record (its tokens, its packages) names the incarnation, so that it is not
-/// the next one's.
+/// The first record with an id has no incarnation of its own; each that is created after a deletion has a new one. A
+/// record's dependents (its tokens, its packages) name the incarnation, so that the next record with the id does not
+/// get them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(Option<String>);

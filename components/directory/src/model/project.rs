@@ -34,7 +34,7 @@ pub struct Project {
     /// Groups whose members have a role in this project.
     pub shares: Vec<Share>,
     pub job_tokens: JobTokenScope,
-    /// The incarnations of those in `job_tokens` that are not the first with their id.
+    /// The incarnations of the sources in `job_tokens` that are not the first with their id.
     pub job_token_incarnations: BTreeMap<Source, Incarnation>,
     /// `None`: the default protection, that of the default branch.
     pub protected_branches: Option<Vec<ProtectedBranch>>,
@@ -69,8 +69,8 @@ impl Project {
         }
     }
 
-    /// Whether the project accepts the jobs of another one, or of those below a group. What was deleted since
-    /// is not the next one with its id.
+    /// Whether the project accepts the jobs of another one, or of the projects below a group. The next project or group
+    /// with the id of a deleted one is not accepted.
     pub fn accepts_jobs_of(&self, source: Source, incarnation: &Incarnation) -> bool {
         let is_named = match source {
             Source::Project(id) => self.job_tokens.projects.contains(&id),
@@ -94,8 +94,7 @@ impl Project {
     }
 }
 
-/// What names a project in keys of other areas, for what belongs to it and not to a later project with its
-/// id.
+/// Names a project in keys of other areas, so that its records do not belong to a later project with its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProjectKey {
     pub id: u64,

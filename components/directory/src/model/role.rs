@@ -1,7 +1,7 @@
 //! Roles.
 
-/// A role in a group or project, ordered by what it allows. The numbers are those of the
-/// reference service's `access_level`.
+/// A role in a group or project, ordered by its rights. The numbers are those of the reference service's
+/// `access_level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     None = 0,

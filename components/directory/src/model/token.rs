@@ -73,7 +73,7 @@ impl Token {
     }
 }
 
-/// A personal token with what its owner sees of it.
+/// A personal token with the details that its owner sees.
 #[derive(Clone)]
 pub struct PersonalToken {
     /// Unique among personal tokens. It names the user, too ([`TokenId`]).

@@ -28,7 +28,7 @@ impl User {
     }
 }
 
-/// What names a user in records of other areas, for what they did and a later user with their id did not.
+/// Names a user in records of other areas, so that their actions are not those of a later user with their id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UserKey {
     pub id: u64,

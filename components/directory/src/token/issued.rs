@@ -1,5 +1,5 @@
-//! Tokens with what they were made for: of several users, groups or projects that had an id one after
-//! another, a token is the one's that had it then.
+//! Tokens with the incarnations that they were made for: of several users, groups or projects that had an id one after
+//! another, a token belongs to the one that had it then.
 
 use crate::member::Source;
 use crate::model::incarnation::Incarnation;
@@ -9,10 +9,10 @@ use kit::Env;
 use kit::store::StoreError;
 use std::rc::Rc;
 
-/// A token, and whose it is.
+/// A token, and the incarnation of its owner.
 pub(crate) struct IssuedToken {
     pub token: Token,
-    /// Those of `token`, to be shared.
+    /// The scopes of `token`, to be shared.
     pub scopes: Rc<[String]>,
     /// The incarnation of the user, group or project that it was made for.
     pub incarnation: Incarnation,
@@ -46,7 +46,7 @@ pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError>
     Ok(record)
 }
 
-/// Of the user who has this id now. 1 read.
+/// The incarnation of the user who has this id now. 1 read.
 fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
     incarnation(store::existence::<UserRecord>(env, &Key::User(id)))
 }

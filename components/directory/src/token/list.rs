@@ -28,8 +28,8 @@ pub struct NewPersonalToken {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest one that is expired, revoked, or of a former user
-/// with the id; `None` if there is none.
+/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest one that is expired, revoked, or of a former
+/// user with the id; `None` if there is none.
 pub fn create(
     env: &Env,
     user_id: u64,
@@ -53,7 +53,7 @@ pub fn create(
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint: *fingerprint }))
 }
 
-/// A user's personal tokens, by id, also those that are expired or revoked. 3 reads, and 2 for each.
+/// A user's personal tokens, by id, expired and revoked ones included. 3 reads, and 2 for each.
 pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
     migrate(env)?;
     let Some(owner) = issued::holder(env, user_id)? else { return Ok(Vec::new()) };

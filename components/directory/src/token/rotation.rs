@@ -54,9 +54,9 @@ pub fn rotate(
     Ok(Rotation::AlreadyRevoked)
 }
 
-/// Revokes the token that came of rotating this one, or of rotating that one, and so on, if this one is
-/// revoked. A rotated token that is presented for another rotation is in two hands, and the server
-/// cannot tell which of them is the owner's.
+/// If this token is revoked, revokes the token that replaced it in a rotation, and in turn the successors of that. If a
+/// rotated token is presented for another rotation, two clients have it, and the server cannot tell which of them is
+/// the owner.
 pub fn revoke_successors(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
     let Some(mut token) = list::by_fingerprint(env, fingerprint)? else { return Ok(()) };
     while token.token.revoked {

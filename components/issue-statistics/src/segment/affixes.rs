@@ -1,6 +1,6 @@
-//! Affixes: prefixes and suffixes of terms, of one to three characters. For those that very many terms
-//! of a field have, the [positions](super::positions) of these terms are stored, so that a phrase that
-//! begins or ends within a term unites few position lists, whatever its letters are.
+//! Affixes: prefixes and suffixes of terms, of one to three characters. If very many terms of a field have one, the
+//! [positions](super::positions) of these terms are stored, so that a phrase that begins or ends within a term unites
+//! few position lists, whatever its letters are.
 //!
 //! The key is `s` (prefix) or `e` (suffix), the characters, `0xff` and the number of a chunk in 4
 //! big-endian bytes; the value is the [set](crate::set) of the positions in the chunk, from 0.
@@ -50,7 +50,7 @@ impl Affix {
     }
 }
 
-/// Counts the positions of the terms with each longest affix; those with the shorter ones follow from them.
+/// Counts the positions of the terms with each longest affix; the counts of the shorter ones follow from them.
 /// Arrays are by [`super::FIELDS`].
 pub struct AffixCounts {
     analyzer: Analyzer,
@@ -96,8 +96,8 @@ impl AffixCounts {
         frequent
     }
 
-    /// Writes the table of one field. `positions` returns those of all terms with an affix; it is
-    /// called for one affix after the other.
+    /// Writes the table of one field. `positions` returns the positions of all terms with an affix; it is called for
+    /// one affix after the other.
     pub fn write(
         &self,
         field: Field,

@@ -10,8 +10,8 @@ use crate::text::{self, Analyzer, Ngram};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// An n-gram is frequent if the document frequencies of its terms add up to more than so many times
-/// the documents of the segment, and to more than [`MIN_FREQUENT`]: what a union of them would cost.
+/// An n-gram is frequent if the document frequencies of its terms, which are the cost of their union, add up to more
+/// than so many times the documents of the segment, and to more than [`MIN_FREQUENT`].
 const FREQUENT_FACTOR: u64 = 4;
 const MIN_FREQUENT: u64 = 4096;
 

@@ -33,7 +33,7 @@ impl PostingList {
     }
 }
 
-/// What a block of the dictionary says of the postings of a term.
+/// A term's entry in a block of the dictionary: its only posting, or where its posting lists are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostingsRef {
     /// The only occurrence of the term, inline.

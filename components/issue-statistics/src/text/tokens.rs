@@ -1,4 +1,4 @@
-//! Tokens: what a text becomes in the index.
+//! Tokens: the parts of a text that the index has.
 //!
 //! A text is cut into runs: words, white space, and single characters of scripts that are written without
 //! spaces (Han, kana, Thai, emoji and others). Each run is one token, except that

@@ -190,7 +190,7 @@ fn marks_that_are_lost_before_they_are_sorted_end_the_run() {
     assert_eq!((log.len(), area.step(&next)), (1, Err(StepError::Cursor)));
 }
 
-/// What a whole run costs for each key, in operations and bytes of the store.
+/// The cost of a whole run for each key, in operations and bytes of the store.
 fn cost_per_key(keys: u64) -> (f64, f64) {
     let area = Area::new();
     for number in 0..keys {

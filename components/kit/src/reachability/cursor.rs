@@ -1,5 +1,4 @@
-//! How far a run has come: what an answer tells the client, and what the client sends for the next
-//! step.
+//! How far a run has come: the cursor of an answer, which the client sends for the next step.
 
 use crate::clock::Timestamp;
 use crate::env::Env;

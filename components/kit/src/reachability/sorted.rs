@@ -33,7 +33,7 @@ struct BatchIndex {
     pages: Vec<String>,
 }
 
-/// What sorting a part of the log has done.
+/// The result of sorting a part of the log.
 pub struct SortedPart {
     /// The new batch, or if there was nothing to sort the one before.
     pub last: Option<String>,
@@ -85,9 +85,8 @@ impl<'a> SortedMarks<'a> {
         Ok(id)
     }
 
-    /// Those of `candidates` that are not marked, in order. `last` is the last batch. A page is read at most
-    /// once, and only if a candidate can be in it; the indexes are kept by the instance. Fails as a cursor
-    /// does if marks are lost.
+    /// The unmarked ones of `candidates`, in order. `last` is the last batch. A page is read at most once, and only if
+    /// a candidate can be in it; the instance keeps the indexes. Fails as a cursor does if marks are lost.
     pub fn unmarked(&self, last: Option<&str>, mut candidates: Vec<BlobId>) -> Result<Vec<BlobId>, StepError> {
         candidates.sort_unstable();
         candidates.dedup();

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const ROOTS: usize = 200;
 const BLOBS: usize = 20_000;
 
-/// What a step has done.
+/// The work that a step has done.
 #[derive(Default)]
 pub struct Progress {
     /// Roots that were traced to their end.

@@ -47,7 +47,7 @@ pub fn time_write(env: &Env, key: &str) -> Result<Duration, StoreError> {
     Ok(Duration::from_millis((env.clock.now().millis() - began).unsigned_abs()))
 }
 
-/// What a new term adds to the counter. So many writers can wait for one root.
+/// A new term adds so much to the counter. So many writers can wait for one root.
 const TERM: i64 = 1 << 32;
 
 /// Whether a writer that has found the root absent may create it.
@@ -114,8 +114,8 @@ impl<'a> Creation<'a> {
                     };
                 }
                 State::Claimed { increment, .. } if self.is_valid(&increment) => return Ok(Claim::Create),
-                // No other writer was elected since the root was seen to be absent if this writer is again. But what it
-                // has decided on may have changed in that time.
+                // If this writer is elected again, no other was elected since the root was seen to be absent. But the
+                // state that it decided on may have changed in that time.
                 State::Claimed { term, .. } => {
                     self.begin_term(term)?;
                     if matches!(self.state, State::Claimed { .. }) {

@@ -8,10 +8,10 @@ use std::rc::Rc;
 /// Upper bound of the values of one type that an instance keeps, in bytes.
 const CAPACITY: usize = 4 * 1024 * 1024;
 
-/// What a decoded value takes, for each byte that it was decoded from, together with that byte.
+/// The bytes that a decoded value takes for each byte that it was decoded from, that byte included.
 const SIZE_PER_BYTE: usize = 4;
 
-/// What an entry takes beyond its bytes and its value, in bytes.
+/// The size of an entry beyond its bytes and its value, in bytes.
 const OVERHEAD: usize = 256;
 
 /// A value, and the bytes that it was decoded from.

@@ -1,4 +1,4 @@
-//! A store that counts what is done with it.
+//! A store that counts its operations.
 
 use super::MemoryStore;
 use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};

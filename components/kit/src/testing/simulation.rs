@@ -197,7 +197,7 @@ impl State {
         turn
     }
 
-    /// What reads see now.
+    /// The value that reads see now.
     fn seen(&self, key: &str) -> Option<Vec<u8>> {
         let versions = self.records.get(key)?;
         versions.iter().rfind(|(seen, _)| *seen <= self.now).map(|(_, value)| value.clone())

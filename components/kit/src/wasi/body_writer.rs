@@ -23,7 +23,7 @@ pub struct BodyWriter {
 }
 
 impl BodyWriter {
-    /// The halves of a body: what writes it, its stream, and its end.
+    /// The parts of a body: its writer, its stream, and its end.
     pub fn new() -> (Self, StreamReader<u8>, FutureReader<BodyEnd>) {
         let source = SharedBytes::default();
         // SAFETY: the intrinsics are those of a stream of bytes.
@@ -50,11 +50,11 @@ impl BodyWriter {
     }
 }
 
-/// The operations of a stream that is written from bytes that others may share, as those of a cache are.
+/// The operations of a stream that is written from shared bytes, such as those of a cache.
 ///
-/// `StreamWriter<u8>` owns what it writes as a `Vec<u8>`, for which shared bytes would have to be copied. Here the
-/// elements of that vector are places without a size, and a write takes the bytes from the same position of this
-/// buffer. A write that is under way keeps the writer borrowed, and with it these bytes.
+/// `StreamWriter<u8>` owns the bytes that it writes as a `Vec<u8>`, for which shared bytes would have to be copied.
+/// Here the elements of that vector are places without a size, and a write takes the bytes from the same position of
+/// this buffer. A write that is under way keeps the writer borrowed, and with it these bytes.
 #[derive(Clone, Default)]
 struct SharedBytes(Rc<RefCell<Bytes>>);
 
@@ -86,7 +86,7 @@ unsafe impl StreamOps for SharedBytes {
 
     unsafe fn lift(&mut self, _: *mut u8) {}
 
-    /// Writes the last `left` bytes of the buffer: what the host did not take at first is written again.
+    /// Writes the last `left` bytes of the buffer: bytes that the host did not take at first are written again.
     unsafe fn start_write(&mut self, stream: u32, _: *const u8, left: usize) -> u32 {
         let bytes = self.0.borrow();
         let rest = bytes.get(bytes.len().saturating_sub(left)..).unwrap_or_default();

@@ -42,8 +42,8 @@ pub fn incoming(request: wit::Request) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, target) })
 }
 
-/// Converts a response. A body that is not there yet, or takes more than one piece, is written by a task of its own; one
-/// that the host has goes back to it. `kept` are the bodies that the host keeps.
+/// Converts a response. A body that is not there yet, or takes more than one piece, is written by a task of its own; a
+/// body that the host has goes back to it. `kept` are the bodies that the host keeps.
 pub fn outgoing(mut response: Response, head_only: bool, kept: wit::KeptBodies) -> ByValueResult {
     complete_fields(&mut response, head_only);
     let (status, fields) = (response.status.as_u16(), field_lines(&response.headers));
@@ -64,11 +64,11 @@ pub fn outgoing(mut response: Response, head_only: bool, kept: wit::KeptBodies) 
     Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: number, rest }))
 }
 
-/// The client of one request that is handled by value: the first request of the handler is an exchange, further ones are
-/// sent as by [`Network`].
+/// The client of one request that is handled by value: the first request of the handler is an exchange, further ones
+/// are sent as by [`Network`].
 ///
-/// Only for a handler that waits for nothing else while it waits for its first response: what it waits for belongs to
-/// the call in which it began to wait.
+/// Only for a handler that waits for nothing else while it waits for its first response: anything else would belong to
+/// the call in which the handler began to wait for it.
 #[derive(Default)]
 pub struct Exchanges(Rc<Exchange>);
 
@@ -86,7 +86,7 @@ impl Client for Exchanges {
             return Network.send(request);
         }
         exchange.request.set(Some(request));
-        // The call that brings the response polls, so nobody needs to be woken.
+        // The call that brings the response polls this future, so no waker is needed.
         Box::pin(future::poll_fn(move |_| exchange.response.take().map_or(Poll::Pending, Poll::Ready)))
     }
 }
@@ -98,7 +98,7 @@ struct Handling {
     head_only: bool,
     /// The bodies that the host keeps.
     kept: wit::KeptBodies,
-    /// What the exchange may take, and when it began.
+    /// The time that the exchange may take, and when it began.
     total: Duration,
     began: u64,
 }
@@ -191,7 +191,7 @@ impl Handling {
     }
 }
 
-/// What follows the beginning of a response to an exchange.
+/// The body of a response to an exchange after its beginning.
 struct Rest {
     response: types::Response,
     /// How many bytes that is, if the server has said so.

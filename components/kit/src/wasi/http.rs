@@ -20,9 +20,9 @@ pub type HandlerResult = Result<types::Response, ErrorCode>;
 /// The most bytes of a request body that one read takes.
 const READ: usize = 64 << 10;
 
-/// The most bytes of a response body that the host is given at once: what it has copied is still in the processor's
-/// cache when it is sent, and a file of the usual size is one piece, because each piece costs as much as the rest of a
-/// small response.
+/// The most bytes of a response body that the host is given at once: its copy is still in the processor's cache when it
+/// is sent, and a file of the usual size is one piece, because each piece costs as much as the rest of a small
+/// response.
 pub const PIECE: usize = 128 << 10;
 
 /// Converts a request. Its body is consumed lazily.

@@ -46,7 +46,7 @@ pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     respond(asked, &catalog, &filter, below.into_iter().chain(shared).collect())
 }
 
-/// `GET /users/:id/projects`: those in the user's personal namespace.
+/// `GET /users/:id/projects`: the projects in the user's personal namespace.
 pub fn of_user(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     let filter = Filter::check(asked)?;
     let user = user::find(asked.env, id)?.ok_or_else(|| Error::not_found("User"))?;
@@ -99,7 +99,7 @@ pub fn find<'c>(
 
 fn shares_to_json(asked: &DirectoryRequest, catalog: &Catalog, project: Project) -> Result<Value, Error> {
     let shares = project.shares();
-    // Few projects invite a group, and what the caller may read costs reads.
+    // Few projects invite a group, and finding the groups that the caller may read costs reads.
     if shares.is_empty() {
         return Ok(Value::Array(Vec::new()));
     }

@@ -29,8 +29,8 @@ use kit::Error;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// The same request with the environment and the caller of this moment, for an endpoint that has read its body: that
-/// may have taken hours, and what the caller was allowed when it began counts no more.
+/// The same request with the present environment and caller, for an endpoint that has read its body: that may have
+/// taken hours, and the caller may have lost rights meanwhile.
 pub fn renew(request: RegistryRequest) -> Result<RegistryRequest, Error> {
     let env = record_cache::renew(&request.env)?;
     let caller = caller::authenticate(&env, &request.http, AcceptedTokens::Registry)?;
@@ -65,7 +65,7 @@ pub fn authorize_or_forward<P: Permission>(
 ) -> Result<Authorized<P>, Error> {
     let found = lookup::package(request, name, P::ACTION)?;
     // Forwarding is decided before authorization, as in the reference service.
-    // Of a name that was published here, a stranger could publish the next version elsewhere.
+    // A name that was ever published here is not forwarded: others could publish its next version there.
     if found.package.is_none() && !found.is_local {
         forward::package(request, name, resource)?;
     }

@@ -1,5 +1,5 @@
-//! The caller's account, as `npm login` and `npm profile get` ask for it. What npm asks about tokens is
-//! answered by the area that writes the directory.
+//! The caller's account, as `npm login` and `npm profile get` ask for it. The area that writes the directory
+//! answers npm's requests about tokens.
 
 use super::rate_limit;
 use super::request::RegistryRequest;

@@ -72,10 +72,10 @@ fn decoded(body: Vec<u8>, encoding: Option<&str>) -> Option<Vec<u8>> {
 }
 
 /// Whether all names of packages in these strings may be told to another registry. Reads: for each scope the entry of
-/// that path, 1; and what [`access::has_any`] does.
+/// that path, 1; and the reads of [`access::has_any`].
 fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bool, Error> {
     let env = &request.env;
-    // Addresses have the slash of a scope encoded. What cannot be decoded could be any name.
+    // Addresses have the slash of a scope encoded. A text that cannot be decoded could be any name.
     let encoded = strings.iter().filter(|text| text.contains('%'));
     let Some(decoded) = encoded.map(|text| Segment(text).decode()).collect::<Option<Vec<_>>>() else {
         return Ok(false);
@@ -95,7 +95,7 @@ fn may_leave(request: &RegistryRequest, strings: &BTreeSet<String>) -> Result<bo
     Ok(!access::has_any(request, &names)?)
 }
 
-/// What may be the name of a package in a string: the string itself, what is before the version in `lib@1.0.0`,
+/// The possible names of packages in a string: the string itself, the part before the version in `lib@1.0.0`,
 /// `npm:lib@^1` and `other@npm:lib@1.0.0`, and the package of a file's address.
 fn package_names(text: &str) -> impl Iterator<Item = &str> {
     let in_address = text.split_once("/-/").map(|(before, _)| last_of_path(before));

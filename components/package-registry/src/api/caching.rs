@@ -1,4 +1,4 @@
-//! What clients and shared caches may keep, and whether a client has the current representation.
+//! Which responses clients and shared caches may keep, and whether a client has the current representation.
 
 use super::request::RegistryRequest;
 use crate::negotiation;

@@ -1,6 +1,6 @@
 //! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
 //! `deprecated` is read from it, because the rest may be out of date. If the messages may be, too, the document is
-//! refused: it would undo what another client has done to other versions.
+//! refused: it would undo another client's changes of other versions.
 
 use super::access::{self, Unpublish};
 use super::error::{bad_request, outdated, package_not_found};
@@ -20,7 +20,7 @@ const MAX_MESSAGE: usize = 64 * 1024;
 
 /// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
 /// have no message in the document stay unchanged. 409 if a message has changed since the document's
-/// revision, unless the document asks for what is there.
+/// revision, unless the document has the present messages.
 pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     if !submission.name.is_empty() && submission.name != name {
         return Err(bad_request(&format!("Name is {}, but the URL names {name}", submission.name)));

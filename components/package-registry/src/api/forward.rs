@@ -2,9 +2,9 @@
 //! clients.
 //!
 //! A name that this registry does not have at the request's level is in the other one as a whole:
-//! metadata, versions, tags, files and attestations. Two kinds of names never leave, because a stranger
-//! could publish a package under the name of an internal one there: those whose scope is, or ever was, the path of a
-//! top-level group or of a user's namespace, deleted ones included, because lock files outlive them; and those that a
+//! metadata, versions, tags, files and attestations. Two kinds of names never leave, because others could
+//! publish a package under the name of an internal one there: names whose scope is, or ever was, the path of a
+//! top-level group or of a user's namespace, deleted ones included, because lock files outlive them; and names that a
 //! pattern of the operator denies. Nor does a name whose versions were all unpublished here.
 
 use super::request::RegistryRequest;
@@ -24,7 +24,7 @@ pub const FORWARD_URL: &str = "registry_forward_url";
 /// for any text; letter case does not matter.
 pub const FORWARD_DENY: &str = "registry_forward_deny";
 
-/// What a request reads of a package.
+/// The part of a package that a request reads.
 #[derive(Debug, Clone, Copy)]
 pub enum Resource<'a> {
     Metadata,
@@ -106,8 +106,8 @@ fn is_requestable(name: &str) -> bool {
     [scope, base].iter().all(|part| !part.is_empty() && part.chars().all(is_plain))
 }
 
-/// The address of the other registry, without a slash at its end. 500 if what the operator has set is none, so that it
-/// is seen.
+/// The address of the other registry, without a slash at its end. 500 if the operator's value is no such address, so
+/// that the mistake is seen.
 pub fn registry(env: &Env) -> Result<Option<&str>, Error> {
     let Some(text) = env.variables.get(FORWARD_URL).map(str::trim).filter(|text| !text.is_empty()) else {
         return Ok(None);

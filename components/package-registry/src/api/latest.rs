@@ -1,4 +1,4 @@
-//! What `latest` falls back to, in packages of builds that did not store it.
+//! The version that `latest` falls back to, in packages of builds that did not store it.
 
 use crate::package::{LATEST, Package};
 use crate::segment::{Index, VersionState};

@@ -53,7 +53,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// What packages are ordered by; nothing if versions are ordered by something else.
+    /// The text by which packages are ordered; empty if `order` is an order of versions.
     fn order_key(&self, order: &str) -> &str {
         match order {
             "name" => self.name.as_str(),
@@ -83,7 +83,7 @@ struct Part {
     index: Bytes,
 }
 
-/// What a list has.
+/// Which packages a list has.
 struct PackageFilter<'a> {
     name: &'a str,
     version: Option<&'a str>,
@@ -96,9 +96,9 @@ struct PackageFilter<'a> {
 
 /// `GET /projects/:id/packages` and `GET /groups/:id/packages`, in pages.
 ///
-/// Reads: the list of packages of each project, each package whose name matches and its indexes, in the order of names or
-/// paths only the indexes of the page; if a status is asked for, also their abbreviated forms; for each version that is
-/// shown, its form, its upload and its publisher.
+/// Reads: the list of packages of each project, each package whose name matches and its indexes, in the order of names
+/// or paths only the indexes of the page; if a status is asked for, also their abbreviated forms; for each version that
+/// is shown, its form, its upload and its publisher.
 pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
     access::redirect_moved(request)?;
     let params = request.http.params();
@@ -202,8 +202,8 @@ struct VersionList<'a> {
 }
 
 impl VersionList<'_> {
-    /// The rows of a page, and how many rows there are. Packages that are before or behind the page in the order of names
-    /// or paths are only counted.
+    /// The rows of a page, and how many rows there are. Packages that are before or behind the page in the order of
+    /// names or paths are only counted.
     fn page(&mut self, skip: usize, count: usize) -> Result<(Vec<Row>, u64), Error> {
         let is_counted = self.filter.version.is_none() && self.filter.status.is_none();
         let key = |at: &usize| self.candidates.get(*at).map(|candidate| candidate.order_key(self.order));

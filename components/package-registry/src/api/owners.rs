@@ -1,5 +1,5 @@
-//! The owners of a package, as pnpm asks for them (`pnpm owner`). npm reads them in metadata, and puts a list of them back
-//! ([`super::noop_update`]).
+//! The owners of a package, as pnpm asks for them (`pnpm owner`). npm reads them in metadata, and puts a list of them
+//! back ([`super::noop_update`]).
 
 use super::access::{self, Read};
 use super::error::{package_not_found, same_text};
@@ -10,8 +10,8 @@ use http::StatusCode;
 use kit::{Error, Response};
 use serde_json::{Value, json};
 
-/// `GET <prefix>/-/package/:package_name/owners`: the maintainers that metadata lists. Reads: the package, and what is
-/// not known of the maintainers.
+/// `GET <prefix>/-/package/:package_name/owners`: the maintainers that metadata lists. Reads: the package, and the
+/// maintainers that are not cached.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     let found = access::authorize_or_forward::<Read>(request, name, Resource::Owners, package_not_found)?;
     let maintainers = maintainers::list(&request.env, &found.project)?;
@@ -19,8 +19,8 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     Ok(Response::ok(&maintainers.usernames.iter().map(owner).collect::<Vec<Value>>()))
 }
 
-/// `PUT <prefix>/-/package/:package_name/owners`, `DELETE …/owners/:user`: refused, because pnpm would print any success as
-/// a change.
+/// `PUT <prefix>/-/package/:package_name/owners`, `DELETE …/owners/:user`: refused, because pnpm would print any
+/// success as a change.
 pub fn refuse_change(request: &RegistryRequest) -> Error {
     unchanged(request, "nothing was changed: the owners of a package are the members of its project")
 }

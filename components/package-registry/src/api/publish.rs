@@ -66,7 +66,7 @@ enum Outcome {
     FileUnused(Response),
 }
 
-/// Checks the document and does what it asks for.
+/// Checks the document, and publishes its version, or sets its deprecation messages if it has no file.
 fn process(
     request: RegistryRequest,
     url_name: &str,

@@ -82,8 +82,8 @@ impl Matches {
 ///
 /// Reads: the list of packages of each project in scope; up to twice [`MAX_PACKAGES`] packages, and of those
 /// their latest fields that are not cached; for each result that is shown, its upload, its publisher
-/// and what the instance does not know of the maintainers. At
-/// group and instance level before that the list of projects, and each of those that is not cached.
+/// and the maintainers that are not cached. At group and instance level before that the list of projects, and each
+/// project that is not cached.
 pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
     let checks = Validation::new(&params);

@@ -1,5 +1,5 @@
 //! Stars, which this registry does not keep: `npm star` and `npm unstar` put back a document of the package's users
-//! ([`super::noop_update`]), and `npm stars` lists what a user has starred.
+//! ([`super::noop_update`]), and `npm stars` lists the packages that a user has starred.
 
 use http::{HeaderName, HeaderValue};
 use kit::Response;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// npm prints it (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
 pub const NPM_NOTICE: HeaderName = HeaderName::from_static("npm-notice");
 
-/// `GET <prefix>/-/_view/starredByUser?key="NAME"`: nothing, of every user.
+/// `GET <prefix>/-/_view/starredByUser?key="NAME"`: an empty list for every user.
 pub fn list() -> Response {
     let notice = HeaderValue::from_static("this registry keeps no stars");
     Response::ok(&json!({"rows": Vec::<Value>::new()})).with_header(NPM_NOTICE, notice)

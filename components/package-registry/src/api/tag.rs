@@ -124,7 +124,7 @@ pub fn check(tag: &str) -> Result<(), Error> {
 }
 
 /// Whether every client can name the tag in a path: it decodes to the same text, and is left as it is by clients, which
-/// resolve `.` and `..` even if they are encoded, and trim what their user typed.
+/// resolve `.` and `..` even if they are encoded, and trim their user's input.
 fn is_addressable(tag: &str) -> bool {
     let encoded = path::encode(tag);
     Segment(&encoded).decode().is_some_and(|decoded| decoded == tag)

@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 /// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
 pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
-    // What the document asks for decides who may; who may not even read the package need not send it.
+    // The document decides which right is needed; a caller who may not even read the package need not send it.
     access::authorize::<Read>(&request, name, package_not_found)?;
     let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;
     let request = access::renew(request)?;
@@ -46,8 +46,8 @@ pub fn package(request: &RegistryRequest, name: &str, revision: &str) -> Result<
     unpublish(&request.env, &authorize(request, name)?, revision, |_| false, None)
 }
 
-/// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: what a client sends
-/// after it has unpublished the version, which removes the file.
+/// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: sent by clients
+/// after they have unpublished the version, which removes the file.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let Authorized { name, package, .. } = match authorize(request, name) {
         Ok(authorized) => authorized,
@@ -83,7 +83,7 @@ fn unpublish(
     let mut removed = Vec::new();
     update(env, authorized, |package| {
         if package.revision_id() != revision {
-            // The same request may have been answered before, and the answer was lost: it asks for nothing.
+            // The same request may have been carried out before, and its answer lost: then it removes nothing.
             if !removes_any(env, package, &is_kept)? {
                 return Ok(Change::None);
             }

@@ -215,7 +215,7 @@ impl Random {
     }
 }
 
-/// What a parser that holds the whole document in memory finds.
+/// The attachment's name and bytes, by a parser that holds the whole document in memory.
 fn reference(document: &mut Value) -> Result<Option<(String, Vec<u8>)>, ()> {
     let mut file = None;
     if let Some(attachments) = document.get_mut("_attachments").and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! Dependencies in npm's normal form: an object of names and of what satisfies each.
+//! Dependencies in npm's normal form: an object from names to version specs.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub fn meaning(spec: &str) -> String {
 
 fn repository(spec: &str) -> Option<String> {
     let (url, commit) = spec.split_once('#').unwrap_or((spec, ""));
-    // A URL's host ends at these too, or they are left out of it: what follows would be taken for the host here.
+    // A URL's host ends at these too, or they are left out of it: the text behind them would be taken for it here.
     if url.contains(|char: char| matches!(char, '?' | '\\') || char.is_control()) {
         return None;
     }

@@ -135,7 +135,7 @@ fn a_list_of_commands_has_its_normal_form() {
     assert_eq!(refused(&json!({"bin": ["a.js"]}), &json!({"bin": ["a.js", 7]})), Some("bin"));
 }
 
-/// What is refused in no client's document is served in one form.
+/// Such a path is not refused, because clients publish it, and is served in normal form.
 #[test]
 fn a_command_that_leads_out_of_the_package_has_its_normal_form() {
     let inside = json!({"bin": {"lib": "x.js"}});
@@ -337,7 +337,7 @@ fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
                 ("peerDependenciesMeta" | "dependenciesMeta", value) => *value == json!({"x": {}}),
                 _ => false,
             };
-            // What it says is said by no file, and what it does not say may be served.
+            // The file does not have this value, so it is served only if it means nothing to installers.
             assert!(!is_served || is_expected, "{field}: {value}");
             let same = differences(&document, &document, false);
             assert!(same.iter().all(|difference| !difference.is_error), "{field}: {value}: {same:?}");
@@ -354,7 +354,7 @@ fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
     }
 }
 
-/// What npm 6 to 8 and yarn 1 make of these files; the file's form is passed on.
+/// npm 6 to 8 and yarn 1 write such documents for these files; the file's form is passed on.
 #[test]
 fn what_older_clients_change_is_corrected() {
     for (file, document, field) in [

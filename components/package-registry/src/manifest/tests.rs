@@ -70,7 +70,7 @@ fn the_full_record_has_everything_but_the_readme() {
     assert_eq!(full.matches(URL_PLACEHOLDER).count(), 1);
 }
 
-/// Programs that assign it to an object set what the object inherits, such as scripts.
+/// Programs that assign it to an object set the object's prototype, from which it inherits scripts, for example.
 #[test]
 fn a_prototype_is_in_no_record() {
     let mut manifest = manifest();

@@ -23,7 +23,7 @@ const KEPT: usize = 8 * CHUNK;
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
 /// Chunks that an instance keeps from their second read on, so that files that are downloaded once do not
-/// evict those that are downloaded often. They are apart from other blobs, which are smaller and read more
+/// evict files that are downloaded often. They are apart from other blobs, which are smaller and read more
 /// often.
 struct Chunks {
     kept: ByteLru<String, Bytes>,

@@ -34,7 +34,7 @@ pub struct Holders {
     pub projects: Vec<u64>,
     /// Whether they are in the order of their last publications.
     pub by_publication: bool,
-    /// Those of which not every version is in [`projects_with_version`]; `None`: all of them.
+    /// The projects of which not every version is in [`projects_with_version`]; `None`: all of them.
     without_version_lists: Option<BTreeSet<u64>>,
 }
 
@@ -45,7 +45,7 @@ impl Holders {
         Holders { projects, by_publication: *by_publication, without_version_lists: without_version_lists.clone() }
     }
 
-    /// Those of which not every version is in [`projects_with_version`].
+    /// The projects of which not every version is in [`projects_with_version`].
     pub fn without_version_lists(&self) -> impl Iterator<Item = u64> {
         let is_unlisted = |id: &u64| self.without_version_lists.as_ref().is_none_or(|without| without.contains(id));
         self.projects.iter().copied().filter(is_unlisted)
@@ -157,8 +157,8 @@ pub fn add_project_with_version(
     add(env, &Key::ProjectsWithVersion(name, version.as_str()), project)
 }
 
-/// The same with a claim of this id, in place of an earlier one, unless `obstacle` finds a reason against it. The
-/// reason, if there is one: then nothing is written.
+/// The same with a claim of this id, in place of an earlier one, unless `obstacle` finds a reason against it: then it
+/// returns the reason, and writes nothing.
 pub fn claim_version<T, E: From<StoreError>>(
     env: &Env,
     name: &PackageName,
@@ -220,7 +220,7 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey
 }
 
 /// Removes a package of a deleted project from the listings, and the project with the list of all its packages, which
-/// nobody reads any more: a list that every removal rewrote would cost the square of its length. A later project with
+/// is not read any more: a list that every removal rewrote would cost the square of its length. A later project with
 /// the same id stays.
 pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
     remove(env, &Key::ProjectsWithName(name), project)?;
@@ -252,8 +252,7 @@ fn add(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     })
 }
 
-/// Removes a deleted project from a list. A list that is damaged stays: it names no blobs, so that nothing is collected
-/// wrongly because of it.
+/// Removes a deleted project from a list. A damaged list stays: it names no blobs, so it makes no collection go wrong.
 fn remove(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     let removed = root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();

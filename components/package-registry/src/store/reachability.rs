@@ -92,8 +92,8 @@ pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
 }
 
 /// Removes a package of a deleted project, from the listings first, so that a removal that was interrupted
-/// can be repeated. No later project uses its keys. What is damaged of it is passed over, so that the run goes on: all
-/// that this can leave is a project in a listing without a package, which is no error to readers.
+/// can be repeated. No later project uses its keys. Damaged records of it are passed over, so that the run goes on:
+/// they can leave a project in a listing without a package, which is no error to readers.
 pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
     tracer.count_change();
@@ -135,7 +135,7 @@ fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: 
     Ok(())
 }
 
-/// `None` for what is damaged.
+/// `None` for a damaged record.
 fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match outcome {
         Err(StoreError::Corrupt { .. }) => Ok(None),

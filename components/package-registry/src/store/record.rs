@@ -170,7 +170,7 @@ pub struct ProjectsRecord {
     /// Whether the projects are in the order of their last publications. Earlier builds did not reorder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_publication: bool,
-    /// The incarnations of those that are not the first project with their id.
+    /// The incarnations of projects that are not the first ones with their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     incarnations: BTreeMap<u64, Incarnation>,
     /// Of a list of the projects with a scoped name: those of which not every version has a list of its own,

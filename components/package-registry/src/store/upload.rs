@@ -1,4 +1,4 @@
-//! Uploads: published files, and what belongs to each.
+//! Uploads: published files, and the records that belong to each.
 
 use super::blob;
 use super::key::Key;

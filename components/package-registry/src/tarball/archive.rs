@@ -33,7 +33,7 @@ pub struct Archive {
     twin: Option<Twin>,
     /// The first block of the current entry's content, if its own header ends like that of a folder.
     first_block: Option<Vec<u8>>,
-    /// What extended headers say about the next entry.
+    /// The values in extended headers for the next entry.
     extension: Extension,
     /// A block of zeros arrived, so only zeros may follow.
     ended: bool,
@@ -59,7 +59,7 @@ enum Extension {
 
 #[derive(Clone, Copy)]
 enum Content {
-    /// GNU's long name of the next entry, or of what it links to.
+    /// GNU's long name of the next entry, or of its link's target.
     LongName,
     LongLink,
     /// pax records about the next entry, or about all that follow.
@@ -207,7 +207,7 @@ impl Archive {
         }
     }
 
-    /// The names of the entry and of what it links to, with those of its extended headers. `size` is the one
+    /// The names of the entry and of its link's target, with those of its extended headers. `size` is the one
     /// in its own header: programs that do not read extended headers use it, so there must be no other.
     fn take_names(
         &mut self,

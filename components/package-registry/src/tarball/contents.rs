@@ -10,7 +10,7 @@ pub struct Contents {
     pub manifest: Option<Vec<u8>>,
     /// Whether there is a `binding.gyp`: installers compile the package.
     pub has_gyp_file: bool,
-    /// Whether there is an `npm-shrinkwrap.json`, which fixes what npm installs below the package.
+    /// Whether there is an `npm-shrinkwrap.json`, which fixes the packages that npm installs below this one.
     pub has_shrinkwrap: bool,
     pub totals: Totals,
 }

@@ -28,7 +28,7 @@ pub enum TarballError {
     ManifestAmbiguous(String),
     /// `package.json` has a member `__proto__`.
     ManifestPrototype,
-    /// Its name and version, as JSON, and what they should be.
+    /// Its name and version, as JSON, and the expected ones.
     Incoherent(String, String),
 }
 

@@ -1,4 +1,4 @@
-//! What a header of 512 bytes may hold, so that every program reads the same from it.
+//! The checks of a header of 512 bytes, so that every program reads the same from it.
 
 use tar::Header;
 
@@ -12,7 +12,7 @@ pub fn problem(bytes: &[u8; BLOCK]) -> Option<&'static str> {
     if !is_terminated_octal(field(148, 8)) || Header::from_byte_slice(bytes).cksum().ok() != Some(checksum(bytes)) {
         return Some("the checksum of a header is wrong");
     }
-    // One program takes such a header for the end of the archive, whatever names the entry elsewhere.
+    // One program takes such a header for the end of the archive, even if an extended header names the entry.
     if field(0, 1) == [0] {
         return Some("it has an entry without a name");
     }
@@ -67,8 +67,8 @@ pub fn may_be_header(block: &[u8; BLOCK]) -> bool {
     block.iter().all(|byte| *byte == 0) || stored == i64::from(checksum(block)) || stored == signed_sum
 }
 
-/// Octal digits with only spaces before them, and only spaces and NULs after them: programs take other white
-/// space, signs, base 256 and what follows other characters for different numbers.
+/// Octal digits with only spaces before them, and only spaces and NULs after them: programs read different
+/// numbers from other white space, signs, base 256 and text after other characters.
 fn is_octal(field: &[u8]) -> bool {
     let spaces = field.iter().take_while(|byte| **byte == b' ').count();
     let (_, digits) = field.split_at(spaces);

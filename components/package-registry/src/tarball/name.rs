@@ -6,7 +6,7 @@ use icu_normalizer::DecomposingNormalizerBorrowed;
 /// Longest name, in bytes: Linux's longest path.
 const MAX_LENGTH: usize = 4096;
 
-/// The most folders of a name: npm leaves out what is more than 1,024 deep.
+/// The most folders of a name: npm leaves out entries that are more than 1,024 deep.
 const MAX_DEPTH: usize = 256;
 
 /// The file that names the package, below the top-level folder.
@@ -112,7 +112,7 @@ pub fn key(inside: &str) -> String {
 }
 
 /// The key of one segment: as macOS compares names (canonical decomposition, letter case folded, and
-/// characters without width ignored), and without what Windows ignores at the end of a name (a stream,
+/// characters without width ignored), and without the parts that Windows ignores at the end of a name (a stream,
 /// dots and spaces).
 fn segment_key(segment: &str) -> String {
     let name = segment.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);

@@ -6,7 +6,7 @@ use tar::PaxExtensions;
 
 const MALFORMED: TarballError = TarballError::Archive("a record of an extended header is malformed");
 
-/// What the records say about the entry.
+/// The values in the records for the entry.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Records {
     pub path: Option<Vec<u8>>,
@@ -66,7 +66,7 @@ fn is_harmless(key: &[u8]) -> bool {
 
 /// npm's unpacker makes text of each piece of an extended header that arrives. A piece that ends within a character
 /// damages the name in it, and a record that is damaged is ignored, so that the entry has another name there. The first
-/// piece has at least a block: what is of the name behind it has to be ASCII. `start` is where the name begins.
+/// piece has at least a block: the part of the name behind it has to be ASCII. `start` is where the name begins.
 pub fn require_whole(name: &[u8], start: usize) -> Result<(), TarballError> {
     match name.iter().skip(BLOCK.saturating_sub(start)).all(u8::is_ascii) {
         true => Ok(()),

@@ -113,7 +113,7 @@ fn long_names_of_each_kind_are_read() {
     let pax = records(&[("mtime", "1.5"), ("path", &long), ("size", "2"), ("SCHILY.dev", "7"), ("uname", "a")]);
     let gnu = entry(EntryType::GNULongName, b"././@LongLink", format!("{long}\0").as_bytes());
     let comment = entry(EntryType::XGlobalHeader, b"pax_global_header", record("comment", "0123").as_bytes());
-    // What the short name says would make it the manifest.
+    // The short name alone would make it the manifest.
     let short = file("package/package.json", b"{}");
     for extension in [vec![pax.clone()], vec![gnu], vec![comment, pax]] {
         let contents = with(&[extension.concat(), short.clone()]).unwrap();
@@ -235,7 +235,7 @@ fn entries_outside_the_package_are_refused() {
     }
 }
 
-/// What versions 7 and 8 of pnpm pack if `main` begins with `./`.
+/// Versions 7 and 8 of pnpm pack such archives if `main` begins with `./`.
 #[test]
 fn a_file_may_be_there_as_in_main_if_its_contents_are_the_same() {
     let file_of = |name: &str, content: &[u8]| file(&format!("package/{name}"), content);

@@ -16,7 +16,7 @@ pub enum NodeKind {
     Link,
 }
 
-/// What an entry is to those before it.
+/// Whether an entry repeats an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     New,
@@ -24,7 +24,7 @@ pub enum Added {
     Again,
 }
 
-/// What is where.
+/// The paths of the entries so far, with the kind of each.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// The top-level folder of every entry.

@@ -33,15 +33,14 @@ const PERSONAL: u64 = 20;
 
 /// Groups `acme` (public) with project 7, `acme/labs` (private) with project 9; `dev` and `guest`
 /// are members of `acme`, `outsider` is not. Each user has a token of their name, and `reader` is
-/// a token of `dev` that may only read. Analytics is set up, and its engine answers with what
-/// `answer` gives.
+/// a token of `dev` that may only read. Analytics is set up, and a function plays its engine.
 struct Forge {
     store: MemoryStore,
     engine: Upstream,
     variables: Vec<(&'static str, &'static str)>,
 }
 
-/// What was answered.
+/// A response, read to its end.
 struct TestResponse {
     status: u16,
     headers: HeaderMap,

@@ -1,5 +1,5 @@
-//! Authorization: what the caller may read, push to and import. Each function decides once, and returns
-//! what it grants access to, or the error response. What a body brings is decided on when the body has been read, because
+//! Authorization: which resources the caller may read, push to and import. Each function decides once, and returns
+//! the resource, or the error response. The contents of a body are authorized when the body has been read, because
 //! clients send one for as long as the host lets them; a decision before it only spares the reading.
 
 use super::context::RequestContext;
@@ -67,7 +67,7 @@ fn readable_project(context: &RequestContext, id: &str) -> Result<Project, Error
 
 impl ReadableMergeRequest {
     /// Whether the caller may read files at this commit of the source project, which they name. The diff
-    /// shows all who may read the merge request how its source branch differs from the target, so they
+    /// shows every reader of the merge request how its source branch differs from the target, so they
     /// may read the branch as it is; other commits take the right to read the source project's code.
     pub fn may_read_commit(&self, context: &RequestContext, commit: ObjectId) -> Result<bool, StoreError> {
         let source = self.source();
@@ -97,7 +97,7 @@ impl ReadableMergeRequest {
     }
 }
 
-/// A merge request with the caller's rights to change it and what others wrote about it.
+/// A merge request with the caller's rights to change it and other users' notes on it.
 pub struct WritableMergeRequest {
     pub readable: ReadableMergeRequest,
     pub user: UserKey,
@@ -122,7 +122,7 @@ pub fn writable_merge_request(
 
 impl WritableMergeRequest {
     /// Whether the caller may edit and delete this note: its author and Maintainers, as in the reference
-    /// service. No user may change what the service wrote.
+    /// service. No user may change the service's notes.
     pub fn may_change_note(&self, note: &Note) -> bool {
         !note.is_system && (note.author == self.user || self.role >= Role::Maintainer)
     }
@@ -195,9 +195,9 @@ pub fn pushable_merge_request(
     }
 }
 
-/// Whether who may push to the target branch may push to the source branch too. As in the reference service, this takes
-/// another project that everybody can see, as can the target, and a branch that is not protected. What its author lends
-/// is their own right, which they may have lost since.
+/// Whether users who may push to the target branch may push to the source branch too. As in the reference service, this
+/// takes two projects, neither of them private, and a source branch that is not protected. The author lends a right of
+/// their own, which they may have lost since.
 fn lends_branch(
     env: &Env,
     merge_request: &MergeRequest,
@@ -244,7 +244,7 @@ fn is_protected(project: &Project, branch: &str, default_branches: &[String]) ->
 /// A project whose repository the caller may push to; each branch is decided on by itself.
 pub struct PushableRepository {
     pub project: Project,
-    /// Who pushes; `None` for a deploy token.
+    /// The user who pushes; `None` for a deploy token.
     pub user: Option<UserKey>,
     role: Role,
     /// The branches that are protected because the project does not say otherwise.
@@ -288,7 +288,7 @@ pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<Pus
     Ok(PushableRepository { project, user, role, default_branches })
 }
 
-/// The same at the present time, for a request whose body took a while; 404 if another project has the place of `earlier`.
+/// The same at the present time, for a request whose body took a while; 404 unless the project is that of `earlier`.
 pub fn still_pushable_repository(
     env: &Env,
     request: &Request,
@@ -374,8 +374,8 @@ pub fn importable_repository(context: &RequestContext, id: &str) -> Result<Repos
     }
 }
 
-/// The error of [`importable_repository`] if the caller may not import `earlier` any more; 404 if another project has its
-/// place.
+/// The error of [`importable_repository`] if the caller may not import `earlier` any more; 404 if another project has
+/// its place.
 pub fn still_importable(context: &mut RequestContext, id: &str, earlier: RepositoryId) -> Result<(), Error> {
     context.renew()?;
     if importable_repository(context, id)? == earlier { Ok(()) } else { Err(Error::not_found("Project")) }

@@ -45,7 +45,7 @@ impl Applicability {
     }
 }
 
-/// Reads what decides about a suggestion, and decides. `same_branch` is for [`ApplicabilityInputs`].
+/// Reads the inputs of a suggestion's applicability, and decides it. `same_branch` is for [`ApplicabilityInputs`].
 pub fn assess(
     env: &Env,
     files: &FileCache,

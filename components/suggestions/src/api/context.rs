@@ -1,4 +1,4 @@
-//! What every endpoint of the REST API needs to know about a request.
+//! The context of a request, for every endpoint of the REST API.
 
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::project::Project;
@@ -25,8 +25,8 @@ impl RequestContext {
         Ok(RequestContext { url: env.external_url(&head), env, caller, head })
     }
 
-    /// Authenticates the caller once more, at the present time. A client sends a body for as long as the host lets it, and
-    /// its token can be revoked meanwhile: what was decided before the body was read does not count after it.
+    /// Authenticates the caller once more, at the present time. A client sends a body for as long as the host lets it,
+    /// and its token can be revoked meanwhile: decisions from before the body was read do not count after it.
     pub fn renew(&mut self) -> Result<(), Error> {
         self.env = record_cache::renew(&self.env)?;
         self.caller = authenticate(&self.env, &self.head)?;

@@ -23,7 +23,7 @@ const CAPACITY: usize = 32 << 20;
 const INSTANCE_FILES: usize = 12 << 20;
 const INSTANCE_DIFFS: usize = 4 << 20;
 
-/// What an instance keeps from request to request. Ids of blobs name contents that never change.
+/// The files and differences that an instance keeps across requests. Ids of blobs name contents that never change.
 struct InstanceFiles {
     /// By repository and blob.
     files: ByteLru<(RepositoryId, ObjectId), Rc<IndexedFile>>,

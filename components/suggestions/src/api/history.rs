@@ -10,7 +10,7 @@ use std::rc::Rc;
 const MAX_COMMITS: usize = 20_000;
 
 /// After a walk has only commits left that are of no matter, so many older ones are read, as by git: one that is dated
-/// before its parents may contain what was taken for new, or for the latest.
+/// before its parents may contain a commit that was taken for new, or for the latest.
 const MAX_SETTLED_AFTER_LAST: usize = 5;
 
 /// Which of the two commits that a walk begins at reach a commit.
@@ -39,7 +39,7 @@ impl ReachedBy {
         }
     }
 
-    /// What the parents of a commit are reached by.
+    /// From where the parents of the commit are reached, through it.
     fn of_parents(self) -> Self {
         ReachedBy { common_descendant: self.both(), ..self }
     }
@@ -57,7 +57,7 @@ impl WalkedCommit {
     }
 }
 
-/// What a walk is for.
+/// The question that a walk answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
     /// Which commits only one of the two contains.
@@ -67,7 +67,7 @@ enum Question {
 }
 
 impl Question {
-    /// Whether what a commit contains is of no matter, unless it is dated before its parents.
+    /// Whether the history of a commit is of no matter, unless it is dated before its parents.
     fn is_settled(self, reached: ReachedBy) -> bool {
         match self {
             Question::Difference => reached.both(),
@@ -84,7 +84,7 @@ pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Resu
     Ok(latest.max_by_key(|(id, walked)| (walked.commit.seconds, **id)).map(|(id, _)| *id))
 }
 
-/// Those of `wanted` that `new` contains and `old` does not; none if too many commits would be read.
+/// The commits of `wanted` that `new` contains and `old` does not; none if too many commits would be read.
 pub fn added(
     history: &mut History,
     new: ObjectId,
@@ -119,7 +119,7 @@ pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<Vec<
 }
 
 /// Reads commits that one of these reaches, the latest first, until the rest is of no matter to the question. Returns
-/// what it has read; nothing if that would be too much.
+/// the commits that it has read; none if they would be too many.
 fn walk(
     history: &mut History,
     one: ObjectId,
@@ -176,7 +176,7 @@ impl Walk<'_, '_> {
         self.commits.get(&id).map(|walked| (walked.reached, walked.commit.parents.clone()))
     }
 
-    /// Those of these, or of all commits, that both reach and that no other common commit contains.
+    /// The commits of `known`, or of all, that both reach and that no other common commit contains.
     fn keep_bases(&self, known: Option<Vec<ObjectId>>) -> Vec<ObjectId> {
         let mut bases = known.unwrap_or_else(|| self.commits.keys().copied().collect());
         bases.retain(|id| self.commits.get(id).is_some_and(WalkedCommit::is_base));
@@ -193,7 +193,7 @@ impl Walk<'_, '_> {
         pending.any(|walked| is_wanted(walked.reached))
     }
 
-    /// Notes what reaches a commit. One whose parents were reached before passes it on to them at once.
+    /// Records from where a commit is reached. One whose parents were reached before passes it on to them at once.
     fn reach(&mut self, id: ObjectId, by: ReachedBy) -> Result<(), StoreError> {
         let mut stack = vec![(id, by)];
         while let Some((id, by)) = stack.pop() {

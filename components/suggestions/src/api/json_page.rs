@@ -11,7 +11,7 @@ pub const MAX_BYTES: usize = 48 << 20;
 
 /// A page that is being made. Only its text is kept, not the items.
 pub struct JsonPage {
-    /// What the items are, in error messages.
+    /// The name of the items in error messages, in the plural.
     items: &'static str,
     text: Vec<u8>,
     count: usize,

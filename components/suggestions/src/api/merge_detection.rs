@@ -52,9 +52,9 @@ pub fn before_deletions<'a>(
 }
 
 /// Marks as merged the open merge requests into these branches whose head is among the new commits. To be called after
-/// every update of branches by commits that others may have too, with who moved them; may be repeated. 2 reads where no
-/// merge request into one of the branches is open; otherwise 1 for each of them, 2 if its source branch is not there, and
-/// the new commits, at most 20,000 of each branch.
+/// every update of branches by commits that others may have too, with the user who moved them; may be repeated. 2 reads
+/// where no merge request into one of the branches is open; otherwise 1 for each of them, 2 if its source branch is not
+/// there, and the new commits, at most 20,000 of each branch.
 pub fn after_updates(
     env: &Env,
     repository: RepositoryId,

@@ -9,7 +9,7 @@ use kit::params::{Params, Validation};
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// The parameters that decide what a list has.
+/// The parameters that filter a list.
 const FILTERS: [&str; 22] = [
     "state",
     "scope",
@@ -35,8 +35,8 @@ const FILTERS: [&str; 22] = [
     "merged_before",
 ];
 
-/// Filters by what no merge request has here. Of each, `None` finds all of them, and any other value nothing. What is
-/// filtered out by their negations, `not[…]`, is nothing.
+/// Filters by properties that no merge request has here. Of each, `None` finds all of them, and any other value none.
+/// Their negations, `not[…]`, filter out none.
 const ABSENT: [&str; 13] = [
     "assignee_id",
     "assignee_username",
@@ -68,7 +68,7 @@ pub fn is_filter(name: &str) -> bool {
 pub enum Scope {
     All,
     CreatedByMe,
-    /// Those of which the caller is an assignee or a reviewer: none.
+    /// Merge requests of which the caller is an assignee or a reviewer: none.
     Nothing,
 }
 
@@ -133,7 +133,7 @@ impl TimeRange {
 }
 
 impl MergeRequestFilter {
-    /// Those that the parameters ask for; without a scope, the one of `default`.
+    /// The filter that the parameters ask for; without a scope, with that of `default`.
     pub fn read(params: &Params, default: Scope) -> Result<Self, Error> {
         let checks = Validation::new(params);
         let text = |name: &str| checks.text(name).map(str::to_owned);

@@ -66,7 +66,7 @@ impl<'a> MergeRequestRenderer<'a> {
         Ok(Some(DiffRefs { base, head, start }))
     }
 
-    /// The head of the target branch: of a merged one, what it was before.
+    /// The head of the target branch; of a merged merge request, the head before the merge.
     pub fn start(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
         let merge_request = &readable.merge_request;
         if let Some(start) = merge_request.merged_into.filter(|_| merge_request.state == MergeRequestState::Merged) {
@@ -77,7 +77,7 @@ impl<'a> MergeRequestRenderer<'a> {
         Ok(start.map(|value| value.commit))
     }
 
-    /// The head of the source branch: of a merged one, what it was then, and of a deleted one, what it was last.
+    /// The head of the source branch; of a merged merge request, the one at the merge; of a deleted branch, its last.
     pub fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
         let merge_request = &readable.merge_request;
         let noted = merge_request.sha.as_deref().and_then(ObjectId::parse);

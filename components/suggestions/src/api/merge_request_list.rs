@@ -22,21 +22,21 @@ const MAX_READ: usize = 20_000;
 /// The most projects in which the list of all merge requests looks: those with the highest ids.
 const MAX_PROJECTS: usize = 20_000;
 
-/// The values of `order_by`. By what no merge request has here, all are equal, and the order is that of their ids.
+/// The values of `order_by`. By properties that no merge request has here, all are equal, and their ids decide.
 const ORDERS: [&str; 8] =
     ["created_at", "label_priority", "milestone_due", "popularity", "priority", "title", "updated_at", "merged_at"];
 
-/// So many characters of a title decide about its place: those that it may have. Earlier builds imported longer ones.
+/// How many characters of a title count in the order: as many as it may have. Earlier builds imported longer ones.
 const MAX_TITLE: usize = 255;
 
-/// A merge request that a list has: what its place depends on. Descriptions are not kept, which may be large.
+/// A merge request of a list, with its sort key. Descriptions, which may be large, are not kept.
 struct Found {
     project: Rc<Project>,
     iid: u64,
     place: Place,
 }
 
-/// What a list is ordered by.
+/// The sort key of a merge request in a list.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Same,
@@ -93,9 +93,9 @@ pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
     list.respond_with_those_of(context, |_| true)
 }
 
-/// `GET /groups/:id/merge_requests`: those of the projects in a group and below it that the caller may read, without the
-/// archived ones unless `non_archived` is false. Reads the same of these projects; 404 if the caller may not read the
-/// group.
+/// `GET /groups/:id/merge_requests`: those of the projects in a group and below it that the caller may read, without
+/// the archived ones unless `non_archived` is false. Reads the same of these projects; 404 if the caller may not read
+/// the group.
 pub fn of_group(context: &RequestContext, group: &str) -> Result<Response, Error> {
     let params = context.params();
     let list = ListRequest::read(&params, Scope::All)?;
@@ -124,7 +124,7 @@ impl<'a> ListRequest<'a> {
         Ok(ListRequest { params, filter, page, order_by, is_ascending })
     }
 
-    /// Adds those of a project that the filter accepts. Reads at most `left` of them, and subtracts what it reads.
+    /// Adds the merge requests of a project that the filter accepts. Reads at most `left`, and subtracts those read.
     fn collect(
         &self,
         context: &RequestContext,
@@ -149,7 +149,7 @@ impl<'a> ListRequest<'a> {
         Ok(())
     }
 
-    /// Those of all projects that the caller may read and `is_in_question` accepts.
+    /// Lists the merge requests of all projects that the caller may read and `is_in_question` accepts.
     fn respond_with_those_of(
         &self,
         context: &RequestContext,
@@ -186,7 +186,7 @@ impl<'a> ListRequest<'a> {
         };
         found.sort_by(|one, other| if self.is_ascending { order(one, other) } else { order(other, one) });
         if self.order_by == "merged_at" {
-            // Those that were not merged come last in each direction.
+            // Merge requests that were not merged come last in each direction.
             found.sort_by_key(|one| one.place == Place::Time(None));
         }
         let total = found.len() as u64;

@@ -194,7 +194,7 @@ fn set_resolved(
     })
 }
 
-/// Changes a discussion of this merge request. Returns what it is then.
+/// Changes a discussion of this merge request. Returns the changed one.
 fn update(
     context: &RequestContext,
     writable: &WritableMergeRequest,

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// The most suggestions on a page of discussions. Each of them costs a read.
 const MAX_SUGGESTIONS: usize = 5000;
 
-/// What a page of discussions has, in error messages.
+/// The items of a page of discussions, in error messages.
 const ITEMS: &str = "discussions";
 
 /// `GET /suggestions/:id`. Reads: 2 for the suggestion, the project, the merge request, the branch,

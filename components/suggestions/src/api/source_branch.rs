@@ -63,7 +63,7 @@ impl SourceBranch {
         Ok(SourceBranch { head: Some(BranchHead { repository, value, tree: Some(tree), renames }) })
     }
 
-    /// Loads the source branch of a merge request for the files of these discussions of it.
+    /// Loads the source branch of a merge request for the files of these of its discussions.
     pub fn load_for_discussions(
         env: &Env,
         merge_request: &MergeRequest,

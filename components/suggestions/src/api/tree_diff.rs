@@ -61,7 +61,7 @@ pub struct TreeDiff {
     pub is_cut: bool,
 }
 
-/// Compares two trees. Reads those that differ.
+/// Compares two trees. Reads the trees in them that differ.
 pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeDiff, StoreError> {
     let mut diff = TreeDiff::default();
     let mut pending = vec![(String::new(), Some(before), Some(after))];

@@ -1,4 +1,4 @@
-//! Who made a commit, when, and what they wrote.
+//! The author and the committer of a commit, its times and its message.
 
 use super::id::ObjectId;
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
@@ -24,7 +24,7 @@ pub struct Person {
 }
 
 impl CommitText {
-    /// What the contents of a commit have; lines that are missing are empty.
+    /// The text in the contents of a commit; fields whose lines are missing are empty.
     pub fn parse(contents: &[u8]) -> Self {
         let text = decode(contents);
         let (header, message) = text.split_once("\n\n").unwrap_or((&*text, ""));

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidDelta;
 
-/// The sizes of base and result that a delta states at its beginning, and what follows.
+/// The sizes of base and result that a delta states at its beginning, and the rest of it.
 pub fn parse_sizes(delta: &[u8]) -> Result<(u64, u64, &[u8]), InvalidDelta> {
     let (base, rest) = parse_size(delta)?;
     let (result, rest) = parse_size(rest)?;
@@ -71,7 +71,7 @@ pub fn apply(base: &[u8], delta: &[u8]) -> Result<Vec<u8>, InvalidDelta> {
     if result.len() == result_size { Ok(result) } else { Err(InvalidDelta) }
 }
 
-/// The delta of an edit: what both versions begin and end with is copied, and the rest is new.
+/// The delta of an edit: the common beginning and end of both versions are copied, and the rest is new.
 pub fn of_edit(base: &[u8], result: &[u8]) -> Vec<u8> {
     let common = |pairs: &mut dyn Iterator<Item = (&u8, &u8)>| pairs.take_while(|(a, b)| a == b).count();
     let prefix = common(&mut base.iter().zip(result));

@@ -1,5 +1,5 @@
-//! What a pushed object must be, beyond being named by its hash: `git fsck --strict` finds no error in it, and a
-//! checkout of it writes nothing outside the working copy. The messages begin as those of git do (`fsck-msgids`).
+//! Checks of a pushed object beyond its hash: `git fsck --strict` must find no error in it, and a checkout of it
+//! must write nothing outside the working copy. The messages begin as those of git do (`fsck-msgids`).
 
 use super::id::ObjectId;
 use super::object::ObjectKind;
@@ -18,7 +18,7 @@ pub struct TypedLink {
     pub is_history: bool,
 }
 
-/// What a check has found besides errors.
+/// The findings of a check besides errors.
 #[derive(Debug, Default)]
 pub struct CheckedObject {
     pub links: Vec<TypedLink>,

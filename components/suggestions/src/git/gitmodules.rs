@@ -1,8 +1,8 @@
 //! `.gitmodules` files: names and addresses of submodules with which a clone would run programs, leave its folder or
 //! send credentials to another server. As git's submodule-config.c and urlmatch.c.
 
-/// Checks the contents of a `.gitmodules` file. What follows a syntax error is not looked at, as git reads nothing
-/// there either.
+/// Checks the contents of a `.gitmodules` file. The rest behind a syntax error is not checked, as git does not read
+/// it either.
 pub fn check(contents: &[u8]) -> Result<(), &'static str> {
     let mut parser = ConfigParser { rest: contents.strip_prefix(b"\xef\xbb\xbf").unwrap_or(contents), section: None };
     while let Some(variable) = parser.next_variable() {
@@ -45,7 +45,7 @@ fn is_accepted_url(url: &[u8]) -> bool {
     }
 }
 
-/// Whether the URL begins with `./` or `../`, how many of the latter it begins with, and what follows them.
+/// Whether the URL begins with `./` or `../`, how many of the latter it begins with, and the rest behind them.
 fn skip_dots(url: &[u8]) -> (bool, usize, &[u8]) {
     let (mut rest, mut parents) = (url, 0);
     loop {
@@ -64,7 +64,7 @@ fn has_line_feed(url: &[u8]) -> bool {
     url.contains(&b'\n') || url.windows(3).any(|part| part.eq_ignore_ascii_case(b"%0a"))
 }
 
-/// What is given to curl, of an address that is.
+/// The part of an address that git gives to curl; `None` if it gives it none.
 fn http_url(url: &[u8]) -> Option<&[u8]> {
     let helpers = [&b"http::"[..], b"https::", b"ftp::", b"ftps::"];
     let schemes = [&b"http://"[..], b"https://", b"ftp://", b"ftps://"];

@@ -4,7 +4,7 @@
 use super::id::ObjectId;
 use super::object::ObjectKind;
 
-/// What an entry holds.
+/// The kind of an entry's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     Object(ObjectKind),

@@ -18,7 +18,7 @@ const MAX_SIZE: usize = 1 << 20;
 const MAX_ATTRIBUTES_LINE: usize = 2047;
 
 impl SpecialFile {
-    /// Those that some file system takes a name in a tree for.
+    /// The special files that some file system takes a name in a tree for.
     pub fn named(name: &[u8]) -> impl Iterator<Item = Self> {
         [SpecialFile::Attributes, SpecialFile::Modules].into_iter().filter(|file| file.is_named(name))
     }
@@ -51,7 +51,7 @@ fn check_attributes(contents: &[u8]) -> Result<(), &'static str> {
 }
 
 /// Whether a name is `.` and `word`, or one that HFS+ (which ignores some characters) or NTFS (which ignores
-/// spaces and dots at the end, and what follows a colon, and has short names) takes for it. `short` is the
+/// spaces and dots at the end, and text behind a colon, and has short names) takes for it. `short` is the
 /// short name, or the first letters of the one that NTFS makes of a hash.
 pub fn is_alias(name: &[u8], word: &str, short: &str) -> bool {
     let plain = name.strip_prefix(b".").is_some_and(|rest| rest.eq_ignore_ascii_case(word.as_bytes()));

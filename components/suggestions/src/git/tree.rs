@@ -18,7 +18,7 @@ pub struct TreeEntry<'a> {
     id_offset: usize,
 }
 
-/// What an entry of a tree is.
+/// The type of an entry of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryType {
     Tree,
@@ -44,8 +44,7 @@ impl<'a> TreeEntry<'a> {
         }
     }
 
-    /// As git prints it: it takes old trees' other permissions for one of these two, and what it does not know for a
-    /// submodule.
+    /// As git prints it: it takes old trees' other permissions for one of these two, and unknown modes for submodules.
     pub fn mode(&self) -> &'static str {
         match self.entry_type() {
             Some(EntryType::Tree) => "040000",

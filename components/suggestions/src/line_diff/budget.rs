@@ -1,4 +1,4 @@
-//! What the comparisons of a request may cost together.
+//! The bound on the steps of all comparisons of a request.
 
 use std::cell::Cell;
 

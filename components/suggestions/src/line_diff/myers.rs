@@ -45,7 +45,7 @@ struct Parts {
     after: Range<usize>,
 }
 
-/// Compares two versions in about `max_steps`; what is not compared then is changed. Returns how many steps it took.
+/// Compares two versions in about `max_steps`; lines not compared then count as changed. Returns the steps it took.
 pub fn compare(before: &[Token], after: &[Token], max_steps: u64) -> (Changes, u64) {
     let pruned_before = prune(before, &occurrences(after));
     let pruned_after = prune(after, &occurrences(before));
@@ -118,7 +118,7 @@ struct Frontier {
     origin: i32,
     min: i32,
     max: i32,
-    /// What is not reached has.
+    /// The value of a diagonal that is not reached.
     unreached: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Differences by line, and what they cost.
+//! Differences by line, and their cost.
 
 use super::*;
 

@@ -29,7 +29,7 @@ pub struct LocatorRecord {
     pub index: usize,
 }
 
-/// A discussion as it began: with one note. It is never rewritten; what happens later is in a [`ThreadRecord`].
+/// A discussion as it began: with one note. It is never rewritten; later changes are in a [`ThreadRecord`].
 #[derive(Clone, Serialize, Deserialize)]
 pub struct DiscussionRecord {
     project_id: u64,

@@ -193,7 +193,7 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
 /// How many discussions of a merge request are read to count their notes.
 const MAX_COUNTED: usize = 1000;
 
-/// What may still be read to count the notes of the merge requests of one answer.
+/// How much may still be read to count the notes of the merge requests of one answer.
 pub struct CountBudget {
     discussions: usize,
     /// Of notes.
@@ -206,8 +206,8 @@ impl CountBudget {
     }
 }
 
-/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000, and no more than the
-/// budget has; each discussion beyond these counts as one.
+/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000, and no more than
+/// the budget has; each discussion beyond these counts as one.
 pub fn count_notes(env: &Env, project: &ProjectKey, iid: u64, budget: &mut CountBudget) -> Result<usize, StoreError> {
     let (mut notes, mut visited) = (0, 0);
     let most = if budget.bytes > 0 { MAX_COUNTED.min(budget.discussions) } else { 0 };
@@ -228,9 +228,9 @@ fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
 }
 
-/// Calls `each` for `count` discussions of a merge request after the first `skip`, oldest first, until it breaks off: all
-/// of them at once may be larger than the memory. It gets `None` for one that is deleted meanwhile. Returns how many the
-/// merge request has. 2 reads at most for the list, and 2 for each.
+/// Calls `each` for `count` discussions of a merge request after the first `skip`, oldest first, until it breaks off:
+/// all of them at once may be larger than the memory. It gets `None` for one that is deleted meanwhile. Returns how
+/// many the merge request has. 2 reads at most for the list, and 2 for each.
 pub fn visit(
     env: &Env,
     project: &ProjectKey,
@@ -271,7 +271,7 @@ pub fn read(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
 }
 
 fn read_beginning(env: &Env, id: &str) -> Result<Option<DiscussionRecord>, StoreError> {
-    // The text is a client's; another length is no id, and could exceed what a key may have.
+    // The text is a client's; another length is no id, and could be too long for a key.
     if id.len() != 40 {
         return Ok(None);
     }
@@ -304,7 +304,7 @@ fn join_thread(
 /// A suggestion, with the note and the discussion that it is in.
 pub struct LocatedSuggestion {
     pub suggestion: Suggestion,
-    /// Who proposed it.
+    /// The user who proposed it.
     pub author: UserKey,
     pub discussion: Discussion,
 }

@@ -60,7 +60,7 @@ impl<'a> History<'a> {
         Ok(None)
     }
 
-    /// What a chain of tags leads to, and the tags; the object itself if it is no tag. `None` if an object of the chain
+    /// The target of a chain of tags, and the tags; the object itself if it is no tag. `None` if an object of the chain
     /// is missing. 1 to 2 reads for each tag.
     pub fn peel(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
         self.peel_at_most(id, usize::MAX)
@@ -106,8 +106,8 @@ impl<'a> History<'a> {
 }
 
 impl History<'_> {
-    /// Removes from `wanted` what these refs reach by tags and parents, in one walk, the newest first, that ends when
-    /// nothing is left. `visit` gets each tree that a visited commit or a tag has, and may remove more.
+    /// Removes from `wanted` the objects that these refs reach by tags and parents, in one walk, the newest first, that
+    /// ends when none is left. `visit` gets each tree that a visited commit or a tag has, and may remove more.
     pub fn remove_reached(
         &mut self,
         refs: impl IntoIterator<Item = ObjectId>,

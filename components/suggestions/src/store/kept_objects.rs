@@ -1,8 +1,8 @@
 //! Objects that a new value of a ref, or a new object, may rely on.
 //!
-//! A loose object that nothing reaches may be swept at any moment. Packs are never taken apart, and what was uploaded
-//! recently is not swept yet. What a present ref reaches is kept for a day after that ref was moved (see
-//! `Key::ReflogEntry`), longer than a request may take.
+//! A loose object that nothing reaches may be swept at any moment. Packs are never taken apart, and objects that were
+//! uploaded recently are not swept yet. Objects that a present ref reaches are kept for a day after that ref was moved
+//! (see `Key::ReflogEntry`), longer than a request may take.
 
 use super::history::History;
 use super::packs::Packs;
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 /// The most trees that are looked into. The objects that a push builds on are in the newest ones.
 const MAX_TREES: usize = 100_000;
 
-/// Those of some objects that are not there, or may be swept before a ref reaches them. 1 read, if all of them are in
+/// The objects of `ids` that are not there, or may be swept before a ref reaches them. 1 read, if all of them are in
 /// packs; of loose ones, also their keys, and, unless they are recent, the history and the trees up to where they are.
 pub fn find_unkept(
     env: &Env,

@@ -1,4 +1,4 @@
-//! Merge requests, by project and iid, and the list of those that a project has.
+//! Merge requests, by project and iid, and the list of each project.
 
 mod batch;
 mod claims;
@@ -18,11 +18,11 @@ use kit::store::StoreError;
 pub use list::{ListedBranches, list, list_if_any};
 pub use stored::read;
 
-/// Ids of merge requests that are made here begin above those that are imported.
+/// Ids of merge requests that are made here begin above imported ones.
 const FIRST_ID: u64 = 1 << 40;
 
-/// How often a request claims branches for a new merge request. It claims them again if it was taken for dead by another
-/// request, which then died itself.
+/// How often a request claims branches for a new merge request. It claims them again if it was taken for dead by
+/// another request, which then died itself.
 const MAX_CLAIMS: usize = 5;
 
 /// Creates or replaces a merge request; `None` deletes it.
@@ -39,12 +39,12 @@ pub fn update<T, E: From<StoreError>>(
     iid: u64,
     decide: impl FnMut(Option<MergeRequest>) -> Result<Option<(Option<MergeRequest>, T)>, E>,
 ) -> Result<Option<T>, E> {
-    // What is not exclusive is never taken.
+    // A change that is not exclusive never finds its branches taken.
     Ok(change(env, project, iid, false, decide)?.unwrap_or_default())
 }
 
-/// The same, unless the merge request would be opened, or an open one get branches, while another one with these branches
-/// is open.
+/// The same, unless the merge request would be opened, or an open one get branches, while another one with these
+/// branches is open.
 pub fn update_exclusively<T, E: From<StoreError>>(
     env: &Env,
     project: &ProjectKey,
@@ -54,7 +54,7 @@ pub fn update_exclusively<T, E: From<StoreError>>(
     change(env, project, iid, true, decide)
 }
 
-/// What is to be written for a merge request.
+/// A write of a merge request that is to be made.
 struct Plan<'a> {
     iid: u64,
     /// `None`: it is deleted.
@@ -90,10 +90,10 @@ impl<'a> Plan<'a> {
         self.held.is_some() && self.needs_claim
     }
 
-    /// What the list has to be told when the record is written, if anything.
+    /// The change that the list follows when the record is written, if there is one.
     fn into_change(self, was_ever: bool, was_missing: bool, gets_other_branches: bool) -> Option<Change> {
         let (is_there, is_open) = (self.new.is_some(), self.is_open());
-        // What was never there is not taken out of the list, which it may be in because a request is making it.
+        // A merge request that was never there stays in the list: another request may be making it.
         (was_ever || is_there).then_some(Change {
             iid: self.iid,
             was_missing,
@@ -130,7 +130,7 @@ fn enter(list: &mut MergeRequestListRecord, iid: u64, merge_request: &MergeReque
     }
 }
 
-/// What was written for a merge request.
+/// A change of a merge request, whose record was written.
 struct Change {
     iid: u64,
     /// Whether there was none before.
@@ -139,7 +139,7 @@ struct Change {
     is_open: bool,
     /// The claim of its branches.
     claim: String,
-    /// Whether it is listed with those that it had, too.
+    /// Whether the list has the branches that it had, too.
     gets_other_branches: bool,
 }
 
@@ -195,8 +195,8 @@ fn complete(env: &Env, project: &ProjectKey, changes: &[Change]) -> Result<(), S
             (true, true) => Key::MergeRequest(project, change.iid).to_string(),
             (true, false) => continue,
         };
-        // Another writer may have deleted it and removed it from the list meanwhile, or imported it again. Each of the two
-        // waits until others see what it has written, and then looks.
+        // Another writer may have deleted it and removed it from the list meanwhile, or imported it again. Each of the
+        // two waits until others see its writes, and then looks.
         env.store.exists(&key)?;
         if let Some((present, claim)) = stored::read_with_claim(env, project, change.iid)? {
             listed_again.push((change.iid, present, claim));
@@ -211,14 +211,14 @@ fn complete(env: &Env, project: &ProjectKey, changes: &[Change]) -> Result<(), S
 }
 
 impl Change {
-    /// Whether the list has what is not so any more.
+    /// Whether the list has entries that are not true any more.
     fn changes_list(&self) -> bool {
         !self.is_there || !self.is_open || self.gets_other_branches
     }
 
     fn complete(&self, list: &mut MergeRequestListRecord) {
         if !self.is_there {
-            // Only an import brings back what was deleted, and lists it again.
+            // Only an import brings back a deleted merge request, and lists it again.
             list.iids.remove(&self.iid);
             list.open.remove(&self.iid);
         } else if !self.is_open {
@@ -229,8 +229,8 @@ impl Change {
     }
 }
 
-/// Makes an open merge request, unless another one with its branches is open. Its id, and its iid, which is returned, are
-/// allocated.
+/// Makes an open merge request, unless another one with its branches is open. Its id, and its iid, which is returned,
+/// are allocated.
 pub fn create(
     env: &Env,
     project: &ProjectKey,

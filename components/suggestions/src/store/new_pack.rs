@@ -1,4 +1,4 @@
-//! New packs: those that clients send, and those of the objects that a request makes.
+//! New packs: received from clients, or written for the objects that a request makes.
 
 mod apply;
 mod deltas;

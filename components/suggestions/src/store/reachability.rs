@@ -48,7 +48,7 @@ const MERGE_REQUESTS_AT_ONCE: usize = 1000;
 /// The kind of the part that is everything of a project, whichever of its repositories it is in.
 const PROJECT: &str = "project";
 
-/// What a root belongs to.
+/// The owner of a root.
 enum Owner {
     Project(ProjectKey),
     Repository(RepositoryId),
@@ -70,11 +70,11 @@ fn parse_root_key(key: &str) -> Option<(&str, Owner)> {
 /// that read a ref may take to build on its commit.
 const REFLOG_RETENTION: i64 = LONGEST_RUN + GRACE;
 
-/// How long packs are kept that were joined, in milliseconds: a clone that has begun reads them. The host ends a response
-/// to a client that takes longer.
+/// How long packs are kept that were joined, in milliseconds: a clone that has begun reads them. The host ends a
+/// response to a client that takes longer.
 const REPLACED_PACKS_RETENTION: i64 = 6 * 60 * 60 * 1000;
 
-/// What [`kit::maintenance`] collects and checks: repositories and discussions.
+/// The repositories and discussions, for [`kit::maintenance`] to collect and check.
 pub struct Repositories<'a> {
     env: &'a Env,
     roles: Option<SemispaceRoles>,
@@ -214,8 +214,8 @@ impl Roots for Repositories<'_> {
     }
 
     /// Removes such a root; the merge requests before their list, so that a removal that was interrupted can be
-    /// repeated, in parts if they are more than a step changes. The keys are listed, because the list may be damaged. No
-    /// later project uses them.
+    /// repeated, in parts if they are more than a step changes. The keys are listed, because the list may be damaged.
+    /// No later project uses them.
     fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         if let Some((MERGE_REQUESTS, Owner::Project(project))) = parse_root_key(key)
             && !key.ends_with("/init")
@@ -245,7 +245,7 @@ impl Roots for Repositories<'_> {
         true
     }
 
-    /// The kind of what is damaged, and the repository: `packs/7`; `project/7` if the record is damaged that says which
+    /// The kind of a damaged node, and the repository: `packs/7`; `project/7` if the record is damaged that says which
     /// repositories of the project were deleted. Damage of comments, which are on objects of any repository, ends a
     /// collection.
     fn part(&self, node: Node) -> Result<Option<String>, StoreError> {

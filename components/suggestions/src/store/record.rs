@@ -44,8 +44,8 @@ pub struct MergeRequestRecord {
     sha: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     merged_into: Option<ObjectId>,
-    /// The claim of its branches by which it was opened last; another value if a request has given them to another merge
-    /// request since. So a request that has read the record before that loses its swap.
+    /// The claim of its branches by which it was opened last; another value if a request has given them to another
+    /// merge request since. So a request that has read the record before that loses its swap.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim: String,
 }
@@ -139,7 +139,7 @@ pub struct MergeRequestListRecord {
     /// A merge request is in the list before its record is written.
     #[serde(default)]
     pub iids: BTreeSet<u64>,
-    /// The branches of those that may be open, by iid.
+    /// The branches of merge requests that may be open, by iid.
     #[serde(default, skip_serializing_if = "is_default")]
     pub open: BTreeMap<u64, BranchesRecord>,
     /// The request that made the last new iid, and that iid.
@@ -147,7 +147,7 @@ pub struct MergeRequestListRecord {
     pub allocated: Option<(String, u64)>,
 }
 
-/// Of a merge request that may be open: the branches that no other one may be opened with.
+/// The branches of a merge request that may be open: no other one may be opened with them.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct BranchesRecord {
     #[serde(default, skip_serializing_if = "is_default")]
@@ -156,7 +156,7 @@ pub struct BranchesRecord {
     source_incarnation: Incarnation,
     source_branch: String,
     target_branch: String,
-    /// What it may have in place of these until its own record is written.
+    /// Branches that it may have in place of these until its own record is written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub before: Vec<BranchesRecord>,
     /// An id of the attempt to open it, or to give it these branches.
@@ -240,11 +240,11 @@ pub struct PackRecord {
     /// Commits of other packs that those of this pack build on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bases: Vec<ObjectId>,
-    /// Whether the tips reach every object of the pack, and what they need and this pack lacks is in earlier packs.
+    /// Whether the tips reach every object of the pack, and earlier packs have the objects that these need besides.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_closed: bool,
-    /// Whether the same holds, with tips and bases in a blob of their own, because they are many ([`PackTipsRecord`]). An
-    /// earlier build takes the pack for one that is not closed.
+    /// Whether the same holds, with tips and bases in a blob of their own, because they are many ([`PackTipsRecord`]).
+    /// An earlier build takes the pack for one that is not closed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_closed_aside: bool,
     /// Whether an earlier pack has some of the objects, too. Packs of earlier builds with such objects are not closed.
@@ -267,7 +267,7 @@ impl PackRecord {
     }
 }
 
-/// Of a pack: the objects for whose sake the others are in it, and commits of other packs that they build on.
+/// The objects for whose sake the others are in a pack, and commits of other packs that they build on.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PackTipsRecord {
     pub tips: Vec<ObjectId>,
@@ -309,7 +309,7 @@ pub struct RefNamesRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     pub creating: BTreeMap<String, BTreeSet<String>>,
     /// The request that has changed the names last. So no later value is the same as an earlier one, and a request that
-    /// has looked at refs meanwhile loses its swap, also if the names are what they were before.
+    /// has looked at refs meanwhile loses its swap, also if the names are the same as before.
     #[serde(default, skip_serializing_if = "is_default")]
     pub changed_by: String,
 }

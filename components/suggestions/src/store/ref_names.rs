@@ -1,12 +1,12 @@
 //! The names of refs, and which requests are creating which.
 //!
-//! Each ref has a root of its own, so that two requests can create `a` and `a/b` at the same moment, or one creates a ref
-//! while another one removes its name from the list. The names are therefore reserved in one root, by whose swap requests
-//! are ordered, before refs are created; and they are listed from that moment on. After the refs are created, one more
-//! swap releases the reservations.
+//! Each ref has a root of its own, so that two requests can create `a` and `a/b` at the same moment, or one creates a
+//! ref while another one removes its name from the list. The names are therefore reserved in one root, by whose swap
+//! requests are ordered, before refs are created; and they are listed from that moment on. After the refs are created,
+//! one more swap releases the reservations.
 //!
-//! A reservation of a request that died is dropped once it is older than [`GRACE`]: such a request creates no ref any more,
-//! because it is too late ([`kit::gc::is_too_late`]).
+//! A reservation of a request that died is dropped once it is older than [`GRACE`]: such a request creates no ref any
+//! more, because it is too late ([`kit::gc::is_too_late`]).
 
 use super::key::Key;
 use super::record::RefNamesRecord;
@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most branches and tags of a repository. A request that creates one writes the list of all names anew.
 pub const MAX_NAMES: usize = 200_000;
 
-/// The refs that a repository may have: each existing ref has its name here, but a name may have no ref: one that is being
-/// created, or in stores of builds that did not forget those of deleted refs.
+/// The refs that a repository may have: each existing ref has its name here, but a name may have no ref: one that is
+/// being created, or in stores of builds that did not forget those of deleted refs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefNames {
     pub names: BTreeSet<String>,
@@ -55,7 +55,7 @@ pub enum Unreservable {
     TooMany,
 }
 
-/// The refs of which the request knows what became of them.
+/// The refs whose outcome the request knows.
 #[derive(Default)]
 struct Settled {
     /// Reserved names whose refs were created, or will not be.
@@ -65,9 +65,9 @@ struct Settled {
 }
 
 impl Reservation {
-    /// Reserves names of refs that are about to be created, in this order; of two that are in each other's way, the
-    /// first one. Refs that the request deletes before (`freed`) are in the way of none yet; see [`find_undeleted`]. Writes
-    /// nothing if there are no names.
+    /// Reserves names of refs that are about to be created, in this order; of two that conflict, the first one. Refs
+    /// that the request deletes before (`freed`) do not count as conflicts yet; see [`find_undeleted`].
+    /// Writes nothing if there are no names.
     pub fn make(
         env: &Env,
         project: RepositoryId,
@@ -104,7 +104,7 @@ impl Reservation {
         self.refused.get(name)
     }
 
-    /// Notes that a reserved ref was created, or will not be. The name of a ref of which neither is known stays reserved.
+    /// Notes that a reserved ref was created, or will not be. If neither is known, the name stays reserved.
     pub fn note_creation(&mut self, name: &str, is_created: bool) {
         if self.refusal(name).is_none() {
             let names = if is_created { &mut self.settled.created } else { &mut self.settled.refused };
@@ -117,8 +117,8 @@ impl Reservation {
         self.settled.deleted.insert(name.to_owned());
     }
 
-    /// Releases the reservations of refs that were created or will not be, and forgets the names of deleted refs. The refs
-    /// are what they are without it: a caller that cannot do it goes on.
+    /// Releases the reservations of refs that were created or will not be, and forgets the names of deleted refs. The
+    /// refs do not depend on it: a caller for which it fails goes on.
     pub fn settle(self, env: &Env, project: RepositoryId) -> Result<(), StoreError> {
         let Settled { created, refused, deleted } = self.settled;
         if created.is_empty() && refused.is_empty() && deleted.is_empty() {
@@ -153,8 +153,8 @@ fn write_changed(
     Decision::Write(record, ())
 }
 
-/// One of the refs that the request was to delete (`freed`) which is in the way of this name all the same. 1 read for each
-/// that could be.
+/// A ref that the request was to delete (`freed`), and that still exists and conflicts with this name. 1 read for
+/// each that could.
 pub fn find_undeleted<'n>(
     env: &Env,
     project: RepositoryId,
@@ -226,8 +226,8 @@ fn drop_expired(env: &Env, project: RepositoryId, record: &mut RefNamesRecord) -
     Ok(())
 }
 
-/// A ref that is a folder of this name, or has it as a folder, and exists or is being created. Names of refs that do not
-/// exist are removed from the record: a ref that is created now was reserved before.
+/// A ref that is a folder of this name, or has it as a folder, and exists or is being created. Names of refs that do
+/// not exist are removed from the record: a ref that is created now was reserved before.
 fn find_conflict(
     env: &Env,
     project: RepositoryId,

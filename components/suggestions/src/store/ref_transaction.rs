@@ -1,6 +1,6 @@
 //! Updates of several refs, all of them or none. Each ref is locked, in the order of the names; one swap decides; then
 //! the locks are replaced by the new values, or the old ones. The next writer of
-//! the ref completes what broke off between ([`super::ref_value`]).
+//! the ref completes an update that broke off in between ([`super::ref_value`]).
 
 use super::key::Key;
 use super::record::{RefLockRecord, RefRecord, TransactionRecord};
@@ -12,7 +12,7 @@ use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 
-/// What is to become of a ref.
+/// A requested change of a ref.
 pub struct RefChange<'a> {
     /// Below `refs/`.
     pub name: &'a str,
@@ -83,7 +83,7 @@ fn lock(
         }
         let refusal = |value: Option<&RefValue>| {
             let commit = value.map(|value| value.commit);
-            // A deletion of what is not there succeeds, as in git.
+            // The deletion of a ref that is not there succeeds, as in git.
             let is_done = commit.is_none() && change.new.is_none();
             (commit != change.old).then_some(if is_done { Ok(()) } else { Err(Unlockable::Moved(commit)) })
         };

@@ -22,7 +22,7 @@ pub use super::ref_value::RefValue;
 
 /// The value of a branch (`heads/main`) or tag (`tags/v1`); `None` if there is no such ref. 1 read.
 pub fn read(env: &Env, project: RepositoryId, name: &str) -> Result<Option<RefValue>, StoreError> {
-    // A longer name, of a branch that a client or an import names, could exceed what a key may have.
+    // A longer name, of a branch that a client or an import names, could be too long for a key.
     if name.len() > MAX_REF_NAME {
         return Ok(None);
     }
@@ -31,8 +31,8 @@ pub fn read(env: &Env, project: RepositoryId, name: &str) -> Result<Option<RefVa
     ref_value::read_value(env, record)
 }
 
-/// Updates a ref as [`root::update`] does; writing `None` deletes it. The name of a new ref must have been reserved before
-/// ([`super::ref_names`]). A transaction that has locked the ref is aborted only if the ref is written.
+/// Updates a ref as [`root::update`] does; writing `None` deletes it. The name of a new ref must have been reserved
+/// before ([`super::ref_names`]). A transaction that has locked the ref is aborted only if the ref is written.
 pub fn update<T, E: From<StoreError>>(
     env: &Env,
     project: RepositoryId,
@@ -77,7 +77,7 @@ pub fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), Sto
 }
 
 /// Records the value of a ref before it is moved to a commit whose history may not contain that value.
-/// Garbage collection keeps what reflog entries reach, so it misses no commit that moves from one ref
+/// Garbage collection keeps objects that reflog entries reach, so it misses no commit that moves from one ref
 /// to another meanwhile, and removes nothing below a commit that a concurrent request builds on.
 pub fn save_reflog_entry(env: &Env, project: RepositoryId, commit: ObjectId) -> Result<(), StoreError> {
     json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord::new(project, commit))

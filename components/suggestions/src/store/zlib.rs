@@ -1,5 +1,5 @@
 //! The compressors and the decompressor of an instance. Each has several blocks of memory, of up to 128 KiB.
-//! If every object had new ones, what is cached between two objects would lie in the gaps that they leave,
+//! If every object had new ones, data that is cached between two objects would lie in the gaps that they leave,
 //! and the next ones would not fit there: a component's memory never shrinks, so it would grow with each
 //! object until it is full.
 
@@ -10,7 +10,7 @@ use kit::store::StoreError;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The fastest level, which yields most of what the slower ones do.
+/// The fastest level, which saves most of the bytes that the slower ones do.
 const LEVEL: Compression = Compression::new(1);
 
 /// Trees are mostly ids, which do not compress.

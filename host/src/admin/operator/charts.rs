@@ -6,7 +6,7 @@ use widgets::chart::{Chart, Form, Quantity, Series};
 
 use crate::admin::history::{Activity, Interval};
 
-/// Requests and latency of what `select` takes of each interval.
+/// The charts of requests and latency. `select` takes an activity from each interval.
 pub fn requests(intervals: &[Interval], select: impl Fn(&Interval) -> Activity) -> Markup {
     let activities: Vec<Activity> = intervals.iter().map(select).collect();
     let rate = |count: fn(&Activity) -> u64| {

@@ -1,4 +1,4 @@
-//! The page of one component: what serves, its last 15 minutes, and the forms that change it.
+//! The page of one component: its generations, its last 15 minutes, and the forms that change it.
 
 use http::StatusCode;
 use maud::{Markup, html};
@@ -16,10 +16,10 @@ use crate::admin::sessions::Session;
 use crate::component::CanaryPolicy;
 use crate::deploy::FleetHost;
 
-/// What the pages of a component show.
+/// The content of a component's pages.
 pub struct ComponentPage<'a> {
     pub component: &'a ComponentStatus,
-    /// The place of the component in each interval.
+    /// The component's index in each interval.
     pub index: usize,
     /// Of the last 15 minutes.
     pub intervals: &'a [Interval],
@@ -148,7 +148,7 @@ impl ComponentPage<'_> {
         }
     }
 
-    /// The hosts that a swap can do without.
+    /// The choice of hosts that a swap leaves out.
     fn left_out(&self) -> Markup {
         html! {
             @if !self.others.is_empty() {
@@ -163,7 +163,7 @@ impl ComponentPage<'_> {
         }
     }
 
-    /// What the form's page shows, so that nothing else is changed by it.
+    /// Hidden fields with the digests that the page shows: the host refuses the change if it serves others.
     fn shown(&self) -> Markup {
         html! {
             input type="hidden" name=(CURRENT) value=(self.component.current.digest);

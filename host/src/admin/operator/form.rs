@@ -16,10 +16,10 @@ use crate::bounded_file::MAX_COMPONENT_BYTES;
 use crate::deploy::Expected;
 use crate::digest::Digest;
 
-/// The field of the session's token. It is the first one, so that nothing of a file is used before it.
+/// The field of the session's token. It is the first one, so that no part of a file is used before it.
 pub const TOKEN: &str = "form_token";
 
-/// The digests of what the page of the form showed: what serves, and what is on trial.
+/// The digests that the page of the form showed: of the current component, and of the canary.
 pub const CURRENT: &str = "current";
 pub const CANARY: &str = "canary";
 
@@ -65,7 +65,7 @@ impl Form {
         self.fields.iter().filter(|(field, _)| field == name).map(|(_, value)| value.clone()).collect()
     }
 
-    /// What the page of the form showed. The error is a sentence for the operator.
+    /// The digests that the page of the form showed. The error is a sentence for the operator.
     pub fn expected(&self) -> Result<Expected, String> {
         let digest = |name| self.text(name).map(str::parse::<Digest>).transpose();
         match (digest(CURRENT), digest(CANARY)) {
@@ -93,8 +93,8 @@ async fn read_fields(body: impl RequestBody) -> Result<Form, FormError> {
     Ok(Form { fields: form_urlencoded::parse(&body).into_owned().collect(), file: Bytes::new() })
 }
 
-/// Reads a form with a file. Nothing of the file is used before `is_own` has accepted the form's token. `headers`
-/// are those of the request.
+/// Reads a form with a file. No part of the file is used before `is_own` has accepted the form's token. `headers`
+/// are the request's.
 pub async fn read_with_file(
     headers: &HeaderMap,
     body: impl RequestBody,

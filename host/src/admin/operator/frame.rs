@@ -9,7 +9,7 @@ use super::route;
 use crate::admin::response::{AdminResponse, body};
 use crate::admin::sessions::Session;
 
-/// Nothing runs, only the stylesheet and the icon are loaded, and forms lead nowhere else.
+/// No script runs, only the stylesheet and the icon are loaded, and forms are sent to this listener only.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
@@ -21,13 +21,13 @@ const PROTECTION: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What a form has done.
+/// The outcome of a form.
 pub struct Notice {
     pub text: String,
     pub is_error: bool,
 }
 
-/// A page. `session` is that of its reader, if there is one.
+/// A page. `session` is the operator's, if there is one.
 pub fn page(
     status: StatusCode,
     title: &str,
@@ -119,7 +119,7 @@ pub fn signed_in_page() -> AdminResponse {
     body(StatusCode::OK, "text/html; charset=utf-8", document.into_string())
 }
 
-/// The page that says why there is no other.
+/// The page in place of one that failed, with `text` as the reason.
 pub fn failure_page(status: StatusCode, text: &str, session: &Session) -> AdminResponse {
     let content = html! {
         div.empty {

@@ -1,4 +1,4 @@
-//! The operator's pages: what serves, how it does, and the forms that change it.
+//! The operator's pages: the components, their state, and the forms that change them.
 //!
 //! They are made here and need no scripts. A session begins with a one-time code of `hexad status --web`, or
 //! with the listener's token; its cookie and the tokens of its forms are random ([`sessions`](super::sessions)).
@@ -62,8 +62,8 @@ impl OperatorPages {
         Self { context, cookie_name: format!("{OPERATOR_COOKIE}{port}") }
     }
 
-    /// Handles a request whose path is one of the pages. Nothing of a body is used before there is a session. The
-    /// response needs to be [protected](protect).
+    /// Handles a request whose path is one of the pages. Except to sign in, no part of a body is used before there is a
+    /// session. The response needs to be [protected](protect).
     pub async fn handle(
         &self,
         connection: &Connection,
@@ -210,7 +210,7 @@ impl OperatorPages {
         self.outcome(&component, session, outcome)
     }
 
-    /// The component's page, with what a change has done.
+    /// The component's page, with the outcome of a change.
     fn outcome(
         &self,
         component: &str,
@@ -279,8 +279,8 @@ fn form_status(failure: &FormError) -> StatusCode {
     }
 }
 
-/// Whether a page of this listener sent a form. Browsers that do not say so have the origin `null` without a
-/// referrer.
+/// Whether a page of this listener sent a form. Without `Sec-Fetch-Site` the origin decides; it is `null` where the
+/// browser sends no referrer.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {

@@ -14,7 +14,7 @@ use crate::admin::response::AdminResponse;
 use crate::admin::sessions::Session;
 use crate::deploy::AuditRecord;
 
-/// What the page shows.
+/// The content of the page.
 pub struct Overview<'a> {
     pub host: &'a HostStatus,
     pub components: &'a [ComponentStatus],
@@ -182,7 +182,7 @@ impl Overview<'_> {
     }
 }
 
-/// What a component does now, as a badge.
+/// The state of a component, as a badge.
 pub fn state(component: &ComponentStatus) -> Markup {
     let color = match component.state {
         "serving" => "good",

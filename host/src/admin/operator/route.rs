@@ -11,7 +11,7 @@ pub const SIGN_OUT: &str = "/operator/sign-out";
 pub const STYLE: &str = "/operator/style.css";
 pub const ICON: &str = "/operator/icon.svg";
 
-/// What a request to the pages asks for.
+/// The operation that a request to the pages asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OperatorRoute {
     Overview,

@@ -1,4 +1,4 @@
-//! Sessions of the pages: how they begin, and whose a request is.
+//! Sessions of the pages: how they begin, and the session of a request.
 
 use std::io;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::admin::response::{AdminResponse, body};
 use crate::admin::sessions::{CodeUse, Session};
 use crate::admin::upload::RequestBody;
 
-/// The actor in the audit log of who has pasted the listener's token.
+/// The actor in the audit log for an operator who has signed in with the listener's token.
 const TOKEN_HOLDER: &str = "browser";
 
 /// An operator with a session.
@@ -32,7 +32,7 @@ impl OperatorPages {
         })
     }
 
-    /// Handles a request for what needs no session.
+    /// Handles a request that needs no session.
     pub async fn public(
         &self,
         route: OperatorRoute,
@@ -87,12 +87,12 @@ impl OperatorPages {
         self.with_cookie(page, cookie, headers, "")
     }
 
-    /// The page that takes the cookie back.
+    /// The page, with a header that removes the cookie.
     pub fn signed_out(&self, headers: &HeaderMap, page: AdminResponse) -> AdminResponse {
         self.with_cookie(page, "", headers, "; Max-Age=0")
     }
 
-    /// The listener speaks no TLS itself; a proxy before it that does says so.
+    /// The listener speaks no TLS itself; a proxy in front that does says so in `X-Forwarded-Proto`.
     fn with_cookie(&self, mut page: AdminResponse, value: &str, headers: &HeaderMap, end: &str) -> AdminResponse {
         let is_secure = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
         let secure = if is_secure { "; Secure" } else { "" };

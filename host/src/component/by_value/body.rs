@@ -11,12 +11,12 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-/// A body that is there.
+/// A body that is wholly in memory.
 pub fn full(body: impl Into<Bytes>) -> WasiBody {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// No body, and no length: the response to a `HEAD` request has that of another response, which is not known.
+/// No body, and no length: a response to `HEAD` has that of the response to `GET`, which is not known.
 pub fn without_length() -> WasiBody {
     StreamBody::new(stream::empty()).boxed_unsync()
 }
@@ -52,7 +52,7 @@ impl Body for FollowedBy {
         self.beginning.is_none() && self.rest.is_end_stream()
     }
 
-    /// The length is what tells whether a body breaks off, so that it must not be lost.
+    /// The length tells whether a body breaks off, so that it must not be lost.
     fn size_hint(&self) -> SizeHint {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| beginning.len() as u64);
         let rest = self.rest.size_hint();
@@ -65,14 +65,14 @@ impl Body for FollowedBy {
     }
 }
 
-/// A body for which its reader waits for so long in all.
+/// A body that fails once its reader has waited for `left` in all.
 pub fn waited_for(body: WasiBody, left: Duration) -> WasiBody {
     WaitedFor { body, left, since: None, timer: None }.boxed_unsync()
 }
 
 struct WaitedFor {
     body: WasiBody,
-    /// Without the present wait.
+    /// The time that is left, without the present wait.
     left: Duration,
     /// The beginning of the present wait.
     since: Option<Instant>,

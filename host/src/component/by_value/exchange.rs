@@ -26,7 +26,7 @@ use crate::guest::Guest;
 /// An error for the guest, or a failure of the call.
 type HttpError = TrappableError<ErrorCode>;
 
-/// How much of a response the guest is given by value, if it has more. An answer of the usual size is whole.
+/// Bytes of a response body that the guest gets by value; the rest is a stream. A usual response has no rest.
 const BEGINNING: usize = 128 * 1024;
 
 /// The largest body of a request, in bytes: it is in the host's memory until it is sent, which may be when the server
@@ -53,7 +53,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Sends the request. Returns what the guest is given.
+    /// Sends the request. Returns the response for the guest.
     pub async fn run(self, accessor: &Accessor<Guest>) -> wasmtime::Result<Result<Response, ErrorCode>> {
         let total = Duration::from_nanos(self.timeouts.total).min(MAX_TIMEOUT);
         let deadline = Instant::now() + total;
@@ -70,7 +70,7 @@ impl Exchange {
         }
     }
 
-    /// The response as far as it is passed by value.
+    /// Sends the request, and reads the part of the response that is passed by value.
     async fn send(self, accessor: &Accessor<Guest>) -> Result<(Parts, Received), HttpError> {
         let request = accessor.with(|mut store| {
             let request = self.request(store.get())?;
@@ -93,7 +93,7 @@ impl Exchange {
         }
         let (line, fields) = parse_request_head(&head).ok_or(ErrorCode::HttpProtocolError)?;
         let RequestLine { method, scheme, authority, target } = line;
-        // By `wasi:http` a guest is told so before there is a request.
+        // In `wasi:http`, invalid fields are refused before there is a request with them.
         let mut headers = parse_fields(fields, guest).map_err(|_| ErrorCode::HttpProtocolError)?;
         headers.remove(CONTENT_LENGTH);
         if !body.is_empty() {
@@ -146,7 +146,7 @@ impl Received {
     }
 }
 
-/// What the guest is given of a response.
+/// The response for the guest: the beginning of its body by value, the rest as a stream.
 fn given(head: Parts, received: Received, mut store: StoreContextMut<'_, Guest>) -> wasmtime::Result<Response> {
     let guest = store.data_mut();
     let fields = field_lines(&head.headers, guest);

@@ -75,7 +75,7 @@ pub fn parse_fields(lines: &[u8], guest: &mut Guest) -> wasmtime::Result<HeaderM
     Ok(fields.into())
 }
 
-/// What is before the first `separator` and what is after it.
+/// The bytes before the first `separator`, and the bytes after it.
 fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     let (before, [_separator, after @ ..]) = bytes.split_at(bytes.iter().position(|byte| *byte == separator)?) else {
         return None;

@@ -1,4 +1,4 @@
-//! What callers do in any order, and on several threads.
+//! Random operations of callers, in one task and on several threads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -167,7 +167,7 @@ async fn work(limit: &ConcurrencyLimit, held: &HashMap<Option<ClientKey>, Atomic
     }
 }
 
-/// One that is forgotten waits for ever.
+/// A caller that is forgotten waits for ever.
 #[test]
 fn no_caller_of_another_thread_is_forgotten() {
     let limit = ConcurrencyLimit::new(3, LONG, usize::MAX).with_share(2);

@@ -78,7 +78,7 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
     answer(second, "1", Some("no trust"));
     let error = wait_until_prepared(first, "1", &[]).unwrap_err().to_string();
     assert!(error.contains("no trust"), "{error}");
-    // It can be left out, by its name or its own.
+    // The second host can be left out, by its name or its instance.
     for without in [&second.name, &second.instance] {
         let without = std::slice::from_ref(without);
         first.check_known(without, &first.read_hosts().unwrap()).unwrap();
@@ -140,12 +140,12 @@ fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
             &format!("update hexad.host set seen = now() - interval '{seconds} seconds' where name = '{name}';"),
         );
     };
-    // It was killed.
+    // The first host was killed.
     age(11);
     check(second).unwrap();
     first.exchange_reports().unwrap();
     check(second).unwrap_err();
-    // It cannot take it back: it has no change with this id.
+    // The record has no proposal with this id, so that none is taken back.
     first.withdraw("2");
     first.exchange_reports().unwrap();
     check(second).unwrap_err();

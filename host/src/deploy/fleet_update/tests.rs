@@ -22,7 +22,7 @@ fn serve(fleet: &Fleet, component: &str) -> Result<i64, DeployError> {
     })
 }
 
-/// A host behind a proxy changes what serves. `meanwhile` is called when the server has done that and the reply
+/// A host behind a proxy changes the record. `meanwhile` is called when the server has committed and the reply
 /// is held back. The reply is lost then.
 async fn change_without_reply(server: &mut Server, meanwhile: impl FnOnce(&mut Server)) -> Result<i64, DeployError> {
     let proxy = Proxy::start(server.port());

@@ -53,8 +53,8 @@ impl Grants {
         }
     }
 
-    /// The same grants with volatile keys: swaps and increments of them need not survive a crash. The error names
-    /// what is wrong with a prefix.
+    /// The same grants with volatile keys: swaps and increments of them need not survive a crash. The error names a
+    /// prefix that the component may not write.
     pub fn with_volatile(self, prefixes: &[String]) -> Result<Self, String> {
         for prefix in prefixes {
             if prefix.is_empty() || !self.may_write(prefix) {

@@ -33,7 +33,7 @@ const PAGE_KEYS: usize = 1000;
 
 type GuestResult<V> = Result<Result<V, Error>>;
 
-/// The key, what a read must wait for, and where the key is read.
+/// The key, the wait before its read, and the backend that reads it.
 type PreparedRead = (Key, Option<DurabilityWait>, Arc<dyn Backend>);
 
 type Listing = (StreamReader<String>, FutureReader<Result<(), Error>>);

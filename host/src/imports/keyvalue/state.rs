@@ -1,4 +1,4 @@
-//! The key-value state of one instance, and what a read must wait for.
+//! The key-value state of one instance, and the waits before reads.
 //!
 //! Backends read committed data only. A request that reads what it wrote, or what another request
 //! wrote and it has seen, first waits until that is committed.
@@ -65,7 +65,7 @@ pub(super) async fn reserve_queue_bytes(
     permit.map_err(|_| StoreError::writer_stopped())
 }
 
-/// Where the last page of a listing ended whose cursors are numbers.
+/// The end of the last page of a listing with numeric cursors.
 pub(super) struct DraftListing {
     pub store: Arc<str>,
     /// Keys listed so far.
@@ -146,7 +146,7 @@ impl KeyValue {
         Ok(())
     }
 
-    /// Makes the next committed read of `key` no older than what the request has written and seen.
+    /// Makes the next committed read of `key` no older than the values that the request has written and seen.
     pub(super) async fn settle_before_read(&mut self, key: &Key) -> Result<(), StoreError> {
         self.bind_reads();
         match self.saw_uncommitted || self.unsettled_keys.contains(key) {
@@ -177,7 +177,7 @@ impl KeyValue {
         self.scope.is_write_through() || self.unsettled_keys.len() > MAX_UNSETTLED_KEYS
     }
 
-    /// What a committed read of `key` must wait for. For calls that do not hold the instance.
+    /// The wait before a committed read of `key`. For calls that do not hold the instance.
     pub(super) fn wait_before_read(&self, key: &Key) -> Option<DurabilityWait> {
         self.bind_reads();
         (self.saw_uncommitted || self.unsettled_keys.contains(key)).then(|| self.durability_wait())

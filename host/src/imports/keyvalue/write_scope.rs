@@ -43,7 +43,7 @@ impl WriteScope {
         self.ledger.check().is_err()
     }
 
-    /// Binds what the request reads to what it writes, see [`Backend::bind_reads`].
+    /// Binds the request's reads to its writes, see [`Backend::bind_reads`].
     pub fn bind_reads(&self, backend: &dyn Backend) {
         backend.bind_reads(&self.ledger);
     }

@@ -20,7 +20,7 @@ pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or goes back to the pool.
     inner: Option<(WasiBody, Permits)>,
     egress: Arc<Egress>,
-    /// That of its connection, if that is one of HTTP/1.
+    /// The meter of its connection, if that is one of HTTP/1.
     overhead: Option<Arc<OverheadMeter>>,
     remaining: u64,
     idle_timeout: Duration,

@@ -43,7 +43,7 @@ struct RequestParts {
     body: Bytes,
 }
 
-/// The same with its hash, which takes longer than all else that is done with it.
+/// The same with its hash, which is computed once, because that takes longer than all other work on the key.
 #[derive(Clone, PartialEq, Eq)]
 struct RequestKey {
     hash: u64,
@@ -118,7 +118,7 @@ impl Coalescer {
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = RequestParts { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
         let key = RequestKey { hash: self.hasher.hash_one(&key), parts: Arc::new(key) };
-        // That of a request whose leader got none.
+        // The permit of a request whose leader got none.
         let mut own_permit: Option<P> = None;
         loop {
             match self.join(&key, own_permit.is_some()) {
@@ -143,7 +143,7 @@ impl Coalescer {
                     return self.publish(&sender, response);
                 }
                 Role::Follower(mut receiver) => {
-                    // A follower waits without one.
+                    // A follower waits without a permit.
                     own_permit = None;
                     let progress = receiver.wait_for(Progress::is_over).await.map(|progress| progress.clone());
                     match progress {
@@ -271,7 +271,7 @@ struct SharedResponse {
 struct SharedState {
     source: Option<WasiBody>,
     chunks: Vec<Bytes>,
-    /// Their memory.
+    /// The memory of the chunks.
     reserved: Reservation,
     failed: Option<Arc<WasiError>>,
 }

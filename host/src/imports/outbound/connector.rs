@@ -31,7 +31,7 @@ use crate::read_bounds::{self, OverheadMeter, begin_turn};
 pub(super) const READ_BUFFER_BYTES: usize = 256 * 1024;
 
 tokio::task_local! {
-    /// What the connector knows of the request that needs a connection. The pool passes only the URI to it.
+    /// The request that the connector opens a connection for. The pool passes only the URI to it.
     pub(super) static CONNECTION_REQUEST: ConnectionRequest;
 }
 
@@ -211,7 +211,7 @@ where
 /// An open connection. It holds its permit until it is closed.
 pub struct Connection {
     stream: Box<dyn Stream>,
-    /// That of its responses knows when their heads and frames have come. `None` on HTTP/2.
+    /// The meter, which its responses share to tell when their heads and frames have come. `None` on HTTP/2.
     overhead: Option<Arc<OverheadMeter>>,
     _permit: Permit,
 }

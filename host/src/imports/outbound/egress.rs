@@ -20,7 +20,7 @@ const IDLE_CONNECTIONS: usize = 64;
 /// Requests that may wait, for each that may be in flight.
 const WAITING_PER_REQUEST: usize = 16;
 
-/// What the outbound requests of all instances of one component share.
+/// The state that the outbound requests of all instances of one component share.
 pub struct Egress {
     pub component: String,
     pub allowed_hosts: Arc<AllowedHosts>,

@@ -9,7 +9,7 @@ use super::{AllowedHosts, Outbound, OutboundLimits};
 use crate::memory_budget::MemoryBudget;
 
 /// Makes the outbound HTTP of a host's components. The system's certificates are read for the first component that may
-/// send requests, and those that the operator names at once.
+/// send requests, and the operator's own at once.
 pub struct OutboundFactory {
     options: Options,
     shards: usize,
@@ -28,7 +28,7 @@ impl OutboundFactory {
         Ok(factory)
     }
 
-    /// Sets what handles the requests of components to their own application. The first call counts.
+    /// Sets the service that handles the requests of components to their own application. The first call counts.
     pub fn connect(&self, service: Weak<dyn LocalService>) {
         if let Some(network) = &*self.network.lock().unwrap_or_else(PoisonError::into_inner) {
             network.connect(service.clone());
@@ -36,7 +36,7 @@ impl OutboundFactory {
         let _ = self.local.set(service);
     }
 
-    /// The outbound HTTP of a component; `None` if it may send no requests. `earlier` is what it had so far.
+    /// The outbound HTTP of a component; `None` if it may send no requests. `earlier` is the one that it had so far.
     pub fn make(
         &self,
         component: &str,

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 pub struct OutboundLimits {
     /// Concurrent requests; each counts until the end of its response.
     pub requests: usize,
-    /// Those of them that a component sends for one of its clients.
+    /// Concurrent requests that a component sends for one of its clients.
     pub requests_per_client: usize,
     /// Time that a request waits for a permit.
     pub queue_timeout: Duration,

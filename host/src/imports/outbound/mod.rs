@@ -11,7 +11,7 @@
 //! | `allowed_hosts` | the manifest's `allowed_outbound_hosts` |
 //! | `address` | which addresses are public |
 //! | `egress`, `limits`, `counters` | the bounds and counts of one component |
-//! | `network`, `factory` | what all components share, and how a component gets its part |
+//! | `network`, `factory` | the state that all components share, and how a component gets its part |
 //! | `local` | requests to the application itself, which do not leave the process |
 //! | `connector`, `resolver`, `tls` | how a connection is opened |
 //! | `coalesce` | equal concurrent requests, sent once |
@@ -177,8 +177,8 @@ impl Outbound {
                 }
                 self.try_send(sender, target, request, permits, options, deadline)
             };
-            // Requests are compared before trace headers are added, so that those make no difference. Those
-            // to the application itself depend on their client too.
+            // Requests are compared before trace headers are added, so that these make no difference. Requests
+            // to the application itself are not coalesced, because they depend on their client too.
             let response = match self.egress.limits.coalesce && target.local().is_none() {
                 true => self.coalescer.send(request, acquire, send).await?,
                 false => {
@@ -213,7 +213,7 @@ impl Outbound {
         }
     }
 
-    /// Where a request goes, if the component may send it there. What is refused here waits for no permit.
+    /// The target of a request, if the component may send it there. A request that is refused here waits for no permit.
     fn permitted_target(&self, request: &Request<WasiBody>) -> Result<Target, WasiError> {
         let egress = &self.egress;
         let target = Target::of(request.uri()).ok_or(WasiError::HttpRequestUriInvalid)?;
@@ -221,7 +221,7 @@ impl Outbound {
             egress.log_refusal(&target, "no entry of allowed_outbound_hosts covers it");
             return Err(WasiError::HttpRequestDenied);
         };
-        // The host could not check what is sent through a tunnel.
+        // The host could not check the requests in a tunnel.
         if request.method() == Method::CONNECT {
             return Err(WasiError::HttpRequestMethodInvalid);
         }
@@ -332,8 +332,8 @@ fn pool(egress: &Arc<Egress>) -> Pool {
         .build(Connector::new(egress.clone()))
 }
 
-/// Records in `read_set` what a response was made of, if it is one of the application itself that may be
-/// cached. One that breaks off may not.
+/// Adds the read set of a response of the application itself to `read_set`, if the response may be cached.
+/// One that breaks off may not.
 fn tracked(
     read_set: &Arc<ReadSet>,
     response: Result<Response<WasiBody>, WasiError>,

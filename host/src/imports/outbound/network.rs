@@ -1,4 +1,4 @@
-//! What the outbound requests of all components of a host share.
+//! The state that the outbound requests of all components of a host share.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,7 +15,7 @@ use crate::memory_budget::MemoryBudget;
 /// Concurrent requests of all components.
 const MAX_REQUESTS: usize = 512;
 
-/// Those of them for one client.
+/// Concurrent requests of all components for one client.
 const MAX_REQUESTS_PER_CLIENT: usize = MAX_REQUESTS / 2;
 
 /// Requests that may wait for one of them to end, and for how long.
@@ -36,7 +36,7 @@ impl Default for Options {
     }
 }
 
-/// What the outbound requests of all components share.
+/// The state that the outbound requests of all components share.
 pub struct Network {
     pub(super) lookups: Lookups,
     pub(super) tls: Arc<ClientConfig>,
@@ -57,7 +57,7 @@ impl Network {
         })
     }
 
-    /// Sets what handles the requests of components to their own application. The first call counts.
+    /// Sets the service that handles the requests of components to their own application. The first call counts.
     pub fn connect(&self, service: Weak<dyn LocalService>) {
         let _ = self.local.set(service);
     }

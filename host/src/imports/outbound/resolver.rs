@@ -12,8 +12,8 @@ use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, HOST};
 /// cancelled.
 const MAX_LOOKUPS: usize = 64;
 
-/// Those of them for one component, and of these the ones for one of its clients. A name server that does not answer
-/// is usually that of one domain, whose names one component asks for, or one of its clients.
+/// Concurrent look-ups of one component, and of one of its clients. A name server that does not answer is usually
+/// that of one domain, whose names one component asks for, or one of its clients.
 const MAX_LOOKUPS_PER_COMPONENT: usize = MAX_LOOKUPS / 4;
 const MAX_LOOKUPS_PER_CLIENT: usize = MAX_LOOKUPS_PER_COMPONENT / 2;
 
@@ -60,7 +60,7 @@ impl Lookups {
         name: &str,
     ) -> Result<Vec<IpAddr>, ConnectError> {
         let saturated = |_| ConnectError::Saturated;
-        // The component's permit first, so that a component waits for the permits of all only with a share that is free.
+        // The component's permit first: only as many requests as its share allows wait for a permit of all components.
         let of_component = of_component.acquire(client).await.map_err(saturated)?;
         let of_all = self.permits.acquire(HOST).await.map_err(saturated)?;
         let (resolver, name) = (self.resolver.clone(), name.to_owned());

@@ -102,7 +102,7 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     }
     assert!(is_unknown(send(&other, 1, "http://1.unknown:1/".to_owned()).await));
 
-    // What waits goes on when the others have ended, also those whose client has gone.
+    // Waiting look-ups go on when the others have ended, among them some whose clients have gone.
     let gone = hanging.split_off(48);
     drop((gone, hold));
     for request in hanging {

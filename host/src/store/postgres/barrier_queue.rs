@@ -66,9 +66,9 @@ impl BarrierQueue {
         self.joined.notified().await;
     }
 
-    /// Lets other threads have the processor for as long as they bring requests. On a busy machine most of what a
-    /// barrier costs is the threads that it wakes, and whoever comes before it begins shares it; where a processor is
-    /// idle, this takes no time.
+    /// Lets other threads have the processor for as long as they bring requests. On a busy machine most of a
+    /// barrier's cost is the threads that it wakes, and requests that come before it begins share that cost; where a
+    /// processor is idle, this takes no time.
     pub fn gather(&self) {
         let mut waiting = self.waiting();
         for _ in 0..MOST_TURNS {
@@ -84,12 +84,12 @@ impl BarrierQueue {
         self.shards().iter().map(|shard| shard.waiting.len()).sum()
     }
 
-    /// See [`Round::expire`], of those that wait for the next barrier.
+    /// See [`Round::expire`], for the requests that wait for the next barrier.
     pub fn expire(&self, now: Instant, error: impl Fn() -> StoreError) -> Option<Instant> {
         self.shards().iter_mut().filter_map(|shard| expire(&mut shard.waiting, now, &error)).min()
     }
 
-    /// Takes all who wait.
+    /// Takes all waiting requests.
     pub fn take(&self) -> Round {
         let mut shards = self.shards();
         let waiting = shards.iter_mut().filter(|shard| !shard.waiting.is_empty());
@@ -102,17 +102,17 @@ impl BarrierQueue {
 }
 
 impl Round {
-    /// Whether all of them have stopped waiting.
+    /// Whether all of its requests have stopped waiting.
     pub fn is_abandoned(&self) -> bool {
         self.0.iter().flat_map(|(requests, _)| requests).all(|request| request.caught_up.is_closed())
     }
 
-    /// Ends the wait of those who wait until `now` at the latest. Returns when the next one's wait ends.
+    /// Ends the wait of the requests that wait until `now` at the latest. Returns when the next one's wait ends.
     pub fn expire(&mut self, now: Instant, error: impl Fn() -> StoreError) -> Option<Instant> {
         self.0.iter_mut().filter_map(|(requests, _)| expire(requests, now, &error)).min()
     }
 
-    /// Adds those of another one.
+    /// Adds the requests of another round.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }

@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means for an operation.
+//! The store errors that errors of PostgreSQL become.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub fn of_refused_host(error: &OpenError) -> StoreError {
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(error.to_string()) }
 }
 
-/// The error of a table that has one row as long as nobody else changes it.
+/// The error of a table without its one row, which no host removes.
 pub fn no_row(table: &str) -> StoreError {
     let reason = format!("its table hexad.{table} has no row, or none that this build can read; restore the database");
     StoreError::Unavailable { problem: StoreProblem::Unusable, reason: Arc::from(reason) }

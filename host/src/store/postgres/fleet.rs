@@ -55,7 +55,7 @@ const PUT_COMPONENT: &str = "
 const PRUNE_COMPONENTS: &str =
     "delete from hexad.component where digest <> all($1::text[]) and at < now() - interval '1 day'";
 
-/// What the hosts serve: a text of the deployer's, which changes by compare-and-swap of its revision.
+/// The record of what the hosts serve: a text of the deployer's, which changes by compare-and-swap of its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
     pub revision: i64,
@@ -86,7 +86,7 @@ impl FleetStore {
         Self { shared }
     }
 
-    /// The key that counts as changed whenever what the hosts serve is changed.
+    /// The key that counts as changed whenever the record of what the hosts serve is replaced.
     pub fn key() -> Key {
         Key { store: Arc::from("hexad"), key: Arc::from("serving") }
     }
@@ -114,8 +114,8 @@ impl FleetStore {
         })
     }
 
-    /// Replaces what is served if it still has this revision, with lines of the audit log, and returns the
-    /// new revision; `None` if another host was faster. After `Unknown`, the record itself says whether it was
+    /// Replaces the record if it still has this revision, and adds lines to the audit log. Returns the new
+    /// revision; `None` if another host was faster. After `Unknown`, the record itself says whether it was
     /// replaced, or will be, if the caller can tell its own.
     pub fn replace(
         &self,
@@ -209,7 +209,7 @@ impl FleetStore {
         self.run_on(Link::writers, deadline, work)
     }
 
-    /// For what is committed asynchronously.
+    /// For statements that commit asynchronously.
     fn run_aside<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,

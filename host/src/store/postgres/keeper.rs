@@ -43,7 +43,7 @@ const UNREADY_AFTER: Duration = Duration::from_secs(3);
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The present link of a host, and what it has learned over it.
+/// The present link of a host, and the state that the host has learned over it.
 pub struct Keeper {
     connector: Connector,
     pub memory: Memory,
@@ -67,7 +67,7 @@ pub struct Keeper {
     defect: Defect,
 }
 
-/// What is counted of a store on PostgreSQL since the host started.
+/// Counts of a store on PostgreSQL since the host started.
 #[derive(Debug, Default)]
 pub struct Figures {
     pub barriers: AtomicU64,
@@ -118,8 +118,8 @@ impl Keeper {
         self.link.get()
     }
 
-    /// Records what a statement has brought along that was sent at `began` over `link` with the base `base`. False if
-    /// its result is of no use, because another link has taken over, or has to: a replaced table has other changes than
+    /// Records the observation of a statement that was sent at `began` over `link` with the base `base`. False if its
+    /// result is of no use, because another link has taken over, or has to: a replaced table has other changes than
     /// those that the link has followed.
     pub fn observe(&self, link: &Link, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
         if observed.table.is_some_and(|table| table != link.table) {
@@ -170,7 +170,7 @@ impl Keeper {
 
     fn publish(&self, link: Link) {
         let (snapshot, began) = link.first.clone();
-        // Before anybody can read over it.
+        // Before a request can read over the link.
         self.clock.set(link.time);
         self.memory.begin(link.number, snapshot, began);
         // A request that finds this era finds nothing in memory of the one before, and no instance from before it.
@@ -220,14 +220,14 @@ impl Keeper {
         }
     }
 
-    /// One barrier is under way at a time; the next serves all who came meanwhile.
+    /// One barrier is under way at a time; the next serves all requests that came meanwhile.
     async fn answer_barriers(&self) {
         let mut expiry = pin!(sleep(HALF_OF_PATIENCE));
         loop {
             self.queue.joined().await;
             self.queue.gather();
             let mut round = self.queue.take();
-            // Those that have stopped waiting need none.
+            // Requests that have stopped waiting need no barrier.
             if round.is_abandoned() {
                 continue;
             }
@@ -248,11 +248,11 @@ impl Keeper {
         }
     }
 
-    /// Ends the wait of requests whose patience is over. Returns when that of another one can be.
+    /// Ends the wait of requests whose patience is over. Returns the first time at which another one's can be.
     fn expire(&self, round: &mut Round) -> Instant {
         let now = Instant::now();
         let next = [round.expire(now, away), self.queue.expire(now, away)];
-        // Nobody comes whose patience is shorter.
+        // No later request has a shorter patience.
         next.into_iter().flatten().fold(now + HALF_OF_PATIENCE, Instant::min)
     }
 
@@ -325,7 +325,7 @@ impl Keeper {
         self.probe.record_failure(&self.health, error, keys)
     }
 
-    /// That the server responds ends an outage, unless it has refused a statement: then only a probe does.
+    /// A response of the server ends an outage, unless it has refused a statement: then only a probe does.
     async fn look_after_outage(&self) {
         match self.health.outage_bytes() {
             Some(0) if !self.health.is_suspected() => self.health.record_probe(),

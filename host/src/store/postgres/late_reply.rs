@@ -1,4 +1,4 @@
-//! What became of a write, and of its connection if the reply does not come in time.
+//! The outcome of a write, and the use of its connection if the reply does not come in time.
 //!
 //! A commit that waits for a standby can take for as long as the standby stands still. Its client is told
 //! that the outcome is not known. The connection stays with the statement until the server replies: reads

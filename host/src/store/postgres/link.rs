@@ -28,7 +28,7 @@ const LEADER_LOCK: i64 = 0x6865_7861_6401;
 /// How long it may take until all connections to a server are there and their statements prepared.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long the server may take to say what one of its processes does.
+/// How long the server may take to tell whether one of its processes works.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
 /// A process of the server that waits, for a lock for example, ends soon after the host has given its connection up:
@@ -42,9 +42,9 @@ const END_ABANDONED: &str = "
     exception when others then null;
     end $$";
 
-/// What a setting of the role, of the database or in the URL may not weaken: a commit waits for the disk and for a
-/// synchronous standby, and the server sends the warning that such a wait was cancelled. A setting under which a commit
-/// waits for more stays.
+/// Settings that the role, the database and the URL may not weaken: a commit waits for the disk and for a synchronous
+/// standby, and the server sends the warning that such a wait was cancelled. A setting under which a commit waits for
+/// more stays.
 const COMMITS: &str = "
     select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') <> 'remote_apply';
@@ -214,7 +214,7 @@ impl Connector {
         })
     }
 
-    /// Connects once more to the server of a link, for what would keep other statements waiting. The connection
+    /// Connects once more to the server of a link, for statements that would keep others waiting. The connection
     /// ends with the guard, or with the link.
     pub async fn connect_beside(&self, link: &Link) -> Result<(Client, DropGuard), OpenError> {
         let servers = &self.url.servers;
@@ -311,8 +311,8 @@ impl Link {
         &self.writers
     }
 
-    /// One for what the host writes about itself, and commits asynchronously: it waits neither for the writes of
-    /// guests nor for a standby.
+    /// The connection for the host's records about itself, which it commits asynchronously: it waits neither for the
+    /// writes of guests nor for a standby.
     pub fn aside(&self) -> &WriteConnections {
         &self.aside
     }

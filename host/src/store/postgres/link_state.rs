@@ -16,11 +16,11 @@ pub enum LinkState {
     Connected(Arc<Link>),
     /// A server that can be used may appear at any time.
     Away,
-    /// Somebody has to do something about the store first, so that requests do not wait.
+    /// An operator has to mend the store first, so that requests do not wait.
     Refused(StoreError),
 }
 
-/// The state, for all who wait for a link.
+/// The state, for all tasks that wait for a link.
 pub struct PresentLink(watch::Sender<LinkState>);
 
 impl Default for PresentLink {

@@ -1,10 +1,10 @@
-//! What this host knows about changes that any host has made: the change clock, and the snapshot up to
-//! which the clock has them all.
+//! The changes of all hosts that this host knows of: the change clock, and the snapshot up to which the
+//! clock has them all.
 //!
 //! Every statement that reads brings along its snapshot and the keys that were changed since the one
 //! before ([`sql`](super::sql)). Snapshots of one server are ordered, because a transaction that is
-//! visible stays visible. So a cached value whose keys the clock does not name is what a read in the
-//! last snapshot would have found.
+//! visible stays visible. So a cached value whose keys the clock does not name is the one that a read in
+//! the last snapshot would have found.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ impl Snapshot {
     }
 }
 
-/// What a statement brings along besides its result.
+/// The snapshot and the changes that a statement brings along besides its result.
 pub struct Observation<'a> {
     snapshot: Snapshot,
     /// Rows of changes up to this transaction may have been removed.
@@ -68,7 +68,7 @@ impl<'a> Observation<'a> {
         Ok(parsed.map(|(snapshot, (pruned, table))| Self { snapshot, pruned, table, changes }))
     }
 
-    /// What a statement in the snapshot that its base is of would have brought along.
+    /// The observation of a statement whose snapshot is its base.
     pub fn nothing_new(snapshot: Snapshot) -> Self {
         Self { snapshot, pruned: 0, table: None, changes: Vec::new() }
     }
@@ -128,7 +128,7 @@ impl Memory {
         chain.current = Some(Current { link, snapshot, began });
     }
 
-    /// The connections are lost: what is in memory may be of a server that has lost it.
+    /// The connections are lost: cached values may be of a server that has lost them.
     pub fn end(&self) {
         let mut chain = self.chain();
         self.forget();
@@ -153,7 +153,7 @@ impl Memory {
         self.chain().current.as_ref().is_some_and(|current| current.began.elapsed() < limit)
     }
 
-    /// Records what a statement has brought along that was sent at `began` with the base `base`. False if
+    /// Records the observation of a statement that was sent at `began` with the base `base`. False if
     /// another link has taken over: the statement's result is of no use then, because memory may be of
     /// another server.
     pub fn observe(&self, link: u64, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {

@@ -4,17 +4,17 @@
 //! |---|---|
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
-//! | [`writer`], [`link`] | connections for writes; all of those to one server |
+//! | [`writer`], [`link`] | connections for writes; all connections to one server |
 //! | [`link_state`], [`keeper`] | the present link, or why there is none; which link is used, barriers, health |
 //! | [`barrier_queue`] | requests that wait for a barrier |
 //! | [`memory`] | which cached values are still believed |
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
-//! | [`monitor`] | what an operator should know about the server |
+//! | [`monitor`] | facts about the server for the operator |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
 //! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, as they are, wait, and are carried out |
-//! | [`queue_room`] | how much memory those that wait may take |
+//! | [`queue_room`] | how much memory waiting writes may take |
 //! | [`patience`] | how long requests wait |
-//! | [`late_reply`], [`classify`] | writes without a reply in time; what an error means |
+//! | [`late_reply`], [`classify`] | writes without a reply in time; the store errors of PostgreSQL's errors |
 //! | [`probe`] | whether the tables can be used again |
 //! | [`mutant`] | defects that tests switch on |
 //!
@@ -77,7 +77,7 @@ pub struct Options {
     pub url: StoreUrl,
     /// Connections for writes, each of one write at a time.
     pub writers: usize,
-    /// How old what the host remembers may be; zero for never older than a request.
+    /// The greatest age of values in memory; zero for never older than a request.
     pub staleness: Duration,
     /// Whether tables are made if there are none.
     pub creates: bool,
@@ -184,13 +184,13 @@ impl Postgres {
         FleetStore::new(self.shared.clone())
     }
 
-    /// Tells whether this host does the maintenance of the store: one of those that share it.
+    /// Tells whether this host does the maintenance of the store: one of the hosts that share it does.
     pub fn leader_reader(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let keeper = self.shared.keeper.clone();
         move || keeper.is_leader()
     }
 
-    /// Reads what is known of the server; it does not keep the store open.
+    /// Reads the status of the server; it does not keep the store open.
     pub fn status_reader(&self) -> impl Fn() -> Status + Send + Sync + use<> {
         let keeper = self.shared.keeper.clone();
         move || Status::of(&keeper)

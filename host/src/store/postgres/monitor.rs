@@ -1,4 +1,4 @@
-//! What an operator should know about the server: its size, settings that endanger data, and a clock that is wrong.
+//! Facts about the server for the operator: its size, settings that endanger data, and a clock that is wrong.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Error};
 
 use crate::store::ServerClock;
 
-/// Settings with the one value under which data that was acknowledged is safe, and what takes place under the other.
+/// Settings with the one value under which data that was acknowledged is safe, and the danger of the other value.
 const SAFE: [(&str, &str, &str); 4] = [
     ("fsync", "on", "a crash of the machine can lose or damage everything"),
     ("full_page_writes", "on", "a crash of the machine can damage pages"),
@@ -18,11 +18,11 @@ const SAFE: [(&str, &str, &str); 4] = [
 /// How far the clocks of machines whose time is kept by a service may be apart.
 const SAME_TIME: SignedDuration = SignedDuration::from_secs(10);
 
-/// What the last look at the server has found.
+/// The findings of the last look at the server.
 #[derive(Debug, Default)]
 pub struct Report(Mutex<Findings>);
 
-/// Something that endangers data: a setting of the server, or `clock`.
+/// A danger to data: a setting of the server, or `clock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub setting: &'static str,
@@ -95,7 +95,7 @@ async fn look(client: &Client) -> Result<Findings, Error> {
         .query_one("select pg_total_relation_size('hexad.kv'), current_setting('synchronous_standby_names')", &[])
         .await?;
     let (size, synchronous): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
-    // A user without the right to see others' connections sees their names, and nothing of their state.
+    // A user without the right to see others' connections sees their names, but not their state.
     let rows = client
         .query(
             "select coalesce(application_name, ''), coalesce(sync_state, ''),

@@ -4,9 +4,9 @@
 pub enum Mutant {
     /// Requests do not wait for a barrier.
     NoBarrier,
-    /// A barrier that is under way serves those who come meanwhile.
+    /// A barrier that is under way serves requests that come meanwhile.
     EarlyBarrier,
-    /// What must be durable is committed asynchronously.
+    /// Writes that must be durable are committed asynchronously.
     AsynchronousRoots,
     /// A swap is sent before the values of its request.
     SwapBeforeValues,

@@ -110,7 +110,7 @@ impl OpenError {
     }
 
     /// Whether the server responds and would take writes, and the store in it is not as the host needs it, or refuses
-    /// it. That lasts until an operator does something about it.
+    /// it. That lasts until an operator mends the store.
     pub fn is_of_store(&self) -> bool {
         match self {
             Self::NoServer { is_of_store, .. } => *is_of_store,

@@ -1,5 +1,5 @@
-//! Finds out whether the tables can be used, or can be used again: does with a value of its own what requests do, and
-//! repeats what has failed.
+//! Finds out whether the tables can be used, or can be used again: uses a value of its own as requests do, and reads
+//! the keys of failed statements again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Most keys that a probe reads because they could not be read.
 const MAX_FAILED_KEYS: usize = 16;
 
-/// What has failed and is to be repeated.
+/// The keys of failed statements, which the next probe reads.
 #[derive(Default)]
 pub struct Probe {
     /// A damaged page is found again only by the keys in it.
@@ -28,8 +28,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Records why a statement about these keys has failed. Returns whether the health of the store tells of it from now
-    /// on.
+    /// Records why a statement about these keys has failed. Returns whether the store's health tells of it from now on.
     pub fn record_failure(&self, health: &StoreHealth, error: &StoreError, keys: &[Key]) -> bool {
         match (error, error.kind()) {
             (
@@ -46,7 +45,7 @@ impl Probe {
                 health.begin_outage(problem, reason, 1);
                 true
             }
-            // A trigger or a constraint of somebody else, or a request that is odd.
+            // A trigger or a constraint of another program, or a request that is odd.
             (StoreError::Engine(_), _) => {
                 health.suspect();
                 false
@@ -55,7 +54,7 @@ impl Probe {
         }
     }
 
-    /// Uses the connection beside those of requests, and the one of barriers.
+    /// Uses the connection for the host's own writes, and the one for barriers.
     pub async fn run(&self, link: &Arc<Link>, health: &StoreHealth) {
         let Some(bytes) = health.probe_bytes() else { return };
         match self.try_tables(link, bytes).await {

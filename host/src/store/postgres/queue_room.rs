@@ -1,8 +1,8 @@
 //! How much memory the writes of requests may take while they wait. A guest that writes faster than the server waits
 //! for room, and the host's other requests keep theirs.
 //!
-//! Room is given back once the operation is carried out, refused or dropped. Whoever waits for room holds at most other
-//! room and the permit of an instance, none of which the workers that make room ever wait for.
+//! Room is given back once the operation is carried out, refused or dropped. A guest that waits for room holds at most
+//! other room and the permit of its instance, none of which the workers that make room ever wait for.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Budget {
         Self::new(MAX_REQUEST_BYTES)
     }
 
-    /// Takes a part of the budget, in the order of the calls. What is larger than the budget takes all of it.
+    /// Takes a part of the budget, in the order of the calls. An operation larger than the budget takes all of it.
     async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, StoreError> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.bytes);
         // This does not yield if there is room. As long as others wait it finds none.

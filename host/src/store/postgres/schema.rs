@@ -59,8 +59,8 @@ create unlogged table hexad.era (single boolean primary key default true check (
 
 /// Changes that a restored dump has brought along carry transactions of another server, which this one may not
 /// reach for years: hosts would take each snapshot for one before them, and never believe what they have read.
-/// What has committed here, and is seen by this statement, is older than the statement's snapshot. So nothing
-/// of this server is removed, however many hosts use it meanwhile. If a crash undoes it, it is done again.
+/// Changes that have committed here, and are seen by this statement, are older than the statement's snapshot. So
+/// no change of this server is removed, however many hosts use it meanwhile. If a crash undoes it, it is done again.
 const FORGET_OTHER_SERVERS: &str = "
     with foreign_changes as (
         delete from hexad.change where xid >= pg_snapshot_xmax(pg_current_snapshot())
@@ -103,7 +103,7 @@ pub async fn check_server(client: &Client) -> Result<(), OpenError> {
     .check()
 }
 
-/// What decides whether a server can hold the tables.
+/// The properties that decide whether a server can hold the tables.
 struct ServerState<'a> {
     is_standby: bool,
     /// `server_version_num`: 150013 for 15.13.
@@ -184,7 +184,7 @@ async fn try_prepare(client: &mut Client, creates: bool) -> Result<(), OpenError
     Ok(())
 }
 
-/// Removes what a restored dump has brought along of the server that it was made on.
+/// Removes the changes that a restored dump has brought along of the server that it was made on.
 pub async fn forget_other_servers(client: &Client) -> Result<(), Error> {
     client.query_one(FORGET_OTHER_SERVERS, &[]).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! What the shards of a host share: the link, the reads over it, and the runtime of its connections.
+//! The parts that the shards of a host share: the link, the reads over it, and the runtime of its connections.
 
 use std::future::Future;
 use std::pin::pin;
@@ -27,7 +27,7 @@ pub struct Shared {
     pub keeper: Arc<Keeper>,
     /// Synchronous commits since the start.
     pub commits: Arc<AtomicU64>,
-    /// What the writes of all requests may take while they wait.
+    /// Memory for the writes of all requests while they wait.
     pub queue_budget: Budget,
     runtime: Handle,
     pub defect: Defect,

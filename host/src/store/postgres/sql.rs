@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-/// The plans of a connection for reads are made once, for tables of any size: what a statement reads is found by its
-/// key. Left to itself, PostgreSQL plans a barrier anew each time, which takes it several times as long as the barrier.
+/// The plans of a connection for reads are made once, for tables of any size: a statement finds its rows by their key.
+/// Left to itself, PostgreSQL plans a barrier anew each time, which takes it several times as long as the barrier.
 pub const PLANS: &str = "
     set plan_cache_mode = force_generic_plan;
     set jit = off;
@@ -16,12 +16,11 @@ pub const PLANS: &str = "
     set enable_hashjoin = off;
     set enable_mergejoin = off";
 
-/// What every read brings along besides its result: the snapshot that it was made in, the transaction up
-/// to which rows of `hexad.change` were pruned with the number of the table that says so, which is another one after
-/// the tables were replaced, and the keys that were changed since the snapshot `$1`:
-/// by transactions that began after it, or ran in it. A transaction that runs for long does not widen
-/// what is looked through. The whole statement sees one snapshot. If that is `$1` itself, no transaction has ended
-/// since, and nothing is looked at.
+/// The columns of every read besides its result: the snapshot that it was made in; the transaction up to which rows of
+/// `hexad.change` were pruned, with the number of the table that says so, which is another one after the tables were
+/// replaced; and the keys that were changed since the snapshot `$1`: by transactions that began after it, or ran in
+/// it. A transaction that runs for long does not widen the search. The whole statement sees one snapshot. If that is
+/// `$1` itself, no transaction has ended since, and no table is looked at.
 const BARRIER_COLUMNS: &str = "
     pg_current_snapshot()::text,
     case when pg_current_snapshot()::text = $1::text then '0'
@@ -72,7 +71,7 @@ pub static LIST: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What the hosts serve ([`fleet`](super::fleet)).
+/// The record of what the hosts serve ([`fleet`](super::fleet)).
 pub static SERVING: LazyLock<String> =
     LazyLock::new(|| format!("select {BARRIER_COLUMNS}, revision, record from hexad.serving"));
 
@@ -166,8 +165,8 @@ pub fn asynchronous(statement: &str) -> String {
 /// not, nor is one that changed no row, so that this writes a message.
 pub const FLUSH: &str = "select pg_logical_emit_message(true, 'hexad', ''::text)::text";
 
-/// Removes what no host looks back to any more, and says up to where; and hosts that have been gone for long. Nothing is lost with it, so that it
-/// waits neither for the disk nor for a standby.
+/// Removes changes that no host looks back to any more, noting the last transaction of them, and hosts that have been
+/// gone for long. Nothing is lost with it, so that it waits neither for the disk nor for a standby.
 pub const PRUNE: &str = "
     with old as (
         delete from hexad.change where at < now() - interval '10 minutes' returning xid
@@ -184,15 +183,15 @@ pub const PRUNE: &str = "
 pub const IS_WORKING: &str =
     "select coalesce((select state <> 'idle' from pg_stat_activity where pid = $1::int), false)";
 
-/// What a host writes to find out whether it can. No component can open a store with this label: labels of the manifest
-/// have no dot in front.
+/// The value that a host writes to find out whether it can write. No component can open a store with this label: labels
+/// of the manifest have no dot in front.
 pub const PROBE_STORE: &str = ".hexad";
 pub const PROBE_KEY: &str = "write-probe";
 pub const REMOVE_PROBE: &str = "
     with removed as (delete from hexad.kv where store = '.hexad' and key = 'write-probe')
     select set_config('synchronous_commit', 'off', true)";
 
-/// Without what the host keeps for itself, such as the id of the store, which no copy has.
+/// Without the host's own records, such as the id of the store, which no copy has.
 pub const CONTENTS: &str = "select store, count(*) from hexad.kv where store <> '.hexad' group by store order by store";
 
 /// The server's time, in microseconds since 1970.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::keeper::Keeper;
 use super::monitor::Warning;
 
-/// What a host knows of its PostgreSQL.
+/// The status of a store on PostgreSQL, as one host knows it.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The URL, which has no password, and the server of it that is used; `None` while there is none.
+    /// The URL, which has no password, and the one of its servers that is used; `None` while there is none.
     pub url: String,
     pub server: Option<String>,
     /// Size of the table of values, in bytes.

@@ -180,7 +180,7 @@ async fn one_host_does_the_maintenance_and_another_takes_over() {
 fn settings_that_endanger_data_are_named() {
     let Some(server) = start(&["fsync=off", "full_page_writes=off"]) else { return };
     let url = server.new_database("careless");
-    // Of a role, as of the whole server.
+    // Settings of a role count as well as those of the whole server.
     server.sql_in("careless", "alter role postgres set ignore_checksum_failure = on");
     server.sql_in("careless", "alter role postgres set zero_damaged_pages = on");
     let host = Host::open(&url);
@@ -244,7 +244,7 @@ async fn a_crash_of_the_server_loses_nothing_durable_and_fails_what_was_not() {
 
     assert_eq!(until_readable(&*backend, "root").await.unwrap(), b"names it");
     assert_eq!(read(&*backend, "blob").await, Some(vec![1; 100_000]));
-    // A server after a crash does not complete what was begun on the one before, unless the blob was flushed.
+    // After a crash, the server completes no write that was begun before it, unless the blob was flushed.
     let _ = backend.cas(&lost, key("lost root"), None, b"names nothing".to_vec()).await;
     let is_durable = backend.durable(&lost).await.is_ok();
     let (blob, root) = (read(&*backend, "lost blob").await, read(&*backend, "lost root").await);

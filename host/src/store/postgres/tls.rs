@@ -1,7 +1,7 @@
 //! TLS of connections to PostgreSQL.
 //!
-//! The certificate of PostgreSQL's manual is signed by itself, and as an authority: libraries of the web refuse a server
-//! that shows one. If the operator names that very certificate with `sslrootcert`, it is accepted, as by libpq.
+//! The certificate of PostgreSQL's manual is signed by itself, and as an authority: libraries of the web refuse a
+//! server that shows one. If the operator names that very certificate with `sslrootcert`, it is accepted, as by libpq.
 
 use std::convert::Infallible;
 use std::future::Future;

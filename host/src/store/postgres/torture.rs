@@ -1,8 +1,8 @@
 //! Three hosts, clients that change host at every call, faults, and checkers of the whole history.
 //!
 //! - *chain*: each value of a root names its own id and the one that it replaced. All acknowledged swaps
-//!   are on one path, in the order of time, and no read is older than what was acknowledged before it
-//!   began.
+//!   are on one path, in the order of time, and no read is older than a swap that was acknowledged before
+//!   it began.
 //! - *values*: a reader of a root finds the plain value that it names.
 //! - *increments*: results are distinct, and the sum has every acknowledged one and no unsent one.
 //! - *two keys*: A is raised, then B. A reader of B and then of A gets an A that is not smaller.
@@ -22,8 +22,8 @@ use crate::store::conformance::{key, permit};
 use crate::store::{Backend, ErrorKind, Ledger, StoreError, Swap};
 use faults::{DATABASE, Fault};
 
-/// As slow as it may be to write what is committed asynchronously. The log is short, and the standby can still follow
-/// after a while.
+/// The server writes asynchronous commits as late as it may. The log is short, and the standby can still follow after
+/// a while.
 const SETTINGS: &[&str] = &[
     "wal_writer_delay=10s",
     "max_connections=100",
@@ -33,7 +33,7 @@ const SETTINGS: &[&str] = &[
     "wal_keep_size=64MB",
 ];
 
-/// Of each server's file system: three times what it needs.
+/// The size of each server's file system: three times as much as it needs.
 const MEGABYTES: u32 = 400;
 
 /// Clients of each kind.
@@ -55,7 +55,7 @@ struct Seen {
     began: Instant,
 }
 
-/// What the clients have done, and what they have found to be wrong at once.
+/// The operations of the clients, and the violations that they have seen at once.
 #[derive(Default)]
 struct History {
     tried: Mutex<Vec<Tried>>,
@@ -107,7 +107,7 @@ impl Cluster {
         self.history.violations.lock().unwrap().push(violation);
     }
 
-    /// An error says that the store is away; any other is a fault of ours.
+    /// An error says that the store is away; any other one shows a defect of the host.
     fn note(&self, error: &StoreError) {
         if error.kind() == ErrorKind::Fault {
             self.report(format!("a fault instead of an outage: {error}"));
@@ -290,7 +290,7 @@ impl Cluster {
     }
 }
 
-/// What happened in a run.
+/// The result of a run.
 struct Run {
     found: Vec<String>,
     swaps: usize,

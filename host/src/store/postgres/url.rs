@@ -16,8 +16,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of each session. A statement that the server ends while it waits for a standby is committed all the
-/// same, so that its limits on time do not hold; nor does that on connections without work, which are kept. Plans are made once. A table of changes that was small when a plan was
-/// made is read through its index all the same.
+/// same, so that its limits on time do not hold; nor does that on connections without work, which are kept. Plans are
+/// made once. A table of changes that was small when a plan was made is read through its index all the same.
 const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
                        -c default_transaction_isolation=read\\ committed -c idle_in_transaction_session_timeout=60s \
                        -c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0";

@@ -7,7 +7,7 @@ use super::writer::Durability;
 use crate::store::{Key, Ledger, LedgerEntry, StoreError, Swap};
 
 /// Bytes that a queued operation takes beside its keys and values: its fields, its place in the queue, its entry in the
-/// ledger and what the allocator adds. A deletion of a short key has hardly more.
+/// ledger and the allocator's overhead. A deletion of a short key has hardly more.
 const OPERATION_BYTES: usize = 256;
 
 /// Bytes that a queued key takes beside its text.
@@ -50,8 +50,8 @@ impl WriteOperation {
         OPERATION_BYTES + payload
     }
 
-    /// The room that it needs in the queue. A flush takes nothing of the host's: it ends a request, and with it what the
-    /// request has there.
+    /// The room that it needs in the queue. A flush takes none of the host's: it ends a request, and with it the room
+    /// that the request has there.
     pub fn need(&self) -> Need {
         let of_request = matches!(self, Self::Delete(_) | Self::Flush);
         Need { bytes: self.bytes(), of_request, of_host: !matches!(self, Self::Flush) }

@@ -69,7 +69,7 @@ mod tests {
     use crate::store::conformance::{key, permit};
     use crate::store::postgres::queue_room::MAX_REQUEST_BYTES;
 
-    /// A request whose operations nobody carries out.
+    /// A request whose operations no worker carries out.
     struct Request {
         ledger: Ledger,
         queue: WriteQueue,
@@ -148,7 +148,7 @@ mod tests {
         assert!(request.add(&host, delete()));
         let mut waiting = Box::pin(request.queue.add(&host, &request.ledger, delete(), drop));
         assert!(waiting.as_mut().now_or_never().is_none());
-        // With the operation, whose entry is not committed.
+        // Drops the operation too, whose entry is not committed.
         drop(request.operations);
         assert!(waiting.now_or_never().unwrap().is_err());
         assert!(host.is_unused());

@@ -39,7 +39,7 @@ pub struct RootStatements {
     pub increment: Statement,
 }
 
-/// Those of one link.
+/// The write connections of one link.
 pub struct WriteConnections(Arc<Pool>);
 
 struct Pool {

@@ -1,8 +1,8 @@
 //! The writes of a request: one after the other, each sent after the reply to the one before, so that a
 //! root is swapped only if all blobs before it are written.
 //!
-//! A plain value (`set`) is committed asynchronously: no root names it yet. What must be durable (a swap,
-//! an increment, a deletion) is committed synchronously, and with it everything before it, because the
+//! A plain value (`set`) is committed asynchronously: no root names it yet. A write that must be durable (a
+//! swap, an increment, a deletion) is committed synchronously, and with it everything before it, because the
 //! server's log is sequential. That holds as long as the server is in the same *era*: after a crash or
 //! a failover it may have lost asynchronous commits, and then the request fails instead. They may be another
 //! request's, which this one has only read: a request writes in the era only in which it began to read.
@@ -55,7 +55,7 @@ pub struct Worker {
     era: Arc<str>,
 }
 
-/// What a statement that must be durable did.
+/// The outcome of a statement that must be durable, and the keys that it may have changed.
 struct Durable<T> {
     keys: Vec<Key>,
     outcome: Result<T, StoreError>,
@@ -72,7 +72,7 @@ impl Worker {
         // The room is given back at the end of each round.
         while let Some(Queued { operation, entry, room }) = self.take().await {
             if let Err(error) = entry.check() {
-                // The request has failed, so no one waits for its earlier writes to be flushed.
+                // The request has failed, so that it does not wait for its earlier writes to be flushed.
                 self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
                 refuse(operation, entry, error);
                 continue;
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// The next operation. If none comes and something is not flushed, or much is not, that is one.
+    /// The next operation: a flush, if none comes while writes are unflushed, or if many writes are.
     async fn take(&mut self) -> Option<Queued> {
         if let Some(entry) = self.unflushed.get(MAX_UNFLUSHED) {
             return Some(Queued::flush(&entry.ledger()));
@@ -314,7 +314,7 @@ impl Worker {
     }
 
     /// Sends a statement that commits synchronously, after which all writes before it are durable if it has `written`
-    /// something: the server does not wait for the disk at the end of a transaction that changed nothing.
+    /// a row: the server does not wait for the disk at the end of a transaction that changed none.
     async fn execute_durably(
         &mut self,
         statement: impl Fn(&WriteConnection) -> &Statement,

@@ -51,10 +51,10 @@ pub enum BackupError {
 /// Copies the database in `directory` to `target` and returns its size in bytes. The files that
 /// `attach` returns are in the copy, too; the host that opens it puts them back.
 ///
-/// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
-/// It is compact, and it is a database like the original, but that its header has no write-ahead log
-/// ([`log_of_another`]): to restore it, put it under the original's name into an empty folder. `target` appears when the copy is complete and on disk. While the store is
-/// checked and copied, the write-ahead log grows with every write. An error of `attach` fails the backup.
+/// The copy is a snapshot: it has every write that was durable when the copy began and no later one. It is compact, and
+/// it is a database like the original, but that its header has no write-ahead log ([`log_of_another`]): to restore it,
+/// put it under the original's name into an empty folder. `target` appears when the copy is complete and on disk. While
+/// the store is checked and copied, the write-ahead log grows with every write. An error of `attach` fails the backup.
 pub fn backup(
     directory: &Path,
     target: &Path,
@@ -131,7 +131,7 @@ fn put_attachments(target: &Path, attached: &[Attachment]) -> rusqlite::Result<(
     connection.close().map_err(|(_, error)| error)
 }
 
-/// Gives a complete copy its name, unless something else has got it meanwhile.
+/// Gives a complete copy its name, unless another file has got it meanwhile.
 fn persist(copied: NamedTempFile, target: &Path) -> Result<File, BackupError> {
     copied.persist_noclobber(target).map_err(|failed| match failed.error.kind() {
         io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.to_owned() },

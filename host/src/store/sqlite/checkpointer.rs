@@ -1,7 +1,7 @@
 //! Copies the write-ahead log into the database, on a thread of its own, so that no commit waits for it.
 //!
 //! While the writer goes on, the log never ends, and SQLite cannot begin it anew. So the thread copies
-//! what is there, which is the long part, and the writer copies the short rest when it has nothing else
+//! the log so far, which is the long part, and the writer copies the short rest when it has nothing else
 //! to do, or between two transactions once the log is long.
 
 use std::io;
@@ -18,13 +18,13 @@ const LOG_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes in the log after which the writer does not wait for an idle moment to copy the rest.
 const LONG_LOG_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes in the log that it has only if something keeps it from beginning anew.
+/// Bytes in the log that it has only if a reader keeps it from beginning anew.
 const ENDLESS_LOG_BYTES: u64 = 4 * LONG_LOG_BYTES as u64;
 
 /// The handle of the thread, which the writer has. Dropping it joins the thread.
 pub struct Checkpointer {
     wake: Option<SyncSender<()>>,
-    /// Set by the thread once it has copied what was there.
+    /// Set by the thread once it has copied the log so far.
     has_copied: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// About how many bytes were written to the log since it was last copied.
@@ -124,8 +124,8 @@ fn copy_when_woken(connection: &Connection, woken: &Receiver<()>, has_copied: &A
     }
 }
 
-/// Copies what no reader needs any more, without waiting for anyone. On an error everything stays in
-/// the log, from which it is read.
+/// Copies the part of the log that no reader needs any more, without waiting. On an error everything stays
+/// in the log, from which it is read.
 fn checkpoint(connection: &Connection) -> Option<Checkpoint> {
     let copy = || {
         let page: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?.into();

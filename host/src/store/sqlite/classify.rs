@@ -1,4 +1,4 @@
-//! What an error of SQLite means for a client.
+//! The store errors that errors of SQLite become.
 
 use std::sync::Arc;
 

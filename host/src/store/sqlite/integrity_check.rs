@@ -8,8 +8,8 @@
 //! restored backup loses nothing that was written after the damage.
 //!
 //! The thread reads the table, and then its index, in chunks, each in a transaction of its own: a
-//! transaction for as long as the whole check would keep the write-ahead log from beginning anew. What
-//! no record is made of (free pages, pages that nothing leads to) only [`check`] looks at.
+//! transaction for as long as the whole check would keep the write-ahead log from beginning anew. Only
+//! [`check`] looks at pages of no record (free pages, pages that no other page leads to).
 
 use std::io;
 use std::path::Path;

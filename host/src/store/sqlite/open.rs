@@ -134,7 +134,7 @@ impl Database {
         Ok(connection)
     }
 
-    /// A connection that writes only what is in the log already, or what no request waits for.
+    /// A connection that writes only pages that are in the log already, or values that no request waits for.
     pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
         self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
@@ -223,7 +223,7 @@ fn open_error(path: &Path, source: rusqlite::Error, is_full: impl Fn(&Path) -> b
 
 /// Whether the disk has no room, or the user may have no more of it.
 fn is_full(directory: &Path) -> bool {
-    /// Bytes that an empty store needs beside what it has.
+    /// Further bytes that an empty store needs.
     const ROOM: usize = 64 * 1024;
     let written = tempfile::tempfile_in(directory).and_then(|mut file| file.write_all(&[0; ROOM]));
     written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))

@@ -12,7 +12,7 @@ const EXISTS: &str = "SELECT 1 FROM spin_key_value WHERE store = ?1 AND key = ?2
 /// Keys compare as bytes: the column has SQLite's default collation.
 const LIST: &str = "SELECT key FROM spin_key_value
     WHERE store = ?1 AND key >= ?2 AND key > ?3 ORDER BY key LIMIT ?4";
-/// Without what a host keeps for itself.
+/// Without the host's own records.
 const CONTENTS: &str =
     "SELECT store, count(*) FROM spin_key_value WHERE store <> '.hexad' GROUP BY store ORDER BY store";
 

@@ -181,7 +181,7 @@ async fn many_keys_are_read_from_one_snapshot_too() {
 fn the_shard_does_not_read_many_keys_itself() {
     let f = Fixture::new();
     let keys: Vec<Key> = (0..1001).map(|n| key(&format!("k/{n}"))).collect();
-    // The one thread for what blocks is busy, so that the first poll cannot finish.
+    // The one thread for blocking work is busy, so that the first poll cannot finish.
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let (release, released) = std::sync::mpsc::channel::<()>();
     runtime.block_on(async {

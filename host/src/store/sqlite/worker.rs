@@ -1,4 +1,4 @@
-//! The work of the writer thread: transactions, their commits, and what follows from a failed one.
+//! The work of the writer thread: transactions, their commits, and the consequences of a failed one.
 //!
 //! The thread applies operations in the order of the queue, inside a transaction that stays open
 //! until a request waits for durability, the transaction is large, or it is some milliseconds old.
@@ -136,8 +136,8 @@ impl Worker {
         let filled = self.fill(first, &mut batch);
         match filled.and_then(|()| self.commit(&batch).map_err(|error| classify_commit(&error))) {
             Ok(()) => {
-                // Before the requests are told, as everything that a next write looks at. A transaction that has changed
-                // nothing says nothing of whether the store can be written.
+                // Before the requests get their results, because their next writes look at it. A transaction without a
+                // change does not show that the store can be written.
                 if !batch.changed.is_empty() {
                     self.log_length.record_commit();
                     self.health.record_commit(batch.bytes);
@@ -190,7 +190,7 @@ impl Worker {
         }
     }
 
-    /// Opens a transaction, unless what it writes would be lost.
+    /// Opens a transaction, unless its writes would be lost.
     fn begin(&mut self) -> Result<(), StoreError> {
         self.check_files()?;
         self.lock()?;

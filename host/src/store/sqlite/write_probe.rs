@@ -1,4 +1,4 @@
-//! Finds out whether a database can be used, or can be used again: does with a value of its own what requests do.
+//! Finds out whether a database can be used, or can be used again: uses a value of its own as requests do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ pub fn record_failure(health: &StoreHealth, error: &StoreError, bytes: usize) {
     }
 }
 
-/// Records why a probe has failed, whose values are no cause.
+/// Records why a probe has failed. Its own value cannot be the cause.
 pub fn record_failed_probe(health: &StoreHealth, error: StoreError) {
     let error = match error {
         StoreError::Engine(reason) => StoreError::Unavailable { problem: StoreProblem::Unusable, reason },

@@ -28,7 +28,7 @@ const MAX_QUEUED_BYTES: u32 = 64 * 1024 * 1024;
 /// caller of an increment or a swap waits for its result.
 const MAX_DELETION_BYTES: u32 = 1024 * 1024;
 
-/// What a request's deletions may take in the queue. It is a part of the request's ledger.
+/// The budget of one request's deletions in the queue. It is a part of the request's ledger.
 struct DeletionBudget(Arc<Semaphore>);
 
 impl DeletionBudget {
@@ -51,7 +51,7 @@ pub struct Writer {
     pub faults: Arc<Faults>,
 }
 
-/// What the writer needs to start.
+/// The parts that a writer starts with.
 pub struct WriterParts {
     pub connection: Connection,
     pub checkpointer: Checkpointer,

@@ -57,7 +57,7 @@ fn what_an_import_applied_before_stays_and_is_told() {
     assert_eq!(user::by_id(&env, 1).unwrap().unwrap().state, UserState::Blocked);
 }
 
-/// The built-in administrator has no record that could change, and an import is its last request if it ends its own token.
+/// The built-in administrator has no record to change, and an import is its last request if it ends its own token.
 #[test]
 fn an_import_can_end_the_authority_that_it_was_sent_with() {
     let env = forge();
@@ -88,7 +88,7 @@ fn what_has_a_small_body_is_refused_too() {
             (Method::POST, "maintenance/admin/gc", ["{\"cursor\":", "null}"]),
         ] {
             let env = forge();
-            // Their own tokens are for those as well who are no administrators any more.
+            // A demoted user may still manage their own tokens.
             if loss == "the user is demoted" && (path.contains("rotate") || path.contains("npm")) {
                 continue;
             }

@@ -74,8 +74,8 @@ pub fn with_token(env: Env) -> Env {
     Env { variables: std::rc::Rc::new(variables), ..env }
 }
 
-/// A store, every other of which shows writes when they are committed, and what its first writer has. Of a thousand
-/// operations, `stalls` are followed by a stall of so many microseconds.
+/// A store, and the environment of its first writer. With an odd `seed`, reads see a write 5 ms after its reply. Of a
+/// thousand operations, `stalls` are followed by a stall of so many microseconds.
 fn simulated(seed: u64, stalls: u64, stall: u64) -> (Simulation, Env) {
     let seen_after = seed % 2 * 5_000;
     let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after, stalls, stall };
@@ -84,7 +84,7 @@ fn simulated(seed: u64, stalls: u64, stall: u64) -> (Simulation, Env) {
     (store, env)
 }
 
-/// What a reader has once every answer was given, which is when what it says is seen.
+/// The environment of a reader after every answer was given: by then, all writes are seen.
 fn afterwards(store: &Simulation) -> Env {
     let env = with_token(store.env(8));
     env.clock.sleep(Duration::from_millis(10));
@@ -128,7 +128,7 @@ fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_w
     assert!(refused > 20, "{refused}");
 }
 
-/// What another import has moved out of a group is not deleted with it.
+/// A group or project that another import has moved out of a group is not deleted with it.
 #[test]
 fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
     for seed in 0..400 {

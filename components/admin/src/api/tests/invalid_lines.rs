@@ -1,4 +1,4 @@
-//! Lines of an import that say what is not so.
+//! Invalid lines of an import.
 
 use super::*;
 use bytes::Bytes;

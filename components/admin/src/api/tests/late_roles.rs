@@ -1,4 +1,4 @@
-//! Roles, invitations and gates of features that are imported after what they belong to was deleted, or at the same time.
+//! Roles, invitations and gates of features that are imported after their holders were deleted, or at the same time.
 
 use super::import_tree::with_token;
 use super::*;
@@ -145,7 +145,7 @@ fn a_gate_is_that_of_the_one_who_comes_with_the_same_import() {
     assert!(!is_late_on(&env, Actor::Project(100)));
 }
 
-/// One import deletes what another one gives a role in, and then there is a next one with the id.
+/// One import deletes the source or the user of a role that another one imports; then comes a next one with the id.
 #[test]
 fn a_role_that_is_imported_while_its_source_is_deleted_is_not_the_next_holders() {
     let (mut before, mut after) = (0, 0);
@@ -181,7 +181,7 @@ fn a_role_that_is_imported_while_its_source_is_deleted_is_not_the_next_holders()
     assert!(before > 20 && after > 20, "{before} {after}");
 }
 
-/// One import deletes what a request switches a feature on for, and then there is a next one with the id.
+/// One import deletes the actor that a request switches a feature on for; then comes a next one with the id.
 #[test]
 fn a_gate_that_is_stored_while_its_actor_is_deleted_is_not_the_next_holders() {
     let (mut stored, mut refused) = (0, 0);

@@ -1,4 +1,4 @@
-//! Personal tokens: who sees which, and what becomes of them.
+//! Personal tokens: who sees which, and their rotation, revocation and end.
 
 use super::*;
 

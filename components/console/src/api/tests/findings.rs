@@ -1,4 +1,4 @@
-//! What visitors found wrong with the pages.
+//! Defects of the pages that visitors found.
 
 use super::double::Forge;
 
@@ -117,7 +117,7 @@ fn a_form_leads_to_its_page_which_says_once_what_was_done() {
     // Another session's sentence, and one that was made up, are not shown.
     let foreign = forge.get("/", Some(&format!("developer-token; {kept}")));
     assert!(foreign.status == 200 && !foreign.text.contains("The feature f is on."));
-    // What the form was about may be gone.
+    // The subject of the form may be gone.
     let gone = forge.get("/packages/missing", Some(&format!("admin-token; {kept}")));
     assert!(gone.status == 200 && gone.text.contains("The feature f is on."), "{}", gone.text);
     // A refusal is a page at once, and a secret is in no cookie.

@@ -1,4 +1,4 @@
-//! What earlier builds left in no place of the tree, and how a repair mends it.
+//! Groups and projects that earlier builds left outside of the tree, and their repair.
 
 use super::*;
 use crate::catalog::intent_log::DanglingRows;
@@ -24,7 +24,7 @@ fn set_group(store: &MemoryStore, id: u64, path: &str, parent_id: u64) {
     store.set(&key(&format!("path/{parent_id}/{path}")), format!(r#"{{"namespace":{id}}}"#).as_bytes()).unwrap();
 }
 
-/// A group that was deleted while another host put something below it.
+/// A group that was deleted while another host put a group or project below it.
 fn delete_alone(store: &MemoryStore, env: &Env, id: u64) {
     set_membership(env, 2, Source::Group(10), None);
     store.set(&key(&format!("namespace/{id}")), b"null").unwrap();

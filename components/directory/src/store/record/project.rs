@@ -107,7 +107,7 @@ impl JobTokenScopeRecord {
 }
 
 impl ProjectRecord {
-    /// The same record, which accepts jobs of these incarnations of what it names.
+    /// The same record, which accepts jobs of these incarnations of the sources that it names.
     pub fn accepting(mut self, incarnations: BTreeMap<Source, Incarnation>) -> Self {
         for (source, incarnation) in incarnations {
             match source {

@@ -36,7 +36,7 @@ impl TokenRecord {
     }
 }
 
-/// Every personal token of one user, by number. What authenticates is in the records of the tokens.
+/// Every personal token of one user, by number. The tokens' own records authenticate.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct UserTokensRecord {
     /// The number that was given last, also of a deleted token.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 type Interrupt = Box<dyn FnOnce()>;
 
-/// A store that has something else done once, before one of its operations.
+/// A store that calls `interrupt` once, before one of its operations.
 #[derive(Clone)]
 struct InterruptedStore {
     inner: MemoryStore,
@@ -111,7 +111,7 @@ fn forge_before_a_merge() -> MemoryStore {
     store
 }
 
-/// Calls `check` with an interruption at each operation of what it does, until it ends before the interruption.
+/// Calls `check` with an interruption at each of its operations, until it ends before the interruption.
 fn at_every_operation(interrupt: fn(&MemoryStore), check: impl Fn(&InterruptedStore, &MemoryStore)) {
     at_every_operation_on(forge_before_a_merge, interrupt, check);
 }
@@ -193,7 +193,7 @@ fn end_the_role(store: &MemoryStore) {
     change(&env, |changes| changes.member(Source::Project(101), 2), end);
 }
 
-/// What an instance remembers of a user's access is what the catalog's revision says.
+/// An instance remembers a user's access as it is in the catalog's revision.
 #[test]
 fn a_role_that_ends_during_a_count_is_not_remembered() {
     at_every_operation_on(forge_with_a_reporter, end_the_role, |interrupted, _| {

@@ -1,4 +1,4 @@
-//! A user whose id a deleted one had is not the author or an assignee of that one's issues, and has not reacted to them.
+//! A user with a deleted one's id is not the author or an assignee of the latter's issues, and has not reacted to them.
 
 use super::*;
 use kit::store::Store as _;
@@ -71,7 +71,7 @@ fn filters_by_users_find_issues_of_those_who_have_the_ids_now() {
     assert_eq!(sees(&env, "root", queries), [0, 0, 0, 0, 0, 3, 3, 3, 3]);
     import(&env, &issues(11));
     assert_eq!(sees(&env, "root", queries), [1, 1, 1, 1, 1, 5, 5, 5, 5]);
-    // A deleted user is the one who had the id first, if there was one only.
+    // A deleted user counts as the first one with the id, if there was one only.
     change(&env, |changes| changes.delete_user(3), || dependents::delete_user(&env, 3).unwrap());
     import(&env, &[issue(21, json!({"author": {"id": 3}}))]);
     assert_eq!(sees(&env, "root", ["author_id=3"]), [1]);
@@ -93,8 +93,8 @@ fn a_banned_user_hides_no_issues_of_the_deleted_one() {
     assert_eq!(counts(), [2, 2], "the issues are of others");
 }
 
-/// An earlier build does not tell the catalog that a banned user is a later one with the id: their issues are hidden all
-/// the same.
+/// An earlier build does not tell the catalog that a banned user is a later one with the id: their issues are hidden
+/// all the same.
 #[test]
 fn a_user_whom_an_earlier_build_banned_hides_their_issues() {
     let (store, earlier) = (MemoryStore::default(), MemoryStore::default());

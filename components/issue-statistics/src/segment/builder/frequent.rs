@@ -1,5 +1,5 @@
-//! What very many terms of a batch have in common: an affix or an n-gram. The terms are visited in the order
-//! in which they are in memory, once for each affix, and once for all n-grams.
+//! Frequent affixes and n-grams, which very many terms of a batch have in common. The terms are visited in the order in
+//! which they are in memory, once for each affix, and once for all n-grams.
 
 use super::document_map::DocumentMap;
 use super::ngram_filter::NgramFilter;

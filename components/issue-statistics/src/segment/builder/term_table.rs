@@ -33,7 +33,7 @@ struct Term {
 }
 
 impl TermTable {
-    /// Bytes in use, those that are reserved included.
+    /// Bytes in use, reserved ones included.
     pub fn memory(&self) -> usize {
         self.pool.memory() + self.terms.len() * BLOCK * size_of::<Term>() + self.numbers.capacity() * PLACE
     }

@@ -116,7 +116,7 @@ fn append(to: &mut PostingList, from: &PostingList, input: &MergeInput, map: &Po
     }
 }
 
-/// The positions of a frequent affix: those that the inputs have stored, or else find.
+/// The positions of a frequent affix, as each input has stored them or else finds them.
 pub fn merge_affix(
     inputs: &[MergeInput],
     maps: &[PositionMap],
@@ -163,7 +163,7 @@ pub fn merge_affix(
     Ok(all)
 }
 
-/// The encoded documents of the frequent n-grams: those that the inputs have stored, or else find.
+/// The encoded documents of the frequent n-grams, as each input has stored them or else finds them.
 pub fn merge_frequent_ngrams(
     inputs: &[MergeInput],
     frequent: Vec<(Field, Ngram)>,

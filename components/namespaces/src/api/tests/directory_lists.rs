@@ -1,4 +1,4 @@
-//! Users, projects and groups: what each caller sees of them.
+//! Users, projects and groups, as each caller sees them.
 
 use super::*;
 use kit::testing::CountingStore;

@@ -1,4 +1,4 @@
-//! Whether a path is taken, and what is proposed instead.
+//! Whether a path is taken, and the path that is proposed instead.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Members of groups and projects: who sees which of them.
+//! Members of groups and projects, as each caller sees them.
 
 use super::*;
 
-/// The forge of [`Forge::filled`], where core is private and guild too: alice is Owner of acme, bob Developer of core
-/// and Reporter of project 101 in it, eve Maintainer of guild, which is invited to 101 as Developer until the year 2100.
+/// The forge of [`Forge::filled`], where core and guild are private: alice is Owner of acme, bob Developer of core and
+/// Reporter of project 101 in it, eve Maintainer of guild, which is invited to 101 as Developer until the year 2100.
 fn forge() -> Forge {
     let forge = Forge::filled();
     forge.save_group(NewGroup { visibility: Visibility::Private, ..new_group(11, "core", Some(10)) });

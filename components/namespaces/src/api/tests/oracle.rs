@@ -24,7 +24,7 @@ impl Dice {
     }
 }
 
-/// What is known of a namespace without the catalog's columns.
+/// The properties of a namespace, without the catalog's columns.
 struct Row {
     id: u64,
     path: String,

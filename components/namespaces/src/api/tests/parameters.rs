@@ -1,4 +1,4 @@
-//! Parameters in forms that they do not have, and filters by what nothing has.
+//! Parameters in forms that they do not have, and filters by properties that no record has.
 
 use super::*;
 

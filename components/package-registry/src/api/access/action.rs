@@ -1,6 +1,6 @@
 //! The actions that rights are checked for.
 
-/// What a request does with a package.
+/// The action of a request on a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Reads metadata or tags.

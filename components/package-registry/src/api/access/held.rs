@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, HashSet};
 /// The most names, projects or packages of one request that are looked up one by one.
 const MAX_LOOKUPS: usize = 4000;
 
-/// How many of the packages that lists claim a request may still look up. There need be none: a publication was broken off,
-/// or its project deleted.
+/// How many packages of lists a request may still look up. A listed package may not exist: its publication broke off,
+/// or its project was deleted.
 struct Lookups(usize);
 
 impl Lookups {
@@ -31,8 +31,8 @@ impl Lookups {
 /// [`MAX_LOOKUPS`]. At group level the caller must be able to read the group.
 ///
 /// Reads: at project level the names of the project. At group level the projects that have packages, the catalog, and
-/// then the names of those in the group or the projects with each name, whichever are fewer. At instance level, for each
-/// name whose scope is a top-level namespace, the projects with it.
+/// then the names of those in the group or the projects with each name, whichever are fewer. At instance level, for
+/// each name whose scope is a top-level namespace, the projects with it.
 pub fn has_any(request: &RegistryRequest, names: &HashSet<PackageName>) -> Result<bool, Error> {
     let env = &request.env;
     let lookups = &mut Lookups(MAX_LOOKUPS);

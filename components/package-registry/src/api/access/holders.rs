@@ -1,5 +1,5 @@
-//! The projects with packages of one name that are below a namespace. Strangers can publish a name to any
-//! number of projects of their own, so those elsewhere must not cost a request more than the list itself.
+//! The projects with packages of one name that are below a namespace. Any user can publish a name to any
+//! number of projects of their own, so projects elsewhere must not cost a request more than the list itself.
 
 use crate::name::PackageName;
 use crate::store::{self, Holders};
@@ -22,7 +22,7 @@ const MAX_FILTERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 /// Filtered lists by name and namespace.
 struct FilteredHolders(RefCell<LruCache<(String, u64), Filtered>>);
 
-/// A filtered list, and what it was made of.
+/// A filtered list, with the whole list and the tree version that it was made of.
 struct Filtered {
     all: Rc<Holders>,
     tree: TreeVersion,
@@ -53,7 +53,7 @@ pub fn projects_with_name_below(env: &Env, name: &PackageName, above: u64) -> Re
     Ok(below)
 }
 
-/// Those of these projects that are below the namespace `above`. Reads: each of a few, or the catalog.
+/// The projects of `ids` that are below the namespace `above`. Reads: each project of a few, or the catalog.
 pub fn projects_below(env: &Env, ids: &[u64], above: u64) -> Result<Vec<u64>, StoreError> {
     if ids.len() <= FEW {
         return few_below(env, ids, above);

@@ -18,7 +18,7 @@ use kit::{Env, Error};
 const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
 const DEPLOY_WRITE: &[&str] = &["write_package_registry"];
 
-/// Checks that the caller's token is for packages at all, or 403: also what belongs to no project is not for others.
+/// Checks that the caller's token has a scope for packages; 403 if not, also at addresses without a project.
 /// Writes of deploy tokens need another scope besides ([`check`]).
 pub fn check_scope(caller: &Caller, endpoint: &Endpoint, method: &Method) -> Result<(), Error> {
     match endpoint {
@@ -37,8 +37,8 @@ pub fn check_scope_of(caller: &Caller, method: &Method) -> Result<(), Error> {
     }
 }
 
-/// Checks that the caller, whose scope [`check_scope`] allows, may do `action` to packages of this project. Returns the caller's role if
-/// the decision needed it.
+/// Checks that the caller, whose scope [`check_scope`] allows, may do `action` to packages of this project. Returns the
+/// caller's role if the decision needed it.
 pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Result<Option<Role>, Error> {
     let RegistryRequest { env, caller, .. } = request;
     if action.is_write() && matches!(caller, Caller::DeployToken(_)) {
@@ -78,7 +78,7 @@ pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Re
     if role < minimum { Err(refuse()) } else { Ok(Some(role)) }
 }
 
-/// Checks that the protection rules allow the caller to do `action` to a package of this name. `role` is the caller's, as [`check`] returns it: a deploy token has none. Reads the settings.
+/// Checks the protection rules for this name. `role` is that of [`check`]: a deploy token has none. Reads the settings.
 pub fn check_protection(
     env: &Env,
     caller: &Caller,

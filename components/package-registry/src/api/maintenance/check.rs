@@ -106,7 +106,7 @@ fn check_revision(
         for problem in problems {
             checked.found(key, problem);
         }
-        // What was deleted leaves the listings first.
+        // A package of a deleted project leaves the listings before its root is removed.
         let is_missing = !listed.is_empty() && !store::is_listed(env, project, name)?;
         let is_abandoned = || match store::is_abandoned(env, key) {
             // The check of the directory tells that the project's record is damaged.

@@ -151,7 +151,7 @@ impl<'a> VersionClaim<'a> {
         Ok(true)
     }
 
-    /// What is against a claim of this publication. A claim that was `overtaken` is not.
+    /// The obstacle to a claim of this publication, if there is one. The claim with the id `overtaken` is none.
     fn obstacle(
         &self,
         holders: &Rc<Holders>,

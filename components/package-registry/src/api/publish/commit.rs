@@ -157,7 +157,7 @@ impl Publication<'_> {
     ) -> Result<Package, PublishError> {
         let env = self.env;
         let (is_new, mut package) = (current.is_none(), current.unwrap_or_else(|| Package::new(env.now)));
-        // What cannot be added is found before anything is written.
+        // The size and the tags are checked before anything is written.
         self.check_size(&package, release)?;
         self.set_tags(&mut package, release, staging.id(), |_| true)?;
         claim.hold()?;

@@ -18,8 +18,8 @@ pub struct DocumentTags {
 }
 
 impl DocumentTags {
-    /// `version` is the one that is published. Its tag is the first one that is for it, or else the first one, whatever
-    /// that is for, as in the reference service.
+    /// `version` is the published one. Its tag is the first one that names it, or else the first tag of all, as in the
+    /// reference service.
     pub fn read(tags: Option<&Members>, version: &Version) -> Result<Self, Error> {
         let tags: Vec<_> = tags.into_iter().flat_map(Members::iter).collect();
         let of_version = |value: &str| version.matches_file(value);

@@ -23,7 +23,7 @@ fn send_slowly(forge: &Forge, mut sent: TestRequest, change: impl Fn(&Forge) + '
     TestResponse::with_body(env, sent, Body::pull(body))
 }
 
-/// A way to lose authority, what it does, and the status of the requests that follow.
+/// A way to lose authority, its change of the forge, and the status of the requests that follow.
 type Loss = (&'static str, fn(&Forge), u16);
 
 const LOSSES: [Loss; 9] = [
@@ -53,7 +53,7 @@ fn delete_project(forge: &Forge) {
         .import(|changes| changes.delete_project(PUBLIC), || dependents::delete_project(&forge.env(), PUBLIC).unwrap());
 }
 
-/// What the registry has stored.
+/// The registry's stored keys and values.
 fn records(forge: &Forge) -> Vec<(String, Option<Vec<u8>>)> {
     let keys = forge.store.keys().into_iter().filter(|key| key.starts_with("package-registry/"));
     keys.map(|key| (key.clone(), kit::store::Store::get(&forge.store, &key).unwrap())).collect()

@@ -65,7 +65,7 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
     assert!(thousands.1.2 < 2_000_000, "bytes of a publication: {}, of 15 MB of metadata", thousands.1.2);
 }
 
-/// The statuses and operations of the same request to one instance, until it has cached what it can.
+/// The status and operations of the third of three equal requests to one instance, which has filled its caches.
 fn warm(forge: &Forge, request: impl Fn() -> TestRequest) -> (u16, u64) {
     let counting = CountingStore::over(forge.store.clone());
     let env = forge.env_over(counting.clone());
@@ -184,8 +184,8 @@ fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     assert!(counting.operations() <= 32, "{} operations", counting.operations());
 }
 
-/// The projects with the name; a compare of the list of those with the version (which counts twice), its counter and its
-/// swap, which is the claim as well.
+/// The projects with the name; a compare of the list of those with the version (which counts twice), its counter and
+/// its swap, which is the claim as well.
 #[test]
 fn a_version_that_one_project_of_a_scope_may_have_costs_five_operations_more() {
     let forge = Forge::new();

@@ -225,7 +225,7 @@ fn names_that_are_denied_are_separated_by_commas_or_any_white_space() {
     assert_eq!(forge.get("/packages/npm/f-x").status, 302);
 }
 
-/// Names are not only in lists: also of the program itself, and of what is installed under another name.
+/// Names are not only in lists: the program has one, and so has a package that is installed under another name.
 #[test]
 fn an_audit_stays_wherever_its_body_has_such_a_name() {
     let mut forge = forge();
@@ -338,7 +338,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A stranger could publish the next version of it elsewhere.
+/// Others could publish its next version elsewhere.
 #[test]
 fn a_name_whose_versions_were_all_unpublished_stays() {
     let forge = forge();

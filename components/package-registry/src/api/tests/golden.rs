@@ -30,7 +30,7 @@ fn forge() -> Forge {
 }
 
 /// The packages' files are no archives: that is judged when they are published, not when they are
-/// read. The records are what this history left: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
+/// read. The records are of this history: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
 /// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was unpublished. The
 /// attestations of 1.0.0 come from a later build.
 #[test]

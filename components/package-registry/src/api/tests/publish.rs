@@ -124,7 +124,7 @@ fn a_repetition_with_another_document_is_refused_as_the_first_request_would_be()
         assert_eq!(forge.send(with_tag.to(PUBLIC)).text(), answer.text());
         assert_eq!(tags(), json!({"latest": "1.0.0"}));
     }
-    // What clients write about themselves may differ, for example after an update of the client.
+    // Fields in which a client describes itself may differ, for example after an update of the client.
     assert_eq!(repeat(|d| d["versions"]["1.0.0"]["_nodeVersion"] = json!("24.0.0")).status, 200);
 }
 

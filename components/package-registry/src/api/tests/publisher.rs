@@ -3,7 +3,7 @@
 use super::*;
 use kit::store::Store as _;
 
-/// What search and list say of who published `lib`.
+/// The publisher of `lib` in a search and in the list.
 fn shown(forge: &Forge) -> (Value, Value) {
     let found = forge.send(request(Method::GET, "/projects/7/packages/npm/-/v1/search?text=lib").by("guest")).json();
     let listed = forge.send(request(Method::GET, "/projects/7/packages").by("guest")).json();

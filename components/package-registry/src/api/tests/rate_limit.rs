@@ -55,7 +55,7 @@ fn without_variables_cheap_requests_are_not_counted() {
     assert_eq!(forge.store.keys(), keys);
 }
 
-/// How many requests to one instance pass before those that are refused.
+/// How many requests to one instance pass before the first refusal, after which all are refused.
 fn first_refusal(forge: &Forge, count: usize, request: impl Fn() -> TestRequest) -> Option<usize> {
     let env = forge.env();
     let statuses: Vec<u16> = (0..count).map(|_| TestResponse::of(env.clone(), request()).status).collect();

@@ -1,4 +1,4 @@
-//! What a publisher says about a file, and what the file and the registry say.
+//! A publisher's statements about a file, against the file itself and the registry's own values.
 
 use super::*;
 use crate::tarball::tests::tarball_of;

@@ -1,4 +1,4 @@
-//! What npm makes of `bin`.
+//! npm's readings of `bin`.
 
 use super::*;
 use crate::install_fields::InstallFields;
@@ -7,7 +7,7 @@ use crate::name::PackageName;
 use crate::tarball::{PackageJson, TarballError};
 use serde_json::json;
 
-/// What is written in `@acme/lib`, and what npm-normalize-package-bin 4 and npm 11 make of it; `null` if nothing is left.
+/// Values in `@acme/lib`, and the results of npm-normalize-package-bin 4 and npm 11; `null` if nothing is left.
 fn cases() -> Vec<(Value, Value)> {
     vec![
         (json!("cli.js"), json!({"lib": "cli.js"})),
@@ -86,7 +86,7 @@ fn the_normal_form_is_npm_s() {
     }
 }
 
-/// Clients write `bin` as it is in the file, in npm's form, or without what they take for invalid, as yarn 1 does.
+/// Clients write `bin` as it is in the file, in npm's form, or without commands that they take for invalid, as yarn 1.
 #[test]
 fn what_is_served_means_to_npm_what_the_file_means() {
     let usable = |bin: &Value| match bin {
@@ -106,8 +106,8 @@ fn what_is_served_means_to_npm_what_the_file_means() {
     }
 }
 
-/// npm's two functions differ in these: what one calls a folder is a part of a name for the other, and a name that ends in
-/// `..` has no command for one. Metadata has what npm 11 publishes, which the other one leaves as it is.
+/// npm's two functions differ in these: a folder for one is a part of a name for the other, and a name that ends in
+/// `..` has no command for one. Metadata has the form that npm 11 publishes, which the other one leaves as it is.
 #[test]
 fn what_npm_reads_in_two_ways_has_the_form_that_it_publishes() {
     for (written, expected) in [
@@ -120,7 +120,7 @@ fn what_npm_reads_in_two_ways_has_the_form_that_it_publishes() {
         assert_eq!(served(&written, &expected), expected);
         assert!(stays_inside(&served(&written, &written)), "{written}");
     }
-    // npm 11 publishes this name, and no client makes a command of it.
+    // npm 11 publishes this name, and no client installs a command under it.
     assert_eq!(normal(&json!({"__proto__": "x.js", "b": "b.js"})), json!({"b": "b.js"}));
 }
 

@@ -20,7 +20,7 @@ fn a_second_gzip_member_is_refused() {
         let refused = Err(TarballError::Gzip("something follows its first member".into()));
         assert_eq!(inspect(&members.concat()), refused);
     }
-    // bsdtar pads what it writes to a pipe.
+    // bsdtar pads its output to a pipe.
     let padded = inspect(&[gzip(&tar), vec![0; 9000]].concat());
     assert_eq!(padded.unwrap().totals, inspect(&gzip(&tar)).unwrap().totals);
 }
@@ -197,7 +197,7 @@ fn headers_that_one_program_leaves_out_are_refused() {
         let why = refused("a number in a header is no octal number");
         assert_eq!(contents(patched(&shown, &[(at, b"\x80\0\0\x01\0\0\0\0")])), why);
     }
-    // What follows a prefix of 155 bytes is no time.
+    // The bytes behind a prefix of 155 bytes are no time.
     let long = [b"package/".as_slice(), &[b'x'; 146]].concat();
     assert_eq!(set(345, &[long.as_slice(), b"y"].concat()), Ok(2));
 }
@@ -332,7 +332,7 @@ fn headers_that_programs_read_differently_are_refused() {
     }
     // star's format has a shorter prefix.
     assert_eq!(set(508, b"tar\0"), refused("a header is of an unknown format"));
-    // Some programs take a file for a folder by its own name, whatever names it before, and read its contents as headers.
+    // Some programs take a file for a folder by its own name in spite of an extended header, and read headers in it.
     for kind in [b"\0", b"0"] {
         let own = patched(&file("package/d/", b"x"), &[(156, kind)]);
         let gnu = entry(EntryType::GNULongName, b"././@LongLink", b"package/b\0");

@@ -1,4 +1,4 @@
-//! Who may ask, and when analytics is there to be asked.
+//! Authorization of queries, and the conditions under which a project has analytics.
 
 use super::*;
 use directory::catalog::changes::Changes;

@@ -1,4 +1,4 @@
-//! What the engine is asked, and what becomes of its answer.
+//! The requests to the engine, and the handling of its answers.
 
 use super::*;
 
@@ -173,7 +173,7 @@ fn long_answers_pass_byte_for_byte() {
     assert!(answer.status == 200 && answer.broken.is_none() && answer.text() == expected);
 }
 
-/// Also what would be a fault at the beginning: only its end, and its length, are looked at.
+/// Even faults pass that would be refused at the beginning: of the rest, only its end and its length are checked.
 #[test]
 fn the_rest_of_a_long_answer_passes_unread() {
     let deep = format!(r#","x":{}{},"error":"late""#, "[".repeat(40), "]".repeat(40));

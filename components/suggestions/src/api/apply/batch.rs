@@ -231,7 +231,7 @@ impl<'a> SuggestionBatch<'a> {
             let before = files.read(self.repository, *blob)?;
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
             let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
-            // Together, suggestions may make what none of them makes alone.
+            // Together, suggestions may make contents that none of them makes alone.
             check_contents(path, &after.contents)
                 .map_err(|why| refusal(InapplicableReason::DisallowedContents(why)))?;
             changed.insert(path.as_str(), after.id);
@@ -260,7 +260,7 @@ impl<'a> SuggestionBatch<'a> {
         if let Some(head) = head.filter(|head| head.operation == self.operation) {
             return Ok(Some(head.commit));
         }
-        // If another request has moved the branch on since, it has recorded what this one applied.
+        // If another request has moved the branch on since, it has recorded which suggestions this one applied.
         let Some(first) = self.items.first() else { return Ok(None) };
         let applied = applied::read(&self.context.env, first.suggestion.id)?;
         Ok(applied.filter(|applied| applied.operation == self.operation).map(|applied| applied.commit))

@@ -116,7 +116,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// What is too long, if something is. Lists of merge requests have all of it.
+    /// An error if a text is too long. Lists of merge requests have all of these texts.
     fn check_lengths(&self) -> Result<(), String> {
         if let Some(why) = self.title.as_deref().and_then(text_limit::find_excess_of_title) {
             return Err(format!("title {why}"));

@@ -51,7 +51,7 @@ pub async fn objects(context: &mut RequestContext, project: &str, body: Body) ->
             report.known += 1;
             continue;
         }
-        // What has arrived together is decided on once.
+        // Objects that have arrived together are authorized once.
         if reader.take_arrival() {
             access::still_importable(context, project, repository)?;
         }

@@ -31,8 +31,8 @@ struct CommitIds {
 
 /// `POST /import/suggestions/:project/pack`. The body is a pack, whose deltas may be of objects that the repository
 /// has. All of it becomes visible at once; nothing if the body breaks off. 400 if it is no pack, or an object that it
-/// needs is missing: a history is sent in parts, the oldest first. Objects with the faults of old programs are accepted,
-/// unlike those of a push.
+/// needs is missing: a history is sent in parts, the oldest first. Objects with the faults of old programs are
+/// accepted, unlike those of a push.
 pub async fn pack(context: &mut RequestContext, id: &str, mut body: Body) -> Result<Response, Error> {
     let (env, project) = (&context.env.clone(), access::importable_repository(context, id)?);
     let mut receiver = PackReceiver::new(env, project, PackOrigin::Import);
@@ -48,7 +48,7 @@ pub async fn pack(context: &mut RequestContext, id: &str, mut body: Body) -> Res
     Ok(Response::ok(&report))
 }
 
-/// `POST /import/suggestions/:project/known`: those of the commits that are in packs with everything that they reach.
+/// `POST /import/suggestions/:project/known`: which of the commits are in packs with everything that they reach.
 pub async fn known(context: &mut RequestContext, id: &str, body: Body) -> Result<Response, Error> {
     let project = access::importable_repository(context, id)?;
     let body = body.collect(MAX_BODY).await?;

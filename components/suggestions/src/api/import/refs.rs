@@ -62,9 +62,9 @@ struct RejectedRefUpdate {
 }
 
 /// `POST /import/suggestions/:project/refs`: updates each branch or tag that has the value that the client
-/// expects. Unreachable loose objects are removed after a day, so the new value must be in a pack, or reached by an existing
-/// ref, or a commit or tag object that was uploaded within the last twelve hours, together with everything that it
-/// reaches and no ref does.
+/// expects. Unreachable loose objects are removed after a day, so the new value must be in a pack, or reached by an
+/// existing ref, or a commit or tag object that was uploaded within the last twelve hours, together with everything
+/// that it reaches and no ref does.
 pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<Response, Error> {
     let project = access::importable_repository(context, id)?;
     let body = body.collect(MAX_BODY).await?;
@@ -93,7 +93,7 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
         RefImport { env, project, names, freed, unkept, report: RefUpdateReport::default(), moved: Vec::new() };
     let applied = updates.iter().try_for_each(|update| import.apply(update));
     let RefImport { names, report, moved, .. } = import;
-    // Also after an error: what was moved before it stays. And errors of what follows do not undo it.
+    // Also after an error: refs that were moved before it stay moved. Nor do errors of these steps undo the moves.
     if let Err(error) = names.settle(env, project) {
         eprintln!("the names of refs of repository {project} stay reserved: {error}");
     }

@@ -1,4 +1,4 @@
-//! `git fetch` and `git clone`: acknowledgements of what the client has, and the pack of what it lacks.
+//! `git fetch` and `git clone`: acknowledgements of the client's haves, and a pack of the objects that it lacks.
 
 use super::fetch_request::{self, Command, FetchRequest, MultiAck, Refusal};
 use super::pack_stream::{Contents, PackStream, in_side_band, write_band};
@@ -98,7 +98,7 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
 }
 
 /// A want that is a commit or tag which no ref has, or that the repository does not have. Trees and blobs are given,
-/// because clients of a partial clone ask for them by their ids, which nobody guesses.
+/// because clients of a partial clone ask for them by their ids, which cannot be guessed.
 fn unreachable_want(
     env: &Env,
     project: &Project,
@@ -128,7 +128,7 @@ fn unreachable_want(
 /// thousand and more commits that the repository does not have.
 const MAX_LOOSE_HAVES: usize = 256;
 
-/// Those of the client's haves that the repository has.
+/// The client's haves that are commits or tags of the repository.
 fn common(env: &Env, project: RepositoryId, fetch: &FetchRequest) -> Result<BTreeSet<ObjectId>, StoreError> {
     let is_common = |kind| matches!(kind, ObjectKind::Commit | ObjectKind::Tag);
     let mut unknown: BTreeSet<ObjectId> = fetch.haves.iter().flatten().copied().collect();
@@ -236,7 +236,7 @@ fn serves_all(
     Ok(!has_copies && has_objects > 0 && u32::try_from(has_objects).is_ok() && tips.is_subset(&wants))
 }
 
-/// The body: what was written so far, then the pack.
+/// The body: `head`, then the pack.
 fn stream(head: Vec<u8>, pack: PackStream, fetch: &FetchRequest) -> Body {
     let Some(size) = fetch.side_band else {
         return Body::pull(std::iter::once::<Chunk>(Ok(head.into())).chain(pack));

@@ -1,4 +1,4 @@
-//! What a client wants to fetch, in protocol version 0 (gitprotocol-pack) and 2 (gitprotocol-v2).
+//! A client's request to fetch, in protocol version 0 (gitprotocol-pack) and 2 (gitprotocol-v2).
 
 use crate::git::ObjectId;
 use crate::git::pktline::{Packet, Packets};

@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// The size of a part of the stream, about, in bytes.
 const PART: usize = 128 << 10;
 
-/// What is sent.
+/// The contents of a pack that is sent.
 pub enum Contents {
     /// Every entry of these packs of the list.
     WholePacks,

@@ -14,8 +14,8 @@ use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use std::collections::BTreeSet;
 
-/// The largest push whose body is compressed as a whole, in bytes, decompressed: what clients have in memory. The
-/// objects of larger ones are compressed, each by itself.
+/// The largest push whose body is compressed as a whole, in bytes, decompressed: clients have such a body in memory.
+/// The objects of larger ones are compressed, each by itself.
 const MAX_COMPRESSED_PUSH: u64 = 1 << 30;
 
 /// `POST git-receive-pack`.
@@ -27,7 +27,7 @@ pub async fn answer(env: &Env, mut request: Request, project: &str) -> Result<Re
     if push.commands.is_empty() && push.unreadable.is_empty() {
         return Ok(git_response(media_type, kit::Body::Empty));
     }
-    // What is refused anyhow is known before the pack is read.
+    // Commands are refused before the pack is read where the refusal does not depend on it.
     let mut outcomes = ref_moves::check_commands(&repository, &push);
     let accepted = push.commands.iter().zip(&outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
     let tips: BTreeSet<ObjectId> = accepted.filter_map(|(command, _)| command.new).collect();
@@ -38,7 +38,7 @@ pub async fn answer(env: &Env, mut request: Request, project: &str) -> Result<Re
         }
         false => receive_pack(env, repository.id(), &mut reader, &tips).await?,
     };
-    // A pack takes hours if the client likes, so what was allowed when it began does not count any more.
+    // A client can take hours to send a pack, so the commands are authorized again.
     match &received {
         Err(why) => ref_moves::refuse_others(&mut outcomes, || refusal(why, &push)),
         Ok(pack) => match access::still_pushable_repository(env, &request, project, &repository) {

@@ -51,7 +51,7 @@ enum PushPacket {
 /// Reads the body of a push as it streams in.
 pub struct PushReader {
     body: RequestBody,
-    /// What of the last chunk was not returned yet.
+    /// The part of the last chunk that was not returned yet.
     rest: Bytes,
 }
 
@@ -103,8 +103,8 @@ impl PushReader {
                 None if is_first && !push.is_shallow => return Ok(push),
                 None => return Err(broken()),
             };
-            // These lines come before the commands, and have no capabilities. What is sent is checked to be whole all the
-            // same.
+            // These lines come before the commands, and have no capabilities. All the same, the pack is checked to be
+            // complete.
             if line.starts_with(b"shallow ") {
                 push.is_shallow = true;
                 continue;
@@ -136,8 +136,8 @@ impl PushReader {
         Ok(push)
     }
 
-    /// Reads past the options, which mean nothing here. Returns whether they are more than a push may have; then they are
-    /// read all the same, for the reason above.
+    /// Reads past the options, which mean nothing here. Returns whether they are more than a push may have; then they
+    /// are read all the same, for the reason above.
     async fn skip_options(&mut self) -> Result<bool, Error> {
         let (mut count, mut bytes) = (0_usize, 0_usize);
         while let PushPacket::Data(option) = self.packet().await?.ok_or_else(broken)? {

@@ -1,4 +1,4 @@
-//! Where the branches and tags of a repository stand, and what the server can do.
+//! The branches and tags of a repository, and the server's capabilities.
 
 use super::fetch_request::ListRequest;
 use crate::git::{ObjectId, pktline};
@@ -13,8 +13,8 @@ const AGENT: &str = concat!("agent=hexad/", env!("CARGO_PKG_VERSION"));
 
 /// The refs of a repository at one moment.
 pub struct RefList {
-    /// What HEAD points to: the project's default branch, or the one that the imported repository had checked
-    /// out, or any. A ref that need not exist.
+    /// The ref that HEAD points to: the project's default branch, or the one that the imported repository had
+    /// checked out, or any. It need not exist.
     pub head: String,
     /// By name, below `refs/`.
     pub refs: Vec<(String, ObjectId)>,
@@ -46,7 +46,7 @@ impl RefList {
     }
 }
 
-/// What a tag object leads to; `None` of everything else, and of chains that are too long.
+/// The target of a tag object; `None` for everything else, and for chains that are too long.
 fn peeled(history: &History, name: &str, id: ObjectId) -> Result<Option<ObjectId>, StoreError> {
     if !name.starts_with("tags/") {
         return Ok(None);

@@ -128,7 +128,7 @@ pub fn move_refs(
     merge_detection::before_deletions(env, repository.id(), deleted)?;
     let moved = if push.is_atomic { moves.move_together(outcomes) } else { moves.move_each(outcomes) };
     let RefMoves { names, moved: updates, .. } = moves;
-    // Also after an error: what was moved before it stays. And errors of what follows do not undo it.
+    // Also after an error: refs that were moved before it stay moved. Nor do errors of these steps undo the moves.
     if let Err(error) = merge_detection::after_updates(env, repository.id(), &updates, repository.user.as_ref()) {
         eprintln!("which merge requests a push to repository {} merges is not known: {error}", repository.id());
     }
@@ -152,7 +152,7 @@ struct RefMoves<'a> {
 }
 
 impl<'a> RefMoves<'a> {
-    /// Reserves the names of new refs, and refuses those that others are in the way of.
+    /// Reserves the names of new refs, and refuses names that conflict with other refs.
     fn begin(
         env: &'a Env,
         repository: &'a PushableRepository,
@@ -232,7 +232,7 @@ impl<'a> RefMoves<'a> {
         Ok(())
     }
 
-    /// Notes what became of a command.
+    /// Records the outcome of a command.
     fn note(&mut self, command: &RefCommand, is_moved: bool) {
         if is_creation(command) {
             self.names.note_creation(name(command), is_moved);
@@ -314,7 +314,7 @@ fn move_ref(env: &Env, project: RepositoryId, command: &RefCommand) -> Result<Re
             return Ok::<_, StoreError>(Decision::Done(Ok(())));
         }
         if current != command.old {
-            // A deletion of what is not there succeeds, as in git.
+            // The deletion of a ref that is not there succeeds, as in git.
             let is_done = current.is_none() && command.new.is_none();
             return Ok(Decision::Done(if is_done { Ok(()) } else { Err(stands_elsewhere(current)) }));
         }

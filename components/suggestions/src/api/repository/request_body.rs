@@ -17,7 +17,7 @@ pub struct RequestBody {
 
 struct Gunzip {
     decoder: GzDecoder<Vec<u8>>,
-    /// What of the last chunk was not decompressed yet.
+    /// The part of the last chunk that was not decompressed yet.
     rest: Bytes,
     /// The most bytes that the body may have, decompressed, and how many of them it has not had yet.
     limit: u64,
@@ -26,8 +26,8 @@ struct Gunzip {
 }
 
 impl RequestBody {
-    /// Takes the body out of a request. If it is compressed, it may have `limit` bytes, decompressed; otherwise the host bounds
-    /// it. 415 if it has an encoding other than gzip.
+    /// Takes the body out of a request. If it is compressed, it may have `limit` bytes, decompressed; otherwise the
+    /// host bounds it. 415 if it has an encoding other than gzip.
     pub fn of(request: &mut Request, limit: u64) -> Result<Self, Error> {
         let encoding = request.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unknown"));
         let gzip = match encoding {
@@ -87,7 +87,7 @@ impl Gunzip {
         self.decoder.try_finish().map_err(|_| not_gzip())
     }
 
-    /// What was decompressed since the last call.
+    /// The bytes that were decompressed since the last call.
     fn take(&mut self) -> Result<Bytes, Error> {
         let bytes = Bytes::from(std::mem::take(self.decoder.get_mut()));
         let left = self.left.checked_sub(bytes.len() as u64);

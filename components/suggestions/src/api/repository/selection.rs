@@ -65,7 +65,7 @@ pub fn deepen(
             continue;
         }
         distances.insert(id, distance);
-        // Relative to the end of the client's history, only what is beyond it counts.
+        // Relative to the end of the client's history, only commits beyond it count.
         let is_counted = !deepening.is_relative || distance > 0 || request.shallow.contains(&id);
         queue.extend(node.parents.iter().map(|parent| (*parent, distance + u64::from(is_counted))));
     }
@@ -134,7 +134,7 @@ impl<'a> Selection<'a> {
         Selection { env, project, filter, objects: Vec::new(), seen: HashSet::new() }
     }
 
-    /// Selects what the request asks for. `common` are those of its haves that the repository has.
+    /// Selects the objects that the request asks for. `common` are the haves that the repository has.
     pub fn select(
         &mut self,
         history: &mut History,
@@ -201,7 +201,7 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Adds a tree and what is in it, without what one of the trees `olds` has at the same place.
+    /// Adds a tree and everything in it, but for entries that one of the trees `olds` has at the same place.
     fn add_tree(&mut self, root: ObjectId, olds: Vec<ObjectId>, depth: u64) -> Result<(), StoreError> {
         let mut pending = vec![(root, olds, depth)];
         while let Some((id, olds, depth)) = pending.pop() {
@@ -250,8 +250,7 @@ impl<'a> Selection<'a> {
 
 type SelectedCommits = (Vec<(ObjectId, Rc<Commit>)>, HashSet<ObjectId>);
 
-/// The commits to be sent, the newest first, and all those that the client will have then as far as they were
-/// visited.
+/// The commits to be sent, the newest first, and all visited commits that the client will have then.
 fn select_commits(
     history: &mut History,
     wanted: &[ObjectId],

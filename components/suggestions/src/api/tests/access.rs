@@ -1,4 +1,4 @@
-//! Who may read code, merge requests and suggestions, and push: by visibility, access level and role.
+//! Rights to read code, merge requests and suggestions, and to push: by visibility, access level and role.
 
 use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, block, comment};
 use directory::access::Role;
@@ -98,7 +98,7 @@ fn access_levels_decide_about_merge_requests_suggestions_and_the_repository() {
 
 #[test]
 fn a_default_branch_without_a_record_of_protected_branches_is_for_maintainers() {
-    // `topic` is what the imported repository has checked out.
+    // `topic` is the branch that the imported repository has checked out.
     for configured in [Some("main"), Some("gone"), None] {
         let forge = Forge::new();
         let configure = |protected_branches| {
@@ -170,7 +170,7 @@ fn collaboration_on_a_fork_takes_the_right_to_push_to_the_target_branch() {
     assert_eq!(fork(|_| {}), 200);
 }
 
-/// In one project, who may push to one branch may not push to another by a merge request between them.
+/// In one project, a user who may push to one branch may not push to another by a merge request between them.
 #[test]
 fn collaboration_is_with_another_project() {
     let forge = Forge::new();
@@ -186,7 +186,7 @@ fn collaboration_is_with_another_project() {
     assert_eq!(forge.apply(id, "mia", Value::Null).status, 200);
 }
 
-/// The merge request shows its source branch to all who may read it, and nothing else of a private fork.
+/// The merge request shows its source branch to all its readers, and nothing else of a private fork.
 #[test]
 fn a_private_fork_is_commented_on_at_the_head_of_its_branch_only() {
     let forge = Forge::new();

@@ -1,4 +1,4 @@
-//! What an applied suggestion costs in a large repository.
+//! The cost of an applied suggestion in a large repository.
 
 use super::watched_store::WatchedStore;
 use super::{Forge, PUBLIC, Repository, block, comment, send};

@@ -92,7 +92,7 @@ fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_succeeds() {
             break;
         }
         assert!(now == none || now == all, "after {operations} operations: {now:?}");
-        // What a clone shows is the same.
+        // The list of refs that clients get is the same.
         let listed = copy.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
         assert_eq!(listed.contains("refs/heads/new"), now == all);
         if now == none {

@@ -1,4 +1,4 @@
-//! What a caller may do is decided when it counts: a body takes as long as its client likes.
+//! A caller's rights are decided on when a request takes effect: a body takes as long as its client likes.
 
 use super::made_pack::with_one_commit;
 use super::watched_store::WatchedStore;
@@ -19,7 +19,7 @@ use kit::{Body, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What takes a right from a caller.
+/// A change that takes a right from a caller.
 type Withdrawal = fn(&Forge, u64, &str);
 
 fn revoke(forge: &Forge, user_id: u64, name: &str) {
@@ -82,7 +82,7 @@ fn halves(bytes: &[u8]) -> [Vec<u8>; 2] {
     [first.to_vec(), last.to_vec()]
 }
 
-/// What the area has stored, but for blobs that nothing names.
+/// The area's stored keys and values, without the blobs of packs: those of a refused push are garbage.
 fn stored(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
     let is_blob = |key: &str| ["pack/", "pack_index/"].iter().any(|kind| key.contains(&format!("/v1/{kind}")));
     let keys = forge.store.keys().into_iter().filter(|key| key.starts_with("suggestions/") && !is_blob(key));
@@ -284,7 +284,7 @@ fn each_part_of_an_import_takes_an_administrator() {
             assert_eq!(stored(&forge), before, "{path}");
         }
     }
-    // What was there before the caller lost the right stays, as after any import that breaks off.
+    // Objects that were stored before the caller lost the right stay, as after any import that breaks off.
     let forge = std::rc::Rc::new(Forge::new());
     let meanwhile = forge.clone();
     let parts = [objects(&["one", "two"]), objects(&["three"])];

@@ -90,7 +90,7 @@ fn a_pack_has_chains_as_long_as_those_of_git() {
     assert!(report.contains("ok refs/heads/new"), "{report}");
     assert_eq!(stored_depth(&forge, last.id), 4_095);
 
-    // A delta of the last one is stored whole, and what builds on it names it.
+    // A delta of the last one is stored whole, and deltas that build on it name it.
     let (env, project) = (forge.env(), RepositoryId::first(PUBLIC));
     let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
     let [a, b, c] = ["a", "b", "c"].map(|name| tree(&[(format!("100644 {name}"), blob.id)]));

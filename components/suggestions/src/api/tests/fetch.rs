@@ -108,7 +108,7 @@ fn shallow_clones_grow() {
         assert_eq!(copy.git(&["show", "o/topic:dir/sub/b"]), b"\xff\r\nb");
         assert_eq!(git(&["fetch", "-q", "--depth", "3", "URL", heads]), "3");
         assert_eq!(git(&["fetch", "-q", "--deepen", "2", "URL", heads]), "5");
-        // A shallow client gets what is new, and no more of the history.
+        // A shallow client gets the new commit, and no more of the history.
         repository.git(&["checkout", "-q", "topic"]);
         repository.write("a.txt", b"newer");
         repository.commit("newer");

@@ -12,7 +12,7 @@ use std::process::Output;
 
 impl Forge {
     /// Runs git, with `URL` replaced by the address of a project's repository, which has the token as its password.
-    /// Returns what git printed on stderr; as an error if git failed.
+    /// Returns git's output on stderr; as an error if git failed.
     pub fn git(
         &self,
         repository: &Repository,

@@ -17,7 +17,7 @@ fn known(forge: &Forge, ids: &[&str]) -> Value {
     post(forge, "known", json!({"ids": ids}).to_string().into_bytes()).1["ids"].clone()
 }
 
-/// Feeds `input` to git, and returns what it prints.
+/// Feeds `input` to git, and returns its output.
 fn git_with(repository: &Repository, arguments: &[&str], input: &str) -> Vec<u8> {
     let mut command = repository.command(arguments);
     let mut git = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -27,7 +27,7 @@ fn git_with(repository: &Repository, arguments: &[&str], input: &str) -> Vec<u8>
     output.stdout
 }
 
-/// A pack of what these revisions reach, with deltas of what is excluded.
+/// A pack of the objects that these revisions reach, with deltas of excluded ones.
 fn pack(repository: &Repository, revisions: &str) -> Vec<u8> {
     git_with(repository, &["pack-objects", "-q", "--revs", "--thin", "--delta-base-offset", "--stdout"], revisions)
 }

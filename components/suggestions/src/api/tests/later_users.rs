@@ -1,4 +1,4 @@
-//! A user whose id a deleted one had is not the author of what that one wrote.
+//! A new user with the id of a deleted one is not the author of that one's merge requests and notes.
 
 use super::{FORK, Forge, PUBLIC, Repository, block, comment, new_user};
 use directory::access::Role;
@@ -167,7 +167,7 @@ fn a_deleted_author_lends_no_branch() {
     assert_eq!(forge.apply(ids[0], "mia", Value::Null).status, 200, "theirs since it was imported again");
 }
 
-/// Earlier builds read what this one stores of first users, and their records are as they were.
+/// Earlier builds read the records that this one stores of first users: their form has not changed.
 #[test]
 fn records_of_first_users_have_no_incarnation() {
     let forge = forge();

@@ -1,4 +1,4 @@
-//! Line endings in what is suggested and in what is committed.
+//! Line endings in suggestions and in their commits.
 
 use super::{Forge, PUBLIC, Repository, block};
 use serde_json::{Value, json};

@@ -60,7 +60,7 @@ fn an_object_that_is_moved_to_a_pack_meanwhile_is_found() {
     let repository = Repository::with(&[("a.txt", b"one\n"), ("d/b.txt", b"b\n")]);
     forge.import(PUBLIC, &repository);
     forge.merge_request(1, serde_json::Value::Null);
-    // What repacking makes of this store.
+    // This store after repacking.
     let repacked = forge.store.snapshot();
     let pack = repository.git(&["pack-objects", "-q", "--all", "--stdout"]);
     let path = format!("import/suggestions/{PUBLIC}/pack");
@@ -82,7 +82,7 @@ fn an_object_that_is_moved_to_a_pack_meanwhile_is_found() {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// More than what is decompressed as a whole.
+/// More bytes than are decompressed as a whole.
 const LARGE: usize = 97 << 20;
 
 #[test]

@@ -70,12 +70,12 @@ pub fn tree_of(entries: &[(&str, ObjectId)]) -> Vec<u8> {
     entries.iter().flat_map(entry).collect()
 }
 
-/// Pushes a pack with a new branch at `tip`; what the server reports.
+/// Pushes a pack with a new branch at `tip`. Returns the server's report.
 pub fn push_pack(forge: &Forge, tip: ObjectId, pack: &[u8]) -> String {
     move_by_pack(forge, None, tip, pack)
 }
 
-/// Pushes a pack that moves the branch `new`; what the server reports.
+/// Pushes a pack that moves the branch `new`. Returns the server's report.
 pub fn move_by_pack(forge: &Forge, old: Option<ObjectId>, tip: ObjectId, pack: &[u8]) -> String {
     let mut body = Vec::new();
     let old = old.map_or("0".repeat(40), |id| id.to_string());

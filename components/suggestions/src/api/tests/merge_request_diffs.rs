@@ -36,7 +36,7 @@ fn forge() -> (Forge, Repository) {
     (forge, repository)
 }
 
-/// What git prints of a file's difference, from the first `@@` on, without the names of functions.
+/// git's output of a file's difference, from the first `@@` on, without the names of functions.
 fn git_diff(repository: &Repository, path: &str) -> String {
     let output = repository.text(&["diff", "--histogram", "--no-renames", "main...topic", "--", path]);
     let lines = output.lines().skip_while(|line| !line.starts_with("@@") && !line.starts_with("Binary"));

@@ -232,7 +232,7 @@ fn notes_of_users_are_counted() {
     let reply = format!("{LIST}/1/discussions/{}/notes", discussion["id"].as_str().unwrap());
     assert_eq!(forge.send(Method::POST, &reply, "dev", json!({"body": "and"})).status, 201);
     assert_eq!(count(), 3);
-    // What the service says about the commit is no note of a user.
+    // The service's note about the commit is no note of a user.
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
     assert_eq!(count(), 3);
     assert_eq!(forge.get(LIST, "").json()[0]["user_notes_count"], 3);

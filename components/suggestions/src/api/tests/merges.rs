@@ -1,4 +1,4 @@
-//! Merge requests that a push merges, and what is known of them afterwards.
+//! Merge requests that a push merges, and their fields afterwards.
 
 use super::merge_requests::{LIST, create, forge, listed, state};
 use super::watched_store::WatchedStore;
@@ -26,7 +26,7 @@ fn a_push_that_contains_the_head_merges() {
     forge.merge_request(4, json!({"state": "closed"}));
     forge.merge_request(5, json!({"target_branch": "unmerged"}));
     let head = forge.head(PUBLIC, "topic");
-    // A push of something else.
+    // A push of another commit.
     repository.git(&["checkout", "-q", "main"]);
     repository.write("c.txt", b"c\n");
     repository.commit("beside");

@@ -1,4 +1,4 @@
-//! Parameters in forms that they do not have: left out, they would find or change something else than was asked for.
+//! Parameters in forms that they do not have: left out, they would find or change other records than the client means.
 
 use super::merge_requests::{LIST, create, forge, listed};
 use http::Method;

@@ -249,7 +249,7 @@ fn a_shallow_clone_pushes_to_where_its_history_is() {
     push(&forge, &copy, "dev", &["topic", "topic:other"]).unwrap();
     assert_eq!((forge.head(PUBLIC, "topic"), forge.head(PUBLIC, "other")), (new.clone(), new));
     forge.clone(PUBLIC);
-    // Elsewhere, what it lacks is missing.
+    // Another repository lacks the commits that the shallow clone lacks.
     let empty = Forge::new();
     let why = push(&empty, &copy, "dev", &["topic", "topic:other"]).unwrap_err();
     assert_eq!(why.matches("(shallow update not allowed)").count(), 2, "{why}");

@@ -1,4 +1,4 @@
-//! Names of refs: which are listed, and which are in the way of others, whatever two pushes do at the same time.
+//! Names of refs: which are listed, and which conflict with others, also when two pushes run at the same time.
 
 use super::watched_store::WatchedStore;
 use super::{Forge, PUBLIC, Repository};

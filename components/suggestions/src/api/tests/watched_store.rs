@@ -1,4 +1,4 @@
-//! A store that shows what is done with it, while it is done.
+//! A store that reports each operation before it is done.
 
 use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use kit::testing::MemoryStore;

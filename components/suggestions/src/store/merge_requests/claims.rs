@@ -2,13 +2,13 @@
 //!
 //! A merge request and the list of its project are two roots, which cannot be swapped together. A writer that opens a
 //! merge request, or gives an open one other branches, first enters them in the list, with an id of this attempt, its
-//! *claim*, and then swaps the merge request's own record. Two claims of the same branches meet in the swap of the list.
+//! *claim*, and then swaps the merge request's record. Two claims of the same branches meet in the swap of the list.
 //!
 //! The list may have claims whose writers died, or have not come to the second swap yet. The next claimer need not know
-//! which: it writes the record of the merge request that has the claim, so that the other writer's swap is lost, and then
-//! takes the claim out of the list by the swap that enters its own ([`stored::free`]). A writer that has lost that swap
-//! claims again, by another id, and so changes the list: if it comes between, the claimer loses the swap of the list. Hence
-//! a claim is in the list as long as a merge request may be opened by it, and two that exclude each other never are.
+//! which: it writes the record of the merge request that has the claim, so that the other writer's swap is lost, and
+//! then takes the claim out of the list by the swap that enters its own ([`stored::free`]). A writer that has lost that
+//! swap claims again, by another id, and so changes the list: if it comes between, the claimer loses the swap of the
+//! list. Hence a claim is in the list as long as a merge request may be opened by it, and two rivals never are.
 
 use super::{list, stored};
 use crate::merge_request::Branches;
@@ -34,9 +34,9 @@ pub struct NewClaim<'a> {
     /// Unique to this attempt.
     pub id: &'a str,
     pub branches: Branches,
-    /// Of a merge request that is open: those that it has.
+    /// The present branches of an open merge request.
     pub present: Option<Branches>,
-    /// Whether another merge request with the same branches prevents it. Imports bring what there is elsewhere.
+    /// Whether another open merge request with the same branches prevents it: not in imports, which copy another forge.
     pub is_exclusive: bool,
 }
 

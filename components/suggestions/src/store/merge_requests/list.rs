@@ -1,4 +1,4 @@
-//! The list of the merge requests that a project has, with the branches of those that may be open.
+//! The list of a project's merge requests, with the branches of each that may be open.
 
 use super::stored;
 use crate::merge_request::Branches;
@@ -18,7 +18,7 @@ const LONGEST_GAP: u64 = 200;
 pub struct MergeRequestList {
     /// In their order. Some may not exist.
     pub iids: Vec<u64>,
-    /// Those that may be open. One that gets other branches is there with both.
+    /// The merge requests that may be open. One that gets other branches is there with both.
     pub open: Vec<ListedBranches>,
 }
 

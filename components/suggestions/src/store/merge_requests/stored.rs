@@ -27,11 +27,11 @@ pub fn read_with_claim(
     }))
 }
 
-/// What keeps a merge request from being opened with some branches.
+/// Whether a merge request that is listed with some branches holds them against another one.
 pub enum Hold {
     /// Another one is open with these branches.
     Open,
-    /// Nothing any more. What the other one is listed with as it is; `None` unless it is open.
+    /// It does not any more. The branches to list it with instead; `None` unless it is open.
     Freed(Option<BranchesRecord>),
 }
 

@@ -1,4 +1,4 @@
-//! The deltas of a pack that was received are applied, from bases to what builds on them.
+//! Applies the deltas of a received pack, from bases to the deltas that build on them.
 
 use super::deltas::Deltas;
 use super::received::{Objects, PackError, ReceivedBase, ReceivedPack, get, invalid, set};
@@ -32,7 +32,7 @@ struct Waiting {
 }
 
 impl Resolver<'_> {
-    /// Applies every delta, and checks what it makes.
+    /// Applies every delta, and checks the object that it makes.
     pub(super) fn apply_deltas(&mut self, pack: ReceivedPack) -> Result<AppliedDeltas, PackError> {
         let known = pack.entries.iter().map(|entry| entry.object.map(|(id, kind)| (id, kind, 0)));
         let mut objects: Objects = known.collect();
@@ -46,7 +46,7 @@ impl Resolver<'_> {
             }
         }
         self.pack_loose_bases(&deltas)?;
-        // What is left are deltas of objects that the repository has, and what builds on those.
+        // The deltas that are left are of objects that the repository has, or build on such deltas.
         loop {
             let mut is_progress = false;
             for base_id in deltas.by_id.keys().copied().collect::<Vec<_>>() {
@@ -141,7 +141,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Applies one delta, and checks what it makes.
+    /// Applies one delta, and checks the object that it makes.
     fn apply(
         &mut self,
         pack: ReceivedPack,

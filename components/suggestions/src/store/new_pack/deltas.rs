@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Deltas {
     /// Base and delta, sorted.
     by_entry: Vec<(u32, u32)>,
-    /// Of those whose base is named by its id.
+    /// Deltas whose base is named by its id.
     pub by_id: BTreeMap<ObjectId, Vec<u32>>,
 }
 

@@ -11,7 +11,7 @@ pub enum PackError {
     Store(StoreError),
 }
 
-/// What is wrong with a pack; its text is for the sender.
+/// A defect of a pack; its text is for the sender.
 #[derive(Debug)]
 pub enum BadPack {
     Invalid(String),
@@ -70,7 +70,7 @@ impl<'e> ReceivedPack<'e> {
     }
 }
 
-/// Of each entry: the object, and how many deltas are to be applied to get it. `None` as long as it is not known.
+/// The object of each entry, and how many deltas are to be applied to get it. `None` as long as it is not known.
 pub type Objects = Vec<Option<(ObjectId, ObjectKind, u16)>>;
 
 pub fn get(objects: &Objects, number: u32) -> Option<(ObjectId, ObjectKind, u16)> {
@@ -83,7 +83,7 @@ pub fn set(objects: &mut Objects, number: u32, object: (ObjectId, ObjectKind, u1
     }
 }
 
-/// What an entry is a delta of.
+/// The base of an entry, if it is a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceivedBase {
     None,

@@ -1,4 +1,4 @@
-//! What the objects of a pack that is being received need: each object is checked as it becomes known.
+//! The links of the objects of a pack that is being received: each object is checked as it becomes known.
 
 use super::received::{PackError, PackOrigin, invalid};
 use crate::git::fsck::{CheckedObject, TypedLink};
@@ -9,12 +9,12 @@ use ::bytes::Bytes;
 use kit::Env;
 use std::collections::{BTreeMap, HashMap};
 
-/// What is known of the objects of a pack.
+/// The links and special files of a pack's objects, as far as they are known.
 pub struct Resolver<'a> {
     pub(super) env: &'a Env,
     pub(super) project: RepositoryId,
     pub(super) origin: PackOrigin,
-    /// What the pack's objects link to: the kind that it must have, and whether the link leads into history.
+    /// The targets of links in the pack: the kind that each must have, and whether a link leads into history.
     pub(super) links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
     /// Files that git reads.
     pub(super) special_files: BTreeMap<ObjectId, Vec<SpecialFile>>,
@@ -25,7 +25,7 @@ impl<'a> Resolver<'a> {
         Resolver { env, project, origin, links: HashMap::new(), special_files: BTreeMap::new() }
     }
 
-    /// Checks an object, and notes what it links to. The contents of a blob may be left out.
+    /// Checks an object, and records its links. The contents of a blob may be left out.
     pub fn check(&mut self, id: ObjectId, kind: ObjectKind, contents: &Bytes) -> Result<(), PackError> {
         // A larger one could not be read again.
         if kind == ObjectKind::Tree && contents.len() as u64 > MAX_WHOLE {
@@ -65,7 +65,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What an object with faults links to, if it can be read at all.
+/// The links of an object with faults, if it can be read at all.
 fn links_only(kind: ObjectKind, contents: &Bytes) -> Option<CheckedObject> {
     let links = parse_links(kind, contents.clone())?.into_iter().map(|link| match link {
         Link::Part(id) => TypedLink { id, kind: None, is_history: false },

@@ -15,11 +15,11 @@ use kit::store::StoreError;
 /// that is shorter.
 pub(super) const MAX_DEPTH: u8 = 50;
 
-/// A loose object is copied, to become the base of a delta, if the new version has so many bytes: the next version, also
-/// on another branch, is a delta then.
+/// A loose object is copied, to become the base of a delta, if the new version has so many bytes: the next version,
+/// also on another branch, is a delta then.
 const MIN_COPIED: usize = 2 << 10;
 
-/// An object, and the version of it before, if there is one.
+/// An object, and its former version, if there is one.
 pub struct NewObject {
     pub object: Object,
     pub previous: Option<ObjectId>,
@@ -30,7 +30,7 @@ pub fn save(env: &Env, project: RepositoryId, new: &[NewObject]) -> Result<(), S
     write(env, project, new, true)
 }
 
-/// Writes copies of loose objects as one pack. What they need may be loose.
+/// Writes copies of loose objects as one pack. The objects that they need may be loose.
 pub fn save_copies(env: &Env, project: RepositoryId, copies: &[NewObject]) -> Result<(), StoreError> {
     write(env, project, copies, false)
 }
@@ -68,7 +68,7 @@ fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: b
         ids: Vec::new(),
     };
     let ids = entries.iter().map(|entry| entry.id).collect();
-    // If all packs are closed, what a packed commit reaches is packed too.
+    // If all packs are closed, everything that a packed commit reaches is packed too.
     packs::add(env, project, &NewPack { record, ids, closed_over: bases }).map(drop)
 }
 

@@ -1,13 +1,13 @@
-//! Where an object is looked for.
+//! The look-up of an object in packs and among loose objects.
 
 use crate::repository_id::RepositoryId;
 use crate::store::packs::Packs;
 use kit::Env;
 use kit::store::StoreError;
 
-/// Looks for an object: by `in_packs` in the packs that the instance knows, by `loose` among the loose ones, and then in
-/// the present packs. A loose object is removed only once a listed pack has it, so the last look finds what is moved
-/// during the first two.
+/// Looks for an object: by `in_packs` in the packs that the instance knows, by `loose` among the loose ones, and then
+/// in the present packs. A loose object is removed only once a listed pack has it, so the last look finds an object
+/// that is moved during the first two.
 pub fn look_up<T>(
     env: &Env,
     project: RepositoryId,

@@ -106,7 +106,7 @@ fn scan_packed(env: &Env, packs: &Packs, id: ObjectId, check: bool) -> Result<Op
 struct ObjectScanner {
     zlib: Rc<RefCell<Decompress>>,
     check: bool,
-    /// Header and contents; of a blob only the header and what was decompressed together with it.
+    /// Header and contents; of a blob only the header and the bytes that were decompressed together with it.
     bytes: Vec<u8>,
     header: Option<(ObjectKind, u64, usize)>,
     hasher: Sha1,

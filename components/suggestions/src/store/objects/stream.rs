@@ -21,7 +21,7 @@ pub struct LooseStream {
     env: Env,
     id: ObjectId,
     zlib: Rc<RefCell<Decompress>>,
-    /// Compressed bytes that were read, and the keys of those that follow.
+    /// Compressed bytes that were read, and the keys of the chunks that follow.
     input: Bytes,
     chunks: VecDeque<String>,
     pub kind: ObjectKind,

@@ -32,8 +32,8 @@ const MAX_NAMED: usize = 16;
 /// Lists a pack, which makes its objects readable, and joins small packs if there are many. A pack all of whose objects
 /// are in earlier ones is left out. Returns how many are.
 ///
-/// The packs are joined before the swap, and the joined one is listed in it: to read the list again after the swap takes a
-/// flush. If another writer was first, the pack is listed as it is.
+/// The packs are joined before the swap, and the joined one is listed in it: to read the list again after the swap
+/// takes a flush. If another writer was first, the pack is listed as it is.
 pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, StoreError> {
     let key = Key::Packs(project).to_string();
     let mut known = KnownObjects { env, searched: BTreeSet::new(), found: BTreeSet::new() };
@@ -81,7 +81,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
     Ok(known)
 }
 
-/// The pack is listed all the same, so what was asked for is done; a later request joins.
+/// The pack is listed all the same, so the request goes on; a later one joins the packs.
 fn log_unjoined(project: RepositoryId, error: &StoreError) {
     eprintln!("the small packs of repository {project} are not joined: {error}");
 }
@@ -107,7 +107,7 @@ fn is_closed_over(
     Ok(true)
 }
 
-/// Those of some objects that are in listed packs. A pack is searched once.
+/// The objects of a pack that were found in listed packs. Each of these is searched once.
 struct KnownObjects<'a> {
     env: &'a Env,
     searched: BTreeSet<String>,

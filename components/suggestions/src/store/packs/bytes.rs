@@ -44,8 +44,8 @@ impl<'a> PackWriter<'a> {
         Ok(())
     }
 
-    /// Writes what is left. The instance keeps a small pack, which the next request often needs: a delta of one of its
-    /// objects follows, or the pack is joined with others.
+    /// Writes the rest. The instance keeps a small pack, which the next request often needs: it writes a delta of
+    /// one of its objects, or joins the pack with others.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         if self.buffer.is_empty() {
             return Ok(());

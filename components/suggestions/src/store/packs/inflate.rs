@@ -16,7 +16,7 @@ const PART: usize = 64 << 10;
 /// Decompresses the entry at an offset as a whole. The caller has checked that its size is acceptable.
 pub fn entry(env: &Env, bytes: PackBytes, offset: u64, header: &EntryHeader) -> Result<Bytes, StoreError> {
     let size = usize::try_from(header.size).map_err(|_| corrupt(offset, "it is too large"))?;
-    // One byte more shows that the stream has more than it was said to have.
+    // One byte more shows that the stream is longer than its header says.
     let mut contents = Vec::with_capacity(size + 1);
     decompress(env, bytes, offset, header, &mut contents, |_| ())?;
     Ok(contents.into())
@@ -39,7 +39,7 @@ pub fn id(
     Ok(id_from_hasher(hasher))
 }
 
-/// Decompresses an entry into `out`, which `take` may empty whenever something was added.
+/// Decompresses an entry into `out`, which `take` may empty after each addition.
 fn decompress(
     env: &Env,
     bytes: PackBytes,

@@ -28,8 +28,8 @@ const SMALLEST: u64 = 2 << 10;
 const MAX_JOINED_BYTES: u64 = 4 << 20;
 const MAX_JOINED_OBJECTS: u32 = 20_000;
 
-/// The list with its last packs joined, if there are [`FAN_OUT`] of one tier; then those of the next tier. The joined pack
-/// is written and not listed yet; its id is returned, too.
+/// The list with its last packs joined, if there are [`FAN_OUT`] of one tier; then those of the next tier. The joined
+/// pack is written and not listed yet; its id is returned, too.
 pub fn with_joined(env: &Env, list: &PackListRecord) -> Result<Option<(PackListRecord, String)>, StoreError> {
     let mut packs = list.packs.clone();
     let mut last = packs.len().saturating_sub(1);
@@ -48,7 +48,7 @@ pub fn with_joined(env: &Env, list: &PackListRecord) -> Result<Option<(PackListR
     Ok(Some((PackListRecord { packs }, id)))
 }
 
-/// Joins the last packs of a list that another writer has changed meanwhile. What is added meanwhile stays behind them.
+/// Joins the last packs of a list that another writer has changed meanwhile. Packs that are added now stay behind them.
 pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) -> Result<(), StoreError> {
     let mut last = list.packs.len().saturating_sub(1);
     while let Some(run) = full_tier(&list.packs, last) {
@@ -114,7 +114,7 @@ fn replace(
 /// Writes one pack with the entries of several.
 fn join(env: &Env, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
     let mut writer = PackWriter::new(env);
-    // Of each object its entry, and its base's id.
+    // The entry of each object, and its base's id.
     let mut joined: BTreeMap<ObjectId, (IndexEntry, Option<ObjectId>)> = BTreeMap::new();
     for part in parts {
         let start = writer.size();

@@ -102,7 +102,7 @@ impl<'a> Packs<'a> {
         self.find_below(id, self.list.packs.len())
     }
 
-    /// Where those of some objects are that are in packs. Each page of an index is read about once.
+    /// Where the objects of `ids` are that are in packs. Each page of an index is read about once.
     pub fn find_all(&self, ids: &BTreeSet<ObjectId>) -> Result<BTreeMap<ObjectId, Location>, StoreError> {
         let mut found = BTreeMap::new();
         for (pack, record) in self.list.packs.iter().enumerate() {

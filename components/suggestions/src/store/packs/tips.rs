@@ -1,7 +1,7 @@
-//! What the objects of a pack are there for: its tips, and the commits of other packs that it builds on.
+//! The tips of a pack, for whose sake its objects are in it, and the commits of other packs that it builds on.
 //!
-//! The list of packs is read and written by each push and each applied suggestion. If commits on many branches were made
-//! here, a joined pack has as many tips, so the list names few of them, and a blob all.
+//! The list of packs is read and written by each push and each applied suggestion. If commits on many branches were
+//! made here, a joined pack has as many tips, so the list names few of them, and a blob all.
 
 use crate::git::ObjectId;
 use crate::store::json_blob;
@@ -36,7 +36,7 @@ pub fn of_all(env: &Env, packs: &[PackRecord]) -> Result<Option<[BTreeSet<Object
     }
     for pack in packs {
         let mut add = |added: &[ObjectId], built_on: &[ObjectId]| {
-            // What a later pack builds on is reached by that pack's tips.
+            // Commits that a later pack builds on are reached by that pack's tips.
             tips = &tips - &built_on.iter().copied().collect();
             tips.extend(added);
             bases.extend(built_on);

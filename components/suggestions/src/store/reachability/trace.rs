@@ -1,4 +1,4 @@
-//! What each root and each blob names.
+//! The blobs that each root and each blob names.
 
 use super::Repositories;
 use super::traced_blob::{TracedBlob, discussion_blob_id, object_blob_id, parse_blob_id};
@@ -38,7 +38,7 @@ impl Repositories<'_> {
         let Some((kind, name)) = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) else {
             return Ok(false);
         };
-        // The counter that decides who creates a root (see `kit::root::update`).
+        // The counter that decides which writer creates a root (see `kit::root::update`).
         if name.ends_with("/init") {
             return Ok(false);
         }
@@ -76,8 +76,8 @@ impl Repositories<'_> {
         Ok(true)
     }
 
-    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. Nothing is read
-    /// if neither commits nor transactions are swept.
+    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. Nothing is
+    /// read if neither commits nor transactions are swept.
     fn trace_ref(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let traces_objects = self.traces_objects(tracer)?;
         if !traces_objects && !self.has_old_transactions()? {

@@ -1,4 +1,4 @@
-//! What a mark of this area stands for.
+//! The blobs that the marks of this area stand for.
 
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
@@ -9,7 +9,7 @@ const OBJECT_TAG: u8 = 1;
 const DISCUSSION_TAG: u8 = 2;
 const COPY_TAG: u8 = 3;
 
-/// What a [`BlobId`] of this area identifies, unless it is a time-ordered id.
+/// The blob that a [`BlobId`] of this area identifies, unless it is a time-ordered id.
 pub enum TracedBlob {
     /// An object of a repository, of which the project's id and the fingerprint are known.
     Object(u64, [u8; 3], ObjectId),

@@ -238,7 +238,7 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
     assert_eq!(server.requests(), 1);
 }
 
-/// What one reader alone takes needs no memory of the host.
+/// Chunks that a single reader takes need no memory of the host's budget.
 #[tokio::test]
 async fn what_is_kept_for_several_readers_is_of_the_memory_budget() {
     let memory = MemoryBudget::new(8);

@@ -17,11 +17,11 @@ async fn what_is_remembered_is_believed_while_another_database_has_an_old_transa
     let elsewhere = connect(&server.new_database("elsewhere")).await;
     elsewhere.batch_execute("begin; select pg_current_xact_id();").await.unwrap();
     write(&*backend, "a", b"1").await;
-    // All of it is younger than that transaction, and old enough to be removed.
+    // All changes are younger than that transaction, and old enough to be removed.
     server.sql_in("memory", "update hexad.change set at = now() - interval '11 minutes';");
     server.sql_in("memory", sql::PRUNE);
     assert_eq!(server.sql_in("memory", "select count(*) from hexad.change;").trim(), "0");
-    // The first one sees that something was removed.
+    // The first read sees that changes were removed.
     for _ in 0..2 {
         assert_eq!(read(&*backend, "a").await.unwrap(), b"1");
     }
@@ -30,7 +30,7 @@ async fn what_is_remembered_is_believed_while_another_database_has_an_old_transa
         assert_eq!(read(&*backend, "a").await.unwrap(), b"1");
     }
     assert_eq!(reads(&host), before);
-    // What is written after it is seen, by this host and by another one.
+    // This host sees a later write of another one.
     let other = Host::open(&server.url("postgres", "memory"));
     write(&*other.store.backend(0), "a", b"2").await;
     assert_eq!(read(&*backend, "a").await.unwrap(), b"2");

@@ -14,7 +14,7 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     backend.set(&ledger, key("a"), vec![1; 100_000], permit()).await.unwrap();
     backend.durable(&ledger).await.unwrap_err();
     assert_eq!(problem(), Some(StoreProblem::Full));
-    // That the server responds does not end it.
+    // A response of the server does not end it.
     let responses = host.store.status_reader();
     let before = responses().barriers;
     while responses().barriers < before + 3 {

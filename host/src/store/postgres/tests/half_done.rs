@@ -32,7 +32,7 @@ async fn a_request_of_which_a_later_value_is_refused_may_have_stored_something()
     backend.set(&ledger, key("second"), b"2".to_vec(), permit()).await.unwrap();
     let error = backend.durable(&ledger).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable(_)) && ledger.may_have_stored(), "{error}");
-    // What was refused as a whole has stored nothing.
+    // A request that was refused as a whole has stored nothing.
     let ledger = Ledger::default();
     backend.set(&ledger, key("third"), b"3".to_vec(), permit()).await.unwrap();
     backend.durable(&ledger).await.unwrap_err();

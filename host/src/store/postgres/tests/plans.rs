@@ -1,4 +1,4 @@
-//! What the server does for a read: nothing of it grows with the tables, and it is planned once.
+//! The server's work for a read: it does not grow with the tables, and it is planned once.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 async fn a_read_is_planned_once() {
     let Some(server) = start(&[]) else { return };
     let host = Host::open(&server.new_database("planned"));
-    // Rows, and what the planner knows of them, so that a plan of its own for each change would look cheaper.
+    // Rows and their statistics, so that a plan of its own for each change would look cheaper.
     let changes = "insert into hexad.change (xid, store, keys)
                    select n::text::xid8, 'default', array['k' || n] from generate_series(1, 500) n; analyze;";
     server.sql_in("planned", changes);

@@ -44,7 +44,7 @@ async fn a_database_that_is_made_anew_is_refused_until_the_store_is_restored() {
     assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Unusable), "{error}");
     assert_eq!(server.sql_in("forge", "select to_regnamespace('hexad') is null;").trim(), "t", "it makes no tables");
 
-    // It is older than what the host remembers.
+    // The dump is older than the values in the host's memory.
     server.sql_in("forge", &dump);
     assert_eq!(until_readable(&*backend, "a").await.unwrap(), b"1");
     host.until_problem(None).await;
@@ -52,7 +52,7 @@ async fn a_database_that_is_made_anew_is_refused_until_the_store_is_restored() {
                        (select count(*) from hexad.era);";
     assert_eq!(server.sql_in("forge", rows).trim(), "1|1|1");
     assert_eq!(backend.losses(), 1, "instances from before take no more requests");
-    // What this request has read may be gone.
+    // The values that this request has read may be gone.
     let error = backend.cas(&under_way, key("root"), None, b"names it".to_vec()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
     write(&*backend, "root", b"1").await;

@@ -8,7 +8,7 @@ use crate::store::FollowedKey;
 /// Uses up transaction ids.
 const AGE: &str = "do $$ begin for i in 1..20000 loop perform pg_current_xact_id(); commit; end loop; end $$;";
 
-/// Reads what is remembered, and follows what the hosts serve, as requests do.
+/// Reads a cached value, and follows the record of what the hosts serve, as requests do.
 async fn use_as_before(host: &Host, value: &[u8]) {
     let (backend, fleet) = (host.store.backend(0), host.store.fleet());
     let followed = Arc::new(FollowedKey::new(fleet.clock(), &FleetStore::key()));

@@ -1,4 +1,4 @@
-//! What a role must be allowed to do.
+//! The rights that a role must have.
 
 use super::*;
 

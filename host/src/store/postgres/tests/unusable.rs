@@ -21,7 +21,7 @@ impl Host {
         }
     }
 
-    /// Waits until the host has probed what it suspected.
+    /// Waits until a probe has settled the host's suspicion.
     async fn until_probed(&self) {
         while self.store.health().is_suspected() {
             tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn a_host_is_not_ready_until_a_page_that_was_damaged_can_be_read() {
     let backend = host.store.backend(0);
     write(&*backend, "bad", b"1").await;
     write(&*backend, "good", b"1").await;
-    // What the server says of the key alone; the user owns the table.
+    // The server refuses this key alone, as for a damaged page. `force`, because the user owns the table.
     server.sql_in(
         "damaged",
         "create function hexad.read_page(key text) returns boolean language plpgsql as $$ begin
@@ -123,7 +123,7 @@ async fn a_request_that_fails_for_its_own_sake_makes_no_host_unready() {
     host.until_probed().await;
     assert_eq!(host.problem(), None);
 
-    // What refuses everything is found by the probe.
+    // The probe finds a trigger that refuses every write.
     server.sql_in(
         "odd",
         "drop trigger refuse on hexad.kv;

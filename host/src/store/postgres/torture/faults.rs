@@ -1,4 +1,4 @@
-//! What happens to the server, and to the connections to it.
+//! The faults of the server, and of the connections to it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Damaged, full and failing stores, and what checks and backups make of them.
+//! Damaged, full and failing stores, and checks and backups of them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

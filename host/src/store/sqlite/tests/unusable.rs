@@ -1,4 +1,4 @@
-//! A database that can be opened, and whose table does not take what requests write or read.
+//! A database that can be opened, and whose table refuses the writes or reads of requests.
 
 use super::*;
 
@@ -54,7 +54,7 @@ async fn a_store_that_refuses_every_write_is_unusable_until_it_takes_them() {
         if refuses.contains("abort") {
             assert!(written.is_err() || removed.is_err());
         } else {
-            // No error tells of it, until something else has the host probe.
+            // No error tells of it, until the host probes for another reason.
             f.engine.health().suspect();
             f.engine.writer.commit_soon();
         }

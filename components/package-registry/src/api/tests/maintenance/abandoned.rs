@@ -1,4 +1,4 @@
-//! What is removed with a deleted project.
+//! The removal of a deleted project's packages.
 
 use super::*;
 use kit::testing::{CountingStore, FailingStore};
@@ -123,7 +123,7 @@ fn a_package_of_many_versions_is_removed_in_steps() {
         assert!(counting.operations() < 3 * 1024 + 200, "{}", counting.operations());
         removed += answer.json()["removed"].as_u64().unwrap();
         steps += 1;
-        // Until its root is gone, a check finds nothing wrong with it but what this test has made up.
+        // Until its root is gone, a check finds no problem of it but those that this test made.
         let is_unlisted = |problem: &String| problem.contains("listing");
         assert!(!problems(&mut forge).iter().any(is_unlisted));
         let wait = answer.json()["wait_seconds"].as_i64().unwrap();
@@ -206,7 +206,7 @@ fn what_is_damaged_of_a_deleted_project_does_not_end_the_run() {
         let mut damaged = copy(&whole);
         damaged.store.set(key, b"{").unwrap();
         gc(&mut damaged);
-        // `lib` follows, and what both packages had is collected.
+        // `lib` follows, and the blobs of both packages are collected.
         let left = |key: &String| key.contains("/v1/package/7/") || key.contains("/v1/project/7");
         assert_eq!(
             damaged.store.keys().into_iter().filter(left).filter(|key| !key.starts_with("directory/")).count(),
@@ -216,7 +216,7 @@ fn what_is_damaged_of_a_deleted_project_does_not_end_the_run() {
         let other = damaged.get("/projects/17/packages/npm/other/-/other-1.0.0.tgz");
         assert_eq!(other.status, 200, "{key}");
     }
-    // What a package that is not deleted names is not known if its index is damaged.
+    // If the index of a package that is not deleted is damaged, the blobs that it names are unknown.
     let damaged = copy(&whole);
     let index = index_key(&damaged, "package-registry/v1/package/8/@acme/site");
     damaged.store.set(&index, b"{").unwrap();

@@ -1,4 +1,4 @@
-//! What a collection reads, and how long it keeps packs that were joined.
+//! The reads of a collection, and how long it keeps packs that were joined.
 
 use super::*;
 use crate::api::tests::ref_names::{Change, body, push};
@@ -104,7 +104,7 @@ fn packs_that_were_joined_are_kept_for_clones_that_have_begun() {
     timed.advance(2 * HOUR);
     timed.gc();
     assert!(replaced.iter().all(|id| stored(id)));
-    // What keeps them goes in one run, and they go in the next.
+    // The record that keeps them goes in one run, and they go in the next.
     for _ in 0..2 {
         timed.advance(2 * HOUR);
         timed.gc();

@@ -1,4 +1,4 @@
-//! Garbage collection where something is damaged.
+//! Garbage collection with damaged records.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn has(forge: &Forge, project: u64, id: &str) -> bool {
     forge.store.keys().iter().any(|key| key.ends_with(&format!("/{project}/{id}")))
 }
 
-/// Collects until both semispaces were swept. Returns what the reports found damaged.
+/// Collects until both semispaces were swept. Returns the problems in the reports.
 fn collect(timed: &TimedForge) -> Vec<String> {
     let day = |_| {
         timed.advance(25 * HOUR);
