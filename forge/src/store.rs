@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use hexad::deploy::{Place, restore_deployed};
+use hexad::deploy::{RecordLocation, restore_deployed};
 use hexad::store::copy::{CopyError, CopyStep, check_source, copy, finish};
 use hexad::store::postgres::{self, Passwords, StoreUrl};
 use hexad::store::{Engine, sqlite};
@@ -57,7 +57,7 @@ impl Store {
             source.restore_attachments(|files| restore_deployed(Path::new(&from), files))??;
         }
         let target = open(&to, folders.1.path(), true).context("the target")?;
-        let (served, serving) = (place(&source, &from), place(&target, &to));
+        let (served, serving) = (record_location(&source, &from), record_location(&target, &to));
         anyhow::ensure!(serving.is_empty()?, CopyError::NotEmpty);
         let mut shown: Option<(CopyStep, ProgressBar)> = None;
         let keys = copy(&source, &target, |step, done, total| {
@@ -87,8 +87,8 @@ impl Store {
 }
 
 /// Where a store has the record of the serving components.
-fn place<'a>(engine: &Engine, name: &'a str) -> Place<'a> {
-    engine.fleet().map_or_else(|| Place::Folder(Path::new(name)), Place::Fleet)
+fn record_location<'a>(engine: &Engine, name: &'a str) -> RecordLocation<'a> {
+    engine.fleet().map_or_else(|| RecordLocation::Folder(Path::new(name)), RecordLocation::Fleet)
 }
 
 fn is_same(from: &str, to: &str) -> Result<bool> {

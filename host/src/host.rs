@@ -24,7 +24,7 @@ use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surround
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{CertificateState, Certificates, Ingress, IngressOptions};
-use crate::instance_permit::{StalledInstances, StalledPlaces};
+use crate::instance_permit::{StalledInstances, StalledPermits};
 use crate::manifest::{Component, Manifest};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
@@ -63,7 +63,7 @@ pub struct Host {
     store: Engine,
     memory: (Arc<MemoryBudget>, MemoryDivision),
     /// Bounds the instances that wait for their clients.
-    stalled: Arc<StalledPlaces>,
+    stalled: Arc<StalledPermits>,
     /// The settings of each listener, once.
     ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
     threads: ServingThreads,
@@ -107,7 +107,7 @@ impl Host {
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
-        let stalled = StalledPlaces::new(options.stalled_instances);
+        let stalled = StalledPermits::new(options.stalled_instances);
         let slots = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
@@ -353,7 +353,7 @@ fn load_slots(
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
     outbound: &OutboundFactory,
-    (memory, stalled): (&Arc<MemoryBudget>, &Arc<StalledPlaces>),
+    (memory, stalled): (&Arc<MemoryBudget>, &Arc<StalledPermits>),
 ) -> Result<Vec<Slot>, StartError> {
     let mut parts = Vec::with_capacity(chosen.len());
     for (component, chosen) in chosen {

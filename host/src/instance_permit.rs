@@ -1,6 +1,6 @@
 //! The permit of one request's instance. While the instance waits for its client, it makes way for other requests.
 
-mod places;
+mod stalled_permits;
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use self::places::StalledPlaces;
+pub use self::stalled_permits::StalledPermits;
 
-use self::places::Place;
+use self::stalled_permits::StalledPermit;
 use crate::concurrency_limit::{ClientKeys, Contention, Counted, Permit, REPORT_INTERVAL};
 
 /// How many instances of all components may be stalled, unless the host is started with another number.
@@ -26,16 +26,16 @@ pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The instances of one component that wait for their clients and do not count in its limit.
 pub struct StalledInstances {
-    /// The places of all components.
-    places: Arc<StalledPlaces>,
+    /// The stalled permits of all components.
+    stalled_permits: Arc<StalledPermits>,
     has_memory: HasMemory,
     count: AtomicUsize,
 }
 
 impl StalledInstances {
-    /// `places` are the host's.
-    pub fn new(places: Arc<StalledPlaces>, has_memory: HasMemory) -> Arc<Self> {
-        Arc::new(Self { places, has_memory, count: AtomicUsize::new(0) })
+    /// `stalled_permits` are the host's.
+    pub fn new(stalled_permits: Arc<StalledPermits>, has_memory: HasMemory) -> Arc<Self> {
+        Arc::new(Self { stalled_permits, has_memory, count: AtomicUsize::new(0) })
     }
 
     pub fn count(&self) -> usize {
@@ -45,14 +45,14 @@ impl StalledInstances {
 
 /// A stalled instance.
 struct StalledInstance {
-    place: Place,
+    stalled_permit: StalledPermit,
     of: Arc<StalledInstances>,
 }
 
 impl StalledInstance {
-    fn new(place: Place, of: &Arc<StalledInstances>) -> Self {
+    fn new(stalled_permit: StalledPermit, of: &Arc<StalledInstances>) -> Self {
         of.count.fetch_add(1, Ordering::Relaxed);
-        Self { place, of: of.clone() }
+        Self { stalled_permit, of: of.clone() }
     }
 }
 
@@ -62,7 +62,7 @@ impl Drop for StalledInstance {
     }
 }
 
-/// A permit of a component's limit, or a place among the stalled instances instead.
+/// A permit of a component's limit, or a stalled permit instead.
 pub struct InstancePermit {
     state: Mutex<State>,
     /// Notified when the state changes.
@@ -135,7 +135,7 @@ impl InstancePermit {
         loop {
             let changed = self.changed.notified();
             let Some(contention) = self.contention() else {
-                if self.is_ended_in_place(changed).await {
+                if self.is_ended_while_stalled(changed).await {
                     return;
                 }
                 continue;
@@ -149,14 +149,14 @@ impl InstancePermit {
                 continue;
             }
             if report.is_of_limit && self.outbound.load(Ordering::Relaxed) == 0 {
-                let places = &self.stalled.places;
-                if (self.stalled.has_memory)() && places.end_one_for(self.client) {
-                    let place = tokio::time::timeout(REPORT_INTERVAL, places.take(self.client)).await;
+                let stalled_permits = &self.stalled.stalled_permits;
+                if (self.stalled.has_memory)() && stalled_permits.end_one_for(self.client) {
+                    let stalled_permit = tokio::time::timeout(REPORT_INTERVAL, stalled_permits.take(self.client)).await;
                     // The other request may have been served by now.
-                    if place.is_ok_and(|place| report.is_current() && self.stall_in(place)) {
+                    if stalled_permit.is_ok_and(|stalled_permit| report.is_current() && self.stall_in(stalled_permit)) {
                         continue;
                     }
-                } else if contention.taken_by_client() + places.taken_by(self.client) > 1 {
+                } else if contention.taken_by_client() + stalled_permits.taken_by(self.client) > 1 {
                     return;
                 }
             }
@@ -165,15 +165,15 @@ impl InstancePermit {
         }
     }
 
-    /// Waits until the state changes, or the instance has to end for the place that it has.
-    async fn is_ended_in_place(&self, changed: Notified<'_>) -> bool {
-        let place = match &*self.state() {
-            State::Stalled(stalled, _) => Some(stalled.place.number),
+    /// Waits until the state changes, or the instance has to end for the stalled permit that it has.
+    async fn is_ended_while_stalled(&self, changed: Notified<'_>) -> bool {
+        let stalled_permit = match &*self.state() {
+            State::Stalled(stalled, _) => Some(stalled.stalled_permit.number),
             _ => None,
         };
         let ended = async {
-            match place {
-                Some(place) => self.stalled.places.begin_wait(place).ended().await,
+            match stalled_permit {
+                Some(stalled_permit) => self.stalled.stalled_permits.begin_wait(stalled_permit).ended().await,
                 None => pending().await,
             }
         };
@@ -250,16 +250,20 @@ impl InstancePermit {
         }
     }
 
-    /// Stalls the instance, if it may be and a place is free.
+    /// Stalls the instance, if it may be and a stalled permit is free.
     fn stall(&self) -> bool {
-        // Without a look at memory and places, for one that is stalled already.
+        // Without a look at memory and stalled permits, for one that is stalled already.
         self.contention().is_some()
             && (self.stalled.has_memory)()
-            && self.stalled.places.try_take(self.client).is_some_and(|place| self.stall_in(place))
+            && self
+                .stalled
+                .stalled_permits
+                .try_take(self.client)
+                .is_some_and(|stalled_permit| self.stall_in(stalled_permit))
     }
 
     /// False if the instance is stalled already, has ended, or has an outbound request under way.
-    fn stall_in(&self, place: Place) -> bool {
+    fn stall_in(&self, stalled_permit: StalledPermit) -> bool {
         let mut state = self.state();
         let State::Counted(permit) = &*state else {
             return false;
@@ -267,7 +271,7 @@ impl InstancePermit {
         if self.outbound.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        let stalled = State::Stalled(StalledInstance::new(place, &self.stalled), permit.contention());
+        let stalled = State::Stalled(StalledInstance::new(stalled_permit, &self.stalled), permit.contention());
         let before = std::mem::replace(&mut *state, stalled);
         drop(state);
         self.changed.notify_waiters();

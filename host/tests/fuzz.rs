@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use fastrand::Rng;
+
 /// The inputs in `corpus/<folder>` with the names of their files.
 pub fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(folder);
@@ -19,8 +21,7 @@ pub struct Changes {
     seeds: Vec<Vec<Vec<u8>>>,
     /// Parts that a change inserts.
     pieces: &'static [&'static [u8]],
-    /// Of a generator of numbers (xorshift64).
-    state: u64,
+    rng: Rng,
 }
 
 impl Changes {
@@ -31,18 +32,11 @@ impl Changes {
         pieces: &'static [&'static [u8]],
     ) -> Self {
         let seeds = seeds.into_iter().map(|seed| parts(seed).into_iter().map(<[u8]>::to_vec).collect());
-        Self { seeds: seeds.collect(), pieces, state: 0x9e37_79b9_7f4a_7c15 }
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        usize::try_from(self.state % bound as u64).unwrap()
+        Self { seeds: seeds.collect(), pieces, rng: Rng::with_seed(1) }
     }
 
     fn piece(&mut self) -> Vec<u8> {
-        let piece = self.below(self.pieces.len());
+        let piece = self.rng.usize(..self.pieces.len());
         self.pieces[piece].to_vec()
     }
 }
@@ -51,25 +45,25 @@ impl Iterator for Changes {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        let seed = self.below(self.seeds.len());
+        let seed = self.rng.usize(..self.seeds.len());
         let mut parts = self.seeds[seed].clone();
-        for _ in 0..=self.below(4) {
-            let at = self.below(parts.len() + 1);
-            match self.below(5) {
+        for _ in 0..=self.rng.usize(..4) {
+            let at = self.rng.usize(..parts.len() + 1);
+            match self.rng.usize(..5) {
                 0 => parts.insert(at, self.piece()),
                 1 => parts.truncate(at.max(1)),
                 2 => match parts.get(at).map(Vec::len) {
-                    Some(1) => parts[at] = vec![self.below(256) as u8],
+                    Some(1) => parts[at] = vec![self.rng.u8(..)],
                     Some(_) => parts[at] = self.piece(),
                     None => {}
                 },
                 3 => {
-                    let end = parts.len().min(at + 1 + self.below(20));
+                    let end = parts.len().min(at + 1 + self.rng.usize(..20));
                     parts.drain(at..end);
                 }
                 _ => {
-                    let other = self.below(self.seeds.len());
-                    let from = self.below(self.seeds[other].len());
+                    let other = self.rng.usize(..self.seeds.len());
+                    let from = self.rng.usize(..self.seeds[other].len());
                     parts.extend_from_slice(&self.seeds[other][from..]);
                 }
             }

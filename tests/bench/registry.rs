@@ -111,14 +111,10 @@ fn mix(registry: &Registry) -> Load {
     });
     let weights: Vec<f64> = weights.collect();
     let total = weights.last().copied().unwrap_or_default();
-    // A linear congruential generator (Knuth, MMIX): both registries get the same requests.
-    let mut state = 1u64;
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    // With the same seed, both registries get the same requests.
+    let mut rng = fastrand::Rng::with_seed(1);
     let requests = (0..MIX_REQUESTS).map(|position| {
-        let drawn = random() * total;
+        let drawn = rng.f64() * total;
         let n = weights.partition_point(|sum| *sum < drawn).min(MIX_PACKAGES - 1);
         match position % 4 {
             0 | 2 => registry.get(&name(n), &[("if-none-match", &etags[n])]),

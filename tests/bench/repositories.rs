@@ -72,16 +72,10 @@ fn large() -> Repository {
     let command = command.args(["fast-import", "--quiet"]).current_dir(repository.path()).stdin(Stdio::piped());
     let mut fast_import = command.spawn().expect("the benchmark needs the program `git`");
     let mut stream = fast_import.stdin.take().expect("piped");
-    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut rng = fastrand::Rng::with_seed(1);
     for number in 0..LARGE_COMMITS {
-        let mut contents = Vec::with_capacity(LARGE_FILE);
-        while contents.len() < LARGE_FILE {
-            // xorshift64
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            contents.extend(state.to_le_bytes());
-        }
+        let mut contents = vec![0; LARGE_FILE];
+        rng.fill(&mut contents);
         let mut head = format!("commit refs/heads/main\ncommitter A <a@x> {} +0000\n", 1_700_000_000 + number);
         let _ = write!(head, "data 1\nx\nM 100644 inline {}/{}\ndata {LARGE_FILE}\n", number / 100, number % 100);
         stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&contents)).expect("git reads");

@@ -24,17 +24,10 @@ pub fn tarball(name: &str, version: &str, size: usize, seed: u64) -> Vec<u8> {
     tar.into_inner().expect("memory").finish().expect("memory")
 }
 
-/// Bytes that do not compress: xorshift64*.
+/// Bytes that do not compress.
 fn noise(size: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(size + 8);
-    while bytes.len() < size {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        bytes.extend_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
-    }
-    bytes.truncate(size);
+    let mut bytes = vec![0; size];
+    fastrand::Rng::with_seed(seed).fill(&mut bytes);
     bytes
 }
 

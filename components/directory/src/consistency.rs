@@ -1,14 +1,14 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them
 //! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew ([`repair`]). And
-//! records in an impossible state: outside of the tree ([`place`]), or with roles, invitations or gates of deleted ones
+//! records in an impossible state: outside of the tree ([`tree_position`]), or with roles, invitations or gates of deleted ones
 //! ([`holders`]), which is mended where that can be.
 
 mod holders;
 pub mod missing;
-mod place;
 pub mod repair;
 mod subject;
 mod tree;
+mod tree_position;
 
 pub(crate) use holders::gate_problems;
 pub use subject::Subject;
@@ -23,10 +23,10 @@ use crate::store::{self, Incarnated as _, Key, NamespaceRecord, ProjectRecord};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::store::StoreError;
-use place::Place;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tree_position::TreePosition;
 
 const PREFIX: &str = subject::PREFIX;
 
@@ -103,9 +103,9 @@ impl Comparison {
     pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if let Some(PresentPath { parent_id, segment, owner, .. }) = subject.path(env)? {
-            let place = Place::of(env, subject, parent_id)?;
-            if place != Place::InTree && !subject.is_pending(env)? {
-                problems.push(place.to_string());
+            let position = TreePosition::of(env, subject, parent_id)?;
+            if position != TreePosition::InTree && !subject.is_pending(env)? {
+                problems.push(position.to_string());
             }
             // A challenge in the entry is no damage: its writer was interrupted.
             let leads_to = path::owner(env, parent_id, &segment)?.map(|(owner, _)| owner);

@@ -12,24 +12,24 @@ use std::collections::{BTreeMap, HashSet};
 
 /// A group or project, which has members.
 #[derive(Clone, Copy)]
-pub enum Place<'c> {
+pub enum GroupOrProject<'c> {
     Group(Namespace<'c>),
     Project(Project<'c>),
 }
 
-impl<'c> Place<'c> {
+impl<'c> GroupOrProject<'c> {
     fn source(self) -> Source {
         match self {
-            Place::Group(group) => Source::Group(group.id()),
-            Place::Project(project) => Source::Project(project.id()),
+            GroupOrProject::Group(group) => Source::Group(group.id()),
+            GroupOrProject::Project(project) => Source::Project(project.id()),
         }
     }
 
     /// The groups whose members are members here; for a project of a user, that user's namespace.
     fn above(self) -> impl Iterator<Item = Namespace<'c>> {
         let (nearest, skipped) = match self {
-            Place::Group(group) => (group, 1),
-            Place::Project(project) => (project.namespace(), 0),
+            GroupOrProject::Group(group) => (group, 1),
+            GroupOrProject::Project(project) => (project.namespace(), 0),
         };
         nearest.lineage().skip(skipped)
     }
@@ -37,8 +37,8 @@ impl<'c> Place<'c> {
     /// The groups that are invited here, and to the groups above that the caller may read.
     fn shares(self, reader: &GroupReader) -> Vec<Share> {
         let own = match self {
-            Place::Group(group) => group.shares(),
-            Place::Project(project) => project.shares(),
+            GroupOrProject::Group(group) => group.shares(),
+            GroupOrProject::Project(project) => project.shares(),
         };
         let inherited = self.above().filter(|group| reader.may_read(*group)).flat_map(Namespace::shares);
         own.into_iter().chain(inherited).collect()
@@ -46,9 +46,9 @@ impl<'c> Place<'c> {
 }
 
 /// The direct members by user id; of a project of a user, also that user.
-pub fn direct(env: &Env, catalog: &Catalog, place: Place) -> Result<BTreeMap<u64, Membership>, StoreError> {
-    let mut members = Members::new(env, catalog, place);
-    members.add(&[place.source()], Role::Owner, None)?;
+pub fn direct(env: &Env, catalog: &Catalog, resource: GroupOrProject) -> Result<BTreeMap<u64, Membership>, StoreError> {
+    let mut members = Members::new(env, catalog, resource);
+    members.add(&[resource.source()], Role::Owner, None)?;
     Ok(members.by_user)
 }
 
@@ -57,17 +57,17 @@ pub fn direct(env: &Env, catalog: &Catalog, place: Place) -> Result<BTreeMap<u64
 pub fn all(
     env: &Env,
     catalog: &Catalog,
-    place: Place,
+    resource: GroupOrProject,
     reader: &GroupReader,
 ) -> Result<BTreeMap<u64, Membership>, StoreError> {
     let sources = |groups: &mut dyn Iterator<Item = Namespace>| -> Vec<Source> {
         groups.filter(|group| reader.may_read(*group)).map(|group| Source::Group(group.id())).collect()
     };
-    let mut members = Members::new(env, catalog, place);
-    let mut own = sources(&mut place.above());
-    own.push(place.source());
+    let mut members = Members::new(env, catalog, resource);
+    let mut own = sources(&mut resource.above());
+    own.push(resource.source());
     members.add(&own, Role::Owner, None)?;
-    for share in place.shares(reader) {
+    for share in resource.shares(reader) {
         let is_current = share.expires_at.is_none_or(|end| env.now < end);
         let invited = catalog.namespace(share.group_id).filter(|group| is_current && reader.may_read(*group));
         if let Some(invited) = invited {
@@ -84,10 +84,10 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn new(env: &'a Env, catalog: &'a Catalog, place: Place) -> Self {
-        let owner = match place {
-            Place::Group(_) => None,
-            Place::Project(project) => project.namespace().owner(),
+    fn new(env: &'a Env, catalog: &'a Catalog, resource: GroupOrProject) -> Self {
+        let owner = match resource {
+            GroupOrProject::Group(_) => None,
+            GroupOrProject::Project(project) => project.namespace().owner(),
         };
         let owner = owner.map(|user_id| (user_id, Membership { role: Role::Owner, expires_at: None }));
         Members { env, catalog, by_user: owner.into_iter().collect() }

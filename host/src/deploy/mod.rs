@@ -67,7 +67,7 @@ pub use follower::Follower;
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
 pub use reload::ReloadError;
 pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
-pub use store_copy::Place;
+pub use store_copy::RecordLocation;
 pub use supervisor::Supervisor;
 pub use transfer::{read_deployed, restore_deployed};
 

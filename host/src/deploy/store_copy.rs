@@ -23,13 +23,13 @@ use crate::store::postgres::FleetStore;
 const REASON: &str = "copied with the store";
 
 /// Where a store has the record of what serves.
-pub enum Place<'a> {
+pub enum RecordLocation<'a> {
     /// The data folder.
     Folder(&'a Path),
     Fleet(FleetStore),
 }
 
-impl Place<'_> {
+impl RecordLocation<'_> {
     /// Whether nothing was ever swapped in.
     pub fn is_empty(&self) -> Result<bool, DeployError> {
         Ok(match self {
@@ -38,8 +38,8 @@ impl Place<'_> {
         })
     }
 
-    /// Copies the active components to an empty place, and returns how many there are.
-    pub fn copy_to(&self, target: &Place<'_>) -> Result<usize, DeployError> {
+    /// Copies the active components to an empty location, and returns how many there are.
+    pub fn copy_to(&self, target: &RecordLocation<'_>) -> Result<usize, DeployError> {
         let mut entries = self.entries()?;
         for entry in entries.values_mut() {
             let (wasm, signature) = self.component(&entry.digest)?;
@@ -144,7 +144,7 @@ mod tests {
     fn what_serves_is_copied_from_a_folder_to_the_hosts_of_a_store_and_back() {
         let Some(server) = start(&[]) else { return };
         let (folder, back) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (source, returned) = (Place::Folder(folder.path()), Place::Folder(back.path()));
+        let (source, returned) = (RecordLocation::Folder(folder.path()), RecordLocation::Folder(back.path()));
         let signature: Signature = "QUJD".repeat(21).chars().chain("QQ==".chars()).collect::<String>().parse().unwrap();
         let (new, old, gone) = (Digest::of(b"new"), Digest::of(b"old"), Digest::of(b"gone"));
         let artifacts = open_artifacts(folder.path()).unwrap();
@@ -156,7 +156,7 @@ mod tests {
         records.set("hello", Some(entry(old, gone))).unwrap();
 
         let host = Host::open(&server.new_database("copied"));
-        let fleet = Place::Fleet(host.store.fleet());
+        let fleet = RecordLocation::Fleet(host.store.fleet());
         assert!(!source.is_empty().unwrap() && fleet.is_empty().unwrap() && returned.is_empty().unwrap());
         assert_eq!(source.copy_to(&fleet).unwrap(), 2);
         let (revision, record) = decode(&host.store.fleet().read().unwrap()).unwrap();

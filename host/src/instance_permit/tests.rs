@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for the effects of a report or two.
 const FOR_A_WHILE: Duration = Duration::from_millis(400);
 
-/// A component with so many permits, on a host with so many places for stalled instances.
+/// A component with so many permits, on a host with so many stalled permits.
 struct Component {
     limit: ConcurrencyLimit,
     stalled: Arc<StalledInstances>,
@@ -20,11 +20,12 @@ struct Component {
 }
 
 impl Component {
-    fn new(permits: usize, places: usize) -> Self {
+    fn new(permits: usize, stalled_permits: usize) -> Self {
         let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
         let has_memory = Arc::new(AtomicBool::new(true));
         let told = has_memory.clone();
-        let stalled = StalledInstances::new(StalledPlaces::new(places), Box::new(move || told.load(Ordering::Relaxed)));
+        let stalled =
+            StalledInstances::new(StalledPermits::new(stalled_permits), Box::new(move || told.load(Ordering::Relaxed)));
         Self { limit, stalled, has_memory }
     }
 
@@ -84,17 +85,17 @@ async fn an_instance_with_an_outbound_request_keeps_its_permit() {
 }
 
 #[tokio::test]
-async fn no_instance_makes_way_without_memory_or_a_place() {
+async fn no_instance_makes_way_without_memory_or_a_permit() {
     let component = Component::new(1, 2);
     let instance = component.begin();
     component.has_memory.store(false, Ordering::Relaxed);
     assert!(component.serve_another(instance.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
     component.has_memory.store(true, Ordering::Relaxed);
 
-    let places = [(); 2].map(|()| component.stalled.places.try_take(CLIENT).unwrap());
+    let stalled_permits = [(); 2].map(|()| component.stalled.stalled_permits.try_take(CLIENT).unwrap());
     assert!(component.serve_another(instance.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
     assert!(!instance.try_make_way());
-    drop(places);
+    drop(stalled_permits);
     assert!(component.serve_another(instance.make_way(Duration::ZERO), PATIENCE).await.is_some());
 }
 
@@ -106,9 +107,9 @@ async fn only_an_instance_that_waits_for_its_client_makes_way() {
     {
         let mut make_way = pin!(instance.make_way(Duration::ZERO));
         assert!(poll!(&mut make_way).is_pending());
-        let places = [(); 2].map(|()| component.stalled.places.try_take(CLIENT).unwrap());
+        let stalled_permits = [(); 2].map(|()| component.stalled.stalled_permits.try_take(CLIENT).unwrap());
         assert!(!instance.try_make_way());
-        drop(places);
+        drop(stalled_permits);
         assert!(instance.try_make_way() && !instance.try_make_way());
     }
     assert_eq!((component.limit.taken(), component.stalled.count()), (0, 1));
@@ -120,7 +121,7 @@ async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
     let first = component.begin();
     let permit = component.serve_another(first.make_way(Duration::ZERO), PATIENCE).await.unwrap();
     let second = InstancePermit::new(permit, CLIENT, component.stalled.clone());
-    // There is no other place, and the request that waits is the client's own.
+    // There is no other stalled permit, and the request that waits is the client's own.
     assert!(component.serve_another(second.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
 
     let mut first_waits = pin!(first.make_way(Duration::ZERO));
@@ -137,11 +138,11 @@ async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
     tokio::select! {
         () = first_waits => {}
         () = third.make_way(Duration::ZERO) => panic!("its client has no other instance"),
-        _ = component.limit.acquire(another) => panic!("the place is not free yet"),
+        _ = component.limit.acquire(another) => panic!("the permit is not free yet"),
     }
     first.release();
     tokio::select! {
-        () = third.make_way(Duration::ZERO) => panic!("there is a place"),
+        () = third.make_way(Duration::ZERO) => panic!("there is a permit"),
         permit = component.limit.acquire(another) => drop(permit.unwrap()),
     }
     assert_eq!(component.stalled.count(), 1);

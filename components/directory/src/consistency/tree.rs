@@ -1,7 +1,7 @@
 //! Mending groups and projects outside of the tree of namespaces, as left by builds that did not see each other's
 //! changes: groups above themselves, and orphans of deleted namespaces. The catalog has all of them by then.
 
-use super::place::{Place, listed, youngest};
+use super::tree_position::{TreePosition, listed, youngest};
 use super::{Comparison, Subject, Tables, note, row};
 use crate::catalog::changes::Changes;
 use crate::catalog::dangling::DeletedRecords;
@@ -64,7 +64,8 @@ fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), Store
     let (subject, key) = (Subject::Namespace(id), Key::Namespace(id));
     let Some(record) = store::read::<NamespaceRecord>(env, &key)? else { return Ok(()) };
     // Another writer may have moved one of the groups.
-    let (Some(parent_id), Place::InCycle(groups)) = (record.parent_id, Place::of(env, subject, record.parent_id)?)
+    let (Some(parent_id), TreePosition::InCycle(groups)) =
+        (record.parent_id, TreePosition::of(env, subject, record.parent_id)?)
     else {
         return Ok(());
     };
@@ -72,7 +73,7 @@ fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), Store
         return Ok(());
     }
     let Some(segment) = free_path(env, id, &record.path)? else {
-        report.found(&subject.key(), Place::InCycle(groups).to_string());
+        report.found(&subject.key(), TreePosition::InCycle(groups).to_string());
         return Ok(());
     };
     let mut changes = Changes::default();

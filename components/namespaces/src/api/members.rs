@@ -2,7 +2,7 @@
 
 use super::request::DirectoryRequest;
 use super::{groups, projects};
-use crate::member_list::{self, MemberFilter, Place};
+use crate::member_list::{self, GroupOrProject, MemberFilter};
 use crate::route::MembersOf;
 use crate::user::{self as view, UserView};
 use directory::catalog::{self, Catalog};
@@ -40,20 +40,20 @@ pub fn show(asked: &DirectoryRequest, source: &MembersOf, user_id: u64) -> Resul
 /// The members of a group or project that the caller may read, of groups that they may read; 404, and 301 from a former
 /// path of a project.
 fn find(asked: &DirectoryRequest, catalog: &Catalog, source: &MembersOf) -> Result<BTreeMap<u64, Membership>, Error> {
-    let (place, reader) = match source.is_group {
+    let (resource, reader) = match source.is_group {
         true => {
             let (group, reader) = groups::find(asked, catalog, &source.id)?;
-            (Place::Group(group), reader)
+            (GroupOrProject::Group(group), reader)
         }
         false => {
             let reader = groups::reader(asked, catalog)?;
             let (project, _) = projects::find(asked, catalog, &reader.snapshot, &source.id)?;
-            (Place::Project(project), reader)
+            (GroupOrProject::Project(project), reader)
         }
     };
     Ok(match source.with_inherited {
-        true => member_list::all(asked.env, catalog, place, &reader)?,
-        false => member_list::direct(asked.env, catalog, place)?,
+        true => member_list::all(asked.env, catalog, resource, &reader)?,
+        false => member_list::direct(asked.env, catalog, resource)?,
     })
 }
 

@@ -33,25 +33,25 @@ const MAX_TITLE: usize = 255;
 struct Found {
     project: Rc<Project>,
     iid: u64,
-    place: Place,
+    sort_key: SortKey,
 }
 
 /// The sort key of a merge request in a list.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum SortKey {
     Same,
     Time(Option<Timestamp>),
     Title(String),
 }
 
-impl Place {
+impl SortKey {
     fn find(order_by: &str, merge_request: &MergeRequest) -> Self {
         match order_by {
-            "created_at" => Place::Time(merge_request.created),
-            "updated_at" => Place::Time(merge_request.updated),
-            "merged_at" => Place::Time(merge_request.merged().map(|end| end.at)),
-            "title" => Place::Title(merge_request.title.chars().take(MAX_TITLE).collect()),
-            _ => Place::Same,
+            "created_at" => SortKey::Time(merge_request.created),
+            "updated_at" => SortKey::Time(merge_request.updated),
+            "merged_at" => SortKey::Time(merge_request.merged().map(|end| end.at)),
+            "title" => SortKey::Title(merge_request.title.chars().take(MAX_TITLE).collect()),
+            _ => SortKey::Same,
         }
     }
 }
@@ -142,8 +142,8 @@ impl<'a> ListRequest<'a> {
             if let Some(merge_request) = store::read(&context.env, &key, iid)?
                 && self.filter.accepts(&merge_request, people)
             {
-                let place = Place::find(self.order_by, &merge_request);
-                found.push(Found { project: project.clone(), iid, place });
+                let sort_key = SortKey::find(self.order_by, &merge_request);
+                found.push(Found { project: project.clone(), iid, sort_key });
             }
         }
         Ok(())
@@ -182,12 +182,12 @@ impl<'a> ListRequest<'a> {
     fn respond(&self, context: &RequestContext, mut found: Vec<Found>) -> Result<Response, Error> {
         let order = |one: &Found, other: &Found| {
             let identity = |found: &Found| (found.project.id, found.iid);
-            one.place.cmp(&other.place).then_with(|| identity(one).cmp(&identity(other)))
+            one.sort_key.cmp(&other.sort_key).then_with(|| identity(one).cmp(&identity(other)))
         };
         found.sort_by(|one, other| if self.is_ascending { order(one, other) } else { order(other, one) });
         if self.order_by == "merged_at" {
             // Merge requests that were not merged come last in each direction.
-            found.sort_by_key(|one| one.place == Place::Time(None));
+            found.sort_by_key(|one| one.sort_key == SortKey::Time(None));
         }
         let total = found.len() as u64;
         let skip = usize::try_from(self.page.offset()).unwrap_or(usize::MAX);

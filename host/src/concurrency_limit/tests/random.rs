@@ -3,19 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fastrand::Rng;
+
 use super::*;
-
-/// Seeded, so that a run can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
 
 const PERMITS: usize = 6;
 const SHARE: usize = 3;
@@ -49,26 +39,26 @@ impl<'a> Callers<'a> {
         Holders(self.held.iter().map(|(client, _)| *client).collect())
     }
 
-    async fn step(&mut self, random: &mut Random) {
-        match random.below(4) {
+    async fn step(&mut self, rng: &mut Rng) {
+        match rng.usize(..4) {
             0 if !self.held.is_empty() => {
-                let given_back = self.held.swap_remove(random.below(self.held.len()));
+                let given_back = self.held.swap_remove(rng.usize(..self.held.len()));
                 let before = self.holders();
                 drop(given_back);
                 let served = self.poll_all().await;
                 self.assert_order(&before, &served);
             }
-            1 if !self.queue.is_empty() => drop(self.queue.swap_remove(random.below(self.queue.len()))),
-            _ => self.begin(random).await,
+            1 if !self.queue.is_empty() => drop(self.queue.swap_remove(rng.usize(..self.queue.len()))),
+            _ => self.begin(rng).await,
         }
         // Some have had to leave for others.
         assert!(self.poll_all().await.is_empty());
         self.assert_rules();
     }
 
-    async fn begin(&mut self, random: &mut Random) {
-        let credential = Some(random.below(8)).filter(|credential| *credential < 4);
-        let client = match random.below(8) {
+    async fn begin(&mut self, rng: &mut Rng) {
+        let credential = Some(rng.usize(..8)).filter(|credential| *credential < 4);
+        let client = match rng.usize(..8) {
             0 => HOST,
             address => client(u8::try_from(address).unwrap(), credential.map(|credential| credential as u64)),
         };
@@ -129,13 +119,13 @@ impl<'a> Callers<'a> {
 #[tokio::test]
 async fn whatever_callers_do_no_rule_is_broken() {
     for seed in 1..300 {
-        let mut random = Random(seed * 0x9e37_79b9);
+        let mut rng = Rng::with_seed(seed);
         let limit = ConcurrencyLimit::new(PERMITS, LONG, QUEUE).with_share(SHARE);
         let mut callers = Callers { limit: &limit, held: Vec::new(), queue: Vec::new() };
         // Otherwise tokio lets a task of many polls wait for the next turn.
         tokio::task::unconstrained(async {
             for _ in 0..200 {
-                callers.step(&mut random).await;
+                callers.step(&mut rng).await;
             }
         })
         .await;
@@ -145,15 +135,15 @@ async fn whatever_callers_do_no_rule_is_broken() {
 }
 
 /// Takes permits, gives them back and gives up.
-async fn work(limit: &ConcurrencyLimit, held: &HashMap<Option<ClientKey>, AtomicUsize>, random: &mut Random) {
+async fn work(limit: &ConcurrencyLimit, held: &HashMap<Option<ClientKey>, AtomicUsize>, rng: &mut Rng) {
     for _ in 0..3_000 {
-        let [address, credential] = [1, 2].map(|_| 1 + u8::try_from(random.below(3)).unwrap());
+        let [address, credential] = [1, 2].map(|_| 1 + u8::try_from(rng.usize(..3)).unwrap());
         let keys = client(address, Some(credential.into()));
         let mut caller = Box::pin(limit.acquire(keys));
         let permit = match poll!(&mut caller) {
             Poll::Ready(permit) => permit.unwrap(),
             // It may have got a permit meanwhile.
-            Poll::Pending if random.below(2) == 0 => continue,
+            Poll::Pending if rng.usize(..2) == 0 => continue,
             Poll::Pending => caller.await.unwrap(),
         };
         for (key, most) in [(None, 3), (keys[0], 2), (keys[2], 2)] {
@@ -178,7 +168,7 @@ fn no_caller_of_another_thread_is_forgotten() {
             let (limit, held) = (&limit, &held);
             scope.spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-                runtime.block_on(work(limit, held, &mut Random(thread * 0x9e37_79b9)));
+                runtime.block_on(work(limit, held, &mut Rng::with_seed(thread)));
             });
         }
     });

@@ -7,7 +7,7 @@ use futures::poll;
 
 use super::*;
 use crate::concurrency_limit::{ConcurrencyLimit, client_keys};
-use crate::instance_permit::{StalledInstances, StalledPlaces};
+use crate::instance_permit::{StalledInstances, StalledPermits};
 use crate::memory_budget::MemoryBudget;
 
 #[test]
@@ -22,7 +22,7 @@ fn a_guest_can_only_shorten_timeouts() {
 async fn what_is_denied_waits_for_no_permit() {
     let client = client_keys(None, Some(1));
     let of_component = ConcurrencyLimit::new(1, Duration::from_secs(60), 1);
-    let stalled = StalledInstances::new(StalledPlaces::new(2), Box::new(|| true));
+    let stalled = StalledInstances::new(StalledPermits::new(2), Box::new(|| true));
     let permit = of_component.try_acquire(client).unwrap();
     let permit = Arc::new(InstancePermit::new(permit, client, stalled));
     // Another request takes the permit of the instance while that waits for its client.

@@ -16,6 +16,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use fastrand::Rng;
+
 use super::tests::{Host, Own, Proxy, start_with};
 use super::*;
 use crate::store::conformance::{key, permit};
@@ -72,18 +74,6 @@ struct Cluster {
     next_id: AtomicU64,
 }
 
-/// Small and seeded, so that a run can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound
-    }
-}
-
 type Outcome<T> = Result<T, StoreError>;
 
 /// A request arrives at a host.
@@ -99,8 +89,8 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 impl Cluster {
-    fn host(&self, random: &mut Random) -> &dyn Backend {
-        &*self.hosts[random.below(self.hosts.len() as u64) as usize]
+    fn host(&self, rng: &mut Rng) -> &dyn Backend {
+        &*self.hosts[rng.usize(..self.hosts.len())]
     }
 
     fn report(&self, violation: String) {
@@ -114,8 +104,8 @@ impl Cluster {
         }
     }
 
-    async fn swap_chain(&self, random: &mut Random) -> Outcome<()> {
-        let (host, ledger, began) = (self.host(random), Ledger::default(), Instant::now());
+    async fn swap_chain(&self, rng: &mut Rng) -> Outcome<()> {
+        let (host, ledger, began) = (self.host(rng), Ledger::default(), Instant::now());
         arrive(host).await?;
         host.bind_reads(&ledger);
         let present = host.get(&key("chain")).await?;
@@ -137,8 +127,8 @@ impl Cluster {
         outcome.map(drop)
     }
 
-    async fn read_chain(&self, random: &mut Random) -> Outcome<()> {
-        let (host, began) = (self.host(random), Instant::now());
+    async fn read_chain(&self, rng: &mut Rng) -> Outcome<()> {
+        let (host, began) = (self.host(rng), Instant::now());
         arrive(host).await?;
         let id = host.get(&key("chain")).await?.as_deref().map(number);
         // The value of the next swap is not there yet, and the host remembers that.
@@ -154,8 +144,8 @@ impl Cluster {
         Ok(())
     }
 
-    async fn increment(&self, random: &mut Random) -> Outcome<()> {
-        let (host, ledger) = (self.host(random), Ledger::default());
+    async fn increment(&self, rng: &mut Rng) -> Outcome<()> {
+        let (host, ledger) = (self.host(rng), Ledger::default());
         arrive(host).await?;
         let outcome = async {
             let sum = host.increment(&ledger, key("sum"), 1).await?;
@@ -173,8 +163,8 @@ impl Cluster {
     }
 
     /// Raises A and then B. There is one such client.
-    async fn raise_pair(&self, random: &mut Random) -> Outcome<()> {
-        let host = self.host(random);
+    async fn raise_pair(&self, rng: &mut Rng) -> Outcome<()> {
+        let host = self.host(rng);
         arrive(host).await?;
         for name in ["a", "b"] {
             let ledger = Ledger::default();
@@ -187,8 +177,8 @@ impl Cluster {
         Ok(())
     }
 
-    async fn read_pair(&self, random: &mut Random) -> Outcome<()> {
-        let host = self.host(random);
+    async fn read_pair(&self, rng: &mut Rng) -> Outcome<()> {
+        let host = self.host(rng);
         arrive(host).await?;
         let read = async |name| Ok::<_, StoreError>(host.get(&key(name)).await?.as_deref().map_or(0, number));
         let (b, a) = (read("b").await?, read("a").await?);
@@ -199,15 +189,15 @@ impl Cluster {
     }
 
     async fn client(self: Arc<Self>, seed: u64, kind: u64) {
-        let mut random = Random(seed | 1);
+        let mut rng = Rng::with_seed(seed);
         while !self.is_over.load(Ordering::SeqCst) {
             let outcome = match kind {
-                0 => self.raise_pair(&mut random).await,
-                _ => match random.below(10) {
-                    0..=2 => self.swap_chain(&mut random).await,
-                    3..=5 => self.read_chain(&mut random).await,
-                    6 => self.increment(&mut random).await,
-                    _ => self.read_pair(&mut random).await,
+                0 => self.raise_pair(&mut rng).await,
+                _ => match rng.u64(..10) {
+                    0..=2 => self.swap_chain(&mut rng).await,
+                    3..=5 => self.read_chain(&mut rng).await,
+                    6 => self.increment(&mut rng).await,
+                    _ => self.read_pair(&mut rng).await,
                 },
             };
             if let Err(error) = outcome {
@@ -322,10 +312,10 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
     });
     let clients: Vec<_> =
         (0..=2 * CLIENTS).map(|kind| tokio::spawn(cluster.clone().client(seed + 1000 * kind, kind))).collect();
-    let (began, mut random) = (Instant::now(), Random(seed | 1));
+    let (began, mut rng) = (Instant::now(), Rng::with_seed(seed));
     let (mut server, _proxies) = tokio::task::spawn_blocking(move || {
         while began.elapsed() < time {
-            let pause = Duration::from_millis(200 + random.below(800));
+            let pause = Duration::from_millis(200 + rng.u64(..800));
             std::thread::sleep(pause);
             // The primary is lost for good, once.
             if began.elapsed() > time / 2
@@ -337,7 +327,7 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
             }
             let faults = if mutant.is_some() { &Fault::ALL[..4] } else { &Fault::ALL };
             let faults: Vec<_> = faults.iter().filter(|fault| fault.is_possible(&server)).collect();
-            let fault = faults[random.below(faults.len() as u64) as usize];
+            let fault = faults[rng.usize(..faults.len())];
             fault.strike(&mut server, &proxies, standby.is_some(), pause);
         }
         (server, proxies)

@@ -1,4 +1,4 @@
-//! The places of stalled instances. While all are taken, the client that has the most gives one up for another.
+//! The permits of stalled instances. While all are taken, the client that has the most gives one up for another.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -8,11 +8,11 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::concurrency_limit::{ClientKey, ClientKeys};
 
-/// The places of a host.
-pub struct StalledPlaces {
+/// The stalled permits of a host.
+pub struct StalledPermits {
     size: usize,
     state: Mutex<State>,
-    /// Told when a place is given back.
+    /// Told when a permit is given back.
     freed: Notify,
 }
 
@@ -36,20 +36,20 @@ enum Wait {
     Ended,
 }
 
-/// One instance's place. Dropping it gives the place back.
-pub struct Place {
-    places: Arc<StalledPlaces>,
+/// One instance's stalled permit. Dropping it gives it back.
+pub struct StalledPermit {
+    permits: Arc<StalledPermits>,
     pub number: u64,
 }
 
 /// The wait of a stalled instance for its client. It can be ended only during that.
-pub struct WaitInPlace<'a> {
-    places: &'a StalledPlaces,
+pub struct StalledWait<'a> {
+    permits: &'a StalledPermits,
     number: u64,
     ended: oneshot::Receiver<()>,
 }
 
-impl StalledPlaces {
+impl StalledPermits {
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self { size, state: Mutex::default(), freed: Notify::new() })
     }
@@ -58,33 +58,33 @@ impl StalledPlaces {
         self.state().taken.len()
     }
 
-    /// Takes a place if one is free.
-    pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<Place> {
+    /// Takes a permit if one is free.
+    pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<StalledPermit> {
         let mut state = self.state();
         if state.taken.len() >= self.size {
             return None;
         }
         let number = state.next();
         state.taken.insert(number, Taken { client: key(client), wait: Wait::No });
-        Some(Place { places: self.clone(), number })
+        Some(StalledPermit { permits: self.clone(), number })
     }
 
-    /// Takes a place once one is free.
-    pub async fn take(self: &Arc<Self>, client: ClientKeys) -> Place {
+    /// Takes a permit once one is free.
+    pub async fn take(self: &Arc<Self>, client: ClientKeys) -> StalledPermit {
         loop {
             let mut freed = pin!(self.freed.notified());
-            // Of several callers that are about to wait, each is told of a place of its own.
+            // Of several callers that are about to wait, each is told of a permit of its own.
             freed.as_mut().enable();
-            if let Some(place) = self.try_take(client) {
-                return place;
+            if let Some(permit) = self.try_take(client) {
+                return permit;
             }
             freed.await;
         }
     }
 
-    /// Begins a wait of the instance with this place for its client. It ends at once if the instance was told to end
+    /// Begins a wait of the instance with this permit for its client. It ends at once if the instance was told to end
     /// before.
-    pub fn begin_wait(&self, number: u64) -> WaitInPlace<'_> {
+    pub fn begin_wait(&self, number: u64) -> StalledWait<'_> {
         let (sender, ended) = oneshot::channel();
         let mut state = self.state();
         let since = state.next();
@@ -93,16 +93,16 @@ impl StalledPlaces {
         {
             taken.wait = Wait::Since(since, sender);
         }
-        WaitInPlace { places: self, number, ended }
+        StalledWait { permits: self, number, ended }
     }
 
-    /// How many places a client has.
+    /// How many permits a client has.
     pub fn taken_by(&self, client: ClientKeys) -> usize {
         let client = key(client);
         self.state().taken.values().filter(|taken| taken.client == client).count()
     }
 
-    /// Ends one instance that waits for its client: of the client that has the most places, which must be more than
+    /// Ends one instance that waits for its client: of the client that has the most permits, which must be more than
     /// `client` has, the one that has waited for longest. Returns whether there is one.
     pub fn end_one_for(&self, client: ClientKeys) -> bool {
         let mut state = self.state();
@@ -139,12 +139,12 @@ impl State {
     }
 }
 
-/// The client that a place counts for: an address, or a whole site, whose addresses cost nothing.
+/// The client that a permit counts for: an address, or a whole site, whose addresses cost nothing.
 fn key([network, site, _]: ClientKeys) -> Option<ClientKey> {
     site.or(network)
 }
 
-impl WaitInPlace<'_> {
+impl StalledWait<'_> {
     /// Returns once the instance has to end.
     pub async fn ended(&mut self) {
         // An instance that was told to end before has no sender.
@@ -152,9 +152,9 @@ impl WaitInPlace<'_> {
     }
 }
 
-impl Drop for WaitInPlace<'_> {
+impl Drop for StalledWait<'_> {
     fn drop(&mut self) {
-        if let Some(taken) = self.places.state().taken.get_mut(&self.number)
+        if let Some(taken) = self.permits.state().taken.get_mut(&self.number)
             && !matches!(taken.wait, Wait::Ended)
         {
             taken.wait = Wait::No;
@@ -162,10 +162,10 @@ impl Drop for WaitInPlace<'_> {
     }
 }
 
-impl Drop for Place {
+impl Drop for StalledPermit {
     fn drop(&mut self) {
-        self.places.state().taken.remove(&self.number);
-        self.places.freed.notify_one();
+        self.permits.state().taken.remove(&self.number);
+        self.permits.freed.notify_one();
     }
 }
 
@@ -180,21 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn the_client_that_has_the_most_places_gives_one_up() {
-        let places = StalledPlaces::new(4);
-        let [first, second, other, working] = [1, 1, 2, 1].map(|last| places.try_take(client(last)).unwrap());
-        assert!(places.try_take(client(3)).is_none());
-        assert!(!places.end_one_for(client(3)), "none of them waits for its client");
-        let mut waits = [&second, &first, &other].map(|place| places.begin_wait(place.number));
-        assert!(!places.end_one_for(client(1)), "no other client has more");
+    fn the_client_that_has_the_most_permits_gives_one_up() {
+        let permits = StalledPermits::new(4);
+        let [first, second, other, working] = [1, 1, 2, 1].map(|last| permits.try_take(client(last)).unwrap());
+        assert!(permits.try_take(client(3)).is_none());
+        assert!(!permits.end_one_for(client(3)), "none of them waits for its client");
+        let mut waits = [&second, &first, &other].map(|permit| permits.begin_wait(permit.number));
+        assert!(!permits.end_one_for(client(1)), "no other client has more");
         let mut ended = || waits.each_mut().map(|wait| wait.ended().now_or_never().is_some());
-        assert!(places.end_one_for(client(2)));
+        assert!(permits.end_one_for(client(2)));
         assert_eq!(ended(), [true, false, false], "the one that has waited for longest");
-        assert!(places.end_one_for(client(3)));
-        assert_eq!(places.taken(), 4, "until it has ended");
+        assert!(permits.end_one_for(client(3)));
+        assert_eq!(permits.taken(), 4, "until it has ended");
         drop(second);
-        assert!(places.take(client(3)).now_or_never().is_some());
+        assert!(permits.take(client(3)).now_or_never().is_some());
         drop((waits, working));
-        assert!(!places.end_one_for(client(4)), "they do not wait any more");
+        assert!(!permits.end_one_for(client(4)), "they do not wait any more");
     }
 }

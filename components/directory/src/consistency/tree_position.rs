@@ -7,9 +7,9 @@ use kit::Env;
 use kit::store::StoreError;
 use std::fmt;
 
-/// The place of a group or project in the tree, by the namespaces above it.
+/// The position of a group or project in the tree, by the namespaces above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TreePosition {
     InTree,
     /// This namespace, which is deleted.
     BelowDeleted(u64),
@@ -20,26 +20,26 @@ pub(super) enum Place {
     TooDeep,
 }
 
-impl Place {
-    /// The place of a group or project whose namespace this is. 1 read for each level, and 1 more where there is no
+impl TreePosition {
+    /// The position of a group or project whose namespace this is. 1 read for each level, and 1 more where there is no
     /// record.
-    pub fn of(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<Place, StoreError> {
+    pub fn of(env: &Env, subject: Subject, parent_id: Option<u64>) -> Result<TreePosition, StoreError> {
         let (mut next, mut above) = (parent_id, Vec::new());
         while let Some(id) = next {
             if let Some(first) = above.iter().position(|known| *known == id) {
-                return Ok(Place::InCycle(above.split_off(first)));
+                return Ok(TreePosition::InCycle(above.split_off(first)));
             }
             above.push(id);
             let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
                 return Ok(match namespace::existence(env, id)? {
-                    Existence::Deleted => Place::BelowDeleted(id),
-                    Existence::Unknown | Existence::Present(_) => Place::BelowMissing(id),
+                    Existence::Deleted => TreePosition::BelowDeleted(id),
+                    Existence::Unknown | Existence::Present(_) => TreePosition::BelowMissing(id),
                 });
             };
             next = record.parent_id;
         }
         let levels = if matches!(subject, Subject::Namespace(_)) { MAX_DEPTH - 1 } else { MAX_DEPTH };
-        Ok(if above.len() > levels { Place::TooDeep } else { Place::InTree })
+        Ok(if above.len() > levels { TreePosition::TooDeep } else { TreePosition::InTree })
     }
 }
 
@@ -54,25 +54,25 @@ pub(super) fn listed(ids: &[u64]) -> String {
 }
 
 /// The problem, and what to do about it.
-impl fmt::Display for Place {
+impl fmt::Display for TreePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::InTree => Ok(()),
-            Place::BelowDeleted(id) => write!(
+            TreePosition::InTree => Ok(()),
+            TreePosition::BelowDeleted(id) => write!(
                 f,
                 "it is below namespace {id}, which is deleted; `hexad fsck --repair` deletes it too; to keep it, import it again with another namespace before"
             ),
-            Place::BelowMissing(id) => write!(
+            TreePosition::BelowMissing(id) => write!(
                 f,
                 "namespace {id}, which it is below, is not there; import that again, or this with another one, or as deleted"
             ),
-            Place::InCycle(groups) => write!(
+            TreePosition::InCycle(groups) => write!(
                 f,
                 "groups {} are above themselves; `hexad fsck --repair` moves group {} to the top level; to choose, import one of them again with another parent",
                 listed(groups),
                 youngest(groups).unwrap_or_default()
             ),
-            Place::TooDeep => {
+            TreePosition::TooDeep => {
                 write!(
                     f,
                     "it is below more than {MAX_DEPTH} levels; import it again with another namespace, or as deleted"
