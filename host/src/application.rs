@@ -300,11 +300,14 @@ impl Steps<'_> {
         let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone())));
         let context = Arc::new(context.with_parent(parent).with_min_rate(Unread::min_rate(&parts.extensions)));
         let method = parts.method.clone();
-        let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
+        let withheld = parts.version > Version::HTTP_10 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
         // From here on the body is drained if it is not read.
         let body = RequestBody::new(body, context.clone(), limits.max_body, withheld);
         if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
             return Err(RequestError::BodyTooLarge(limits.max_body));
+        }
+        if withheld && parts.version > Version::HTTP_11 {
+            return Err(RequestError::ExpectationFailed);
         }
         target?;
         self.caught_up.as_ref().map_err(|error| self.unavailable(error))?;

@@ -10,14 +10,22 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a shard polls if the operator names no other time.
-pub const DEFAULT: Duration = Duration::from_micros(50);
+use crate::machine;
+
+/// How long a shard polls if the operator names no other time, and each has a processor.
+const DEFAULT: Duration = Duration::from_micros(50);
 
 /// A thread that gives its processor away and gets it back sooner has let no other one run.
 const SWITCH: Duration = Duration::from_micros(3);
 
 thread_local! {
     static THIS_SHARD: BusyPoll = BusyPoll::default();
+}
+
+/// How long each of so many shards polls if the operator names no time. Where they share processors, polling keeps others
+/// from their work; where they have a part of one, it uses that up, and the kernel stops them until the next period.
+pub fn default_window(threads: usize) -> Duration {
+    if machine::has_processors_for(threads) { DEFAULT } else { Duration::ZERO }
 }
 
 /// The time for which a shard has polled and found nothing, in nanoseconds.

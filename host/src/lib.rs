@@ -50,6 +50,7 @@
 //! | `validation` | whether a manifest and its components could be served |
 //! | `memory_budget` | the memory of caches, responses, uploads over HTTP/2 and guests together |
 //! | `read_bounds` | how much is read of a connection in one turn, and without a head or data |
+//! | `machine` | the memory and the processors that the process can have |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
@@ -77,6 +78,7 @@ pub mod imports;
 pub mod ingress;
 mod instance_permit;
 mod log_throttle;
+mod machine;
 mod maintenance;
 pub mod manifest;
 mod memory;

@@ -25,6 +25,12 @@ pub fn body_too_large(limit: u64) -> Response<ResponseBody> {
     json(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "413 Request Entity Too Large", "error": error }))
 }
 
+/// The client waits for `100 Continue` over HTTP/2.
+pub fn expectation_failed() -> Response<ResponseBody> {
+    let error = "100 Continue is not sent over HTTP/2; send the request without the Expect header";
+    json(StatusCode::EXPECTATION_FAILED, &json!({ "message": "417 Expectation Failed", "error": error }))
+}
+
 /// The request has more than `limit` header fields.
 pub fn too_many_headers(limit: usize) -> Response<ResponseBody> {
     let error = format!("the request has more than {limit} header fields");

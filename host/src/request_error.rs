@@ -12,6 +12,9 @@ pub enum RequestError {
     Malformed(&'static str),
     /// The request's body passes this limit, in bytes.
     BodyTooLarge(u64),
+    /// The client waits for `100 Continue`, which hyper cannot send over HTTP/2. It repeats the request without the
+    /// expectation (RFC 9110, 10.1.1).
+    ExpectationFailed,
     /// The client stopped sending in the middle of its request.
     SlowClient,
     /// Every instance is busy, and the queue is full or the wait was too long.
@@ -46,6 +49,7 @@ impl RequestError {
         match self {
             Self::Malformed(_) => Refusal::Malformed,
             Self::BodyTooLarge(_) => Refusal::TooLarge,
+            Self::ExpectationFailed => Refusal::ExpectationFailed,
             Self::SlowClient => Refusal::SlowClient,
             Self::Saturated => Refusal::Saturated,
             Self::Unread => Refusal::Unread,
@@ -68,6 +72,7 @@ impl RequestError {
         match self {
             Self::Malformed(_)
             | Self::BodyTooLarge(_)
+            | Self::ExpectationFailed
             | Self::SlowClient
             | Self::Saturated
             | Self::Unread

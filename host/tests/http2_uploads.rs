@@ -10,6 +10,7 @@ use hexad::ingress::IngressOptions;
 use http::Request;
 
 use crate::fairness::connect_from;
+use crate::fixture::Server;
 use crate::http2::{
     END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of, hello,
     next_frame, whole,
@@ -154,4 +155,25 @@ fn what_clients_may_send_ahead_is_bounded_for_all_of_them() {
         std::thread::yield_now();
     }
     wait_for_busy(&server, 0);
+}
+
+/// RFC 9110, section 10.1.1: a client that expects `100 Continue` gets that or a final status at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_waits_for_100_continue_is_told_to_send_without_it() {
+    let mut server = Server::with("max_body = \"1000\"");
+    let address = server.listen();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let send = async |length: &str, ends: bool| {
+        let mut client: SendRequest<Bytes> = client.clone().ready().await.unwrap();
+        let request = Request::post("http://a/probe/count").header("expect", "100-continue");
+        let request = request.header("content-length", length).body(()).unwrap();
+        // Nothing is sent of the body.
+        let (response, _body) = client.send_request(request, ends).unwrap();
+        response.await.unwrap().status()
+    };
+    assert_eq!(send("1000", false).await, 417);
+    assert_eq!(send("1001", false).await, 413, "it would be too large");
+    assert_eq!(send("0", true).await, 200, "there is no body to wait with");
 }

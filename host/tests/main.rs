@@ -51,6 +51,7 @@ mod stopping;
 mod swap;
 mod swap_load;
 mod traces;
+mod unfinished_bodies;
 mod upstream;
 mod versions;
 mod visitor;

@@ -8,6 +8,7 @@ mod issue_statistics;
 mod namespaces;
 mod package_registry;
 mod product_analytics;
+mod shared_caches;
 mod suggestions;
 mod swap;
 

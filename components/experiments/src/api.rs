@@ -13,7 +13,7 @@ use directory::reauthorization::AdminRequest;
 use directory::token::LAST_USE_MINUTES;
 use directory::{namespace, record_cache, setting};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
 use sha2::{Digest as _, Sha256};
@@ -58,7 +58,6 @@ fn list(env: &Env, request: &Request, caller: &Caller) -> Result<Response, Error
             response.with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
         }
     };
-    response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=0, private, must-revalidate"));
     response.headers.insert(ETAG, list.weak_tag.clone());
     Ok(response)
 }

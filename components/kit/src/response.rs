@@ -1,12 +1,17 @@
 //! A response as plain values.
 
 use crate::body::Body;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
 /// Headers of a response that its map has room for from the beginning. Most responses have fewer.
 const HEADERS: usize = 12;
+
+/// `Cache-Control` of a response for which an area sets no other one, as in the reference service. Most responses depend
+/// on the caller, and a shared cache knows nothing of `Private-Token`: without this it may send one caller's response to
+/// another (RFC 9111, 4.2.2).
+const PRIVATE: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
 
 /// A response.
 pub struct Response {
@@ -20,9 +25,10 @@ pub struct Response {
 }
 
 impl Response {
-    /// A response without a body and without headers.
+    /// A response without a body that no shared cache stores.
     pub fn new(status: StatusCode) -> Self {
-        let headers = HeaderMap::with_capacity(HEADERS);
+        let mut headers = HeaderMap::with_capacity(HEADERS);
+        headers.insert(CACHE_CONTROL, PRIVATE);
         Response { status, headers, body: Body::Empty, cause: None, has_secret_path: false }
     }
 

@@ -14,8 +14,8 @@ mod upload;
 pub use chunk::{CHUNK, chunk, chunk_uncached};
 pub use key::{ADDRESS_RATES, CALLER_RATES, LOOKUP_RATES, SEARCH_RATES};
 pub use listing::{
-    Holders, VersionHolders, add_project_with_name, add_project_with_version, claim_version, holders, is_listed, names,
-    projects, projects_with_version, record_publication, time_version_write,
+    Holders, ListingLookup, VersionHolders, add_project_with_name, add_project_with_version, claim_version, holders,
+    names, projects, projects_with_version, record_publication, time_version_write,
 };
 pub use packages::{package, update_package};
 pub use reachability::{PackageKey, is_abandoned, key_layout, package_key, packages_after, remove_abandoned, trace};

@@ -27,6 +27,7 @@ pub fn of(error: RequestError) -> Response<ResponseBody> {
     match error {
         RequestError::Malformed(reason) => reply::bad_request(reason),
         RequestError::BodyTooLarge(limit) => reply::body_too_large(limit),
+        RequestError::ExpectationFailed => reply::expectation_failed(),
         RequestError::SlowClient => reply::request_timeout(),
         RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
         RequestError::Unread => reply::unread_responses(),

@@ -24,6 +24,7 @@ use super::terminal::announce;
 use super::values::{parse_busy_poll, parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
+use crate::busy_poll::default_window;
 use crate::deploy::Deployer;
 use crate::host::{Host, Options};
 use crate::ingress::Ingress;
@@ -88,9 +89,10 @@ pub struct Up {
     threads: Option<NonZeroUsize>,
 
     /// How long a thread that has just had work polls for more before it sleeps: requests are answered sooner, and an
-    /// idle processor works for so long after each of them. 0 is not at all.
-    #[arg(long, default_value = "50us", value_name = "TIME", value_parser = parse_busy_poll)]
-    busy_poll: Duration,
+    /// idle processor works for so long after each of them; 0 is not at all [default: 50us; 0 if there are more threads
+    /// than processors, or the container has less than one].
+    #[arg(long, value_name = "TIME", value_parser = parse_busy_poll)]
+    busy_poll: Option<Duration>,
 
     /// How often the maintenance that the manifest asks for is done, such as the removal of stored
     /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
@@ -257,7 +259,7 @@ impl Up {
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
-        options.busy_poll = self.busy_poll;
+        options.busy_poll = self.busy_poll.unwrap_or_else(|| default_window(options.threads.get()));
         options.store.batch_age = self.flush_after;
         options.memory = self.memory.map(|size| size.0);
         options.send_buffer = send_buffer;

@@ -17,12 +17,13 @@ use http::{Request, Response};
 use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
 use wasmtime::AsContextMut;
-use wasmtime_wasi_http::handler::Prepared;
+use wasmtime_wasi_http::handler::{Prepared, Proxy};
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
 use super::by_value::{self, Passed};
 use super::lease::Lease;
 use super::pool::{Instance, Pool};
+use super::unfinished_bodies;
 use crate::guest::Guest;
 use crate::metrics::{CpuTimer, InstanceEnd, InstanceFailure};
 use crate::request_context::RequestContext;
@@ -252,6 +253,10 @@ async fn serve(
                     .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
                 // `Timed` checks the clock: this future does not run while the guest computes.
                 prepared.run(accessor, std::future::pending()).await?;
+                let has_left_bodies = |guest: &mut Guest| unfinished_bodies::abort(guest.http().table);
+                if matches!(proxy, Proxy::P2(_)) && accessor.with(|mut store| has_left_bodies(store.data_mut())) {
+                    return Ok(false);
+                }
             }
         }
         // The guest may write the body until the response has ended.

@@ -53,7 +53,7 @@ impl Options {
         Self {
             data: data.into(),
             threads,
-            busy_poll: busy_poll::DEFAULT,
+            busy_poll: busy_poll::default_window(threads.get()),
             store: sqlite::Options::default(),
             postgres: None,
             outbound: outbound::Options::default(),

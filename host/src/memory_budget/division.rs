@@ -2,7 +2,7 @@
 
 use bytesize::ByteSize;
 
-use super::machine;
+use crate::machine;
 use crate::{response_cache, store};
 
 /// The part of the machine's memory that a host uses if the operator names no size. The rest is for the

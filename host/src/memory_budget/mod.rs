@@ -5,7 +5,6 @@
 //! instances, of any component, the one that has been idle for longest first.
 
 mod division;
-mod machine;
 mod reservation;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -52,6 +52,8 @@ pub enum Refusal {
     NoInstance,
     /// The host had no memory left for the component.
     NoMemory,
+    /// The client waits for `100 Continue` over HTTP/2.
+    ExpectationFailed,
     /// The client stopped sending its request.
     SlowClient,
     /// The component did not respond in time.
@@ -73,13 +75,14 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
         (Self::Saturated, "busy"),
         (Self::Unread, "unread"),
         (Self::NoInstance, "no_instance"),
         (Self::NoMemory, "no_memory"),
+        (Self::ExpectationFailed, "expectation_failed"),
         (Self::SlowClient, "slow_client"),
         (Self::TimedOut, "timed_out"),
         (Self::CpuTime, "cpu_time"),

@@ -15,6 +15,7 @@ use crate::testing::{issue, new_group, new_project, new_token, new_user};
 use crate::token::Subject;
 use crate::user::{self, NewUser};
 use crate::{SaveError, dependents, namespace};
+use fastrand::Rng;
 use http::Method;
 use kit::testing::{Behaviour, FailingStore, LostReplyStore, MemoryStore, NOW, Simulation, env};
 use kit::{Env, Request, Timestamp};
@@ -22,74 +23,57 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A pseudo-random number generator.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
-
 const USERS: u64 = 6;
 const GROUPS: u64 = 14;
 const PROJECTS: u64 = 18;
 
-fn end(dice: &mut Dice) -> Option<Timestamp> {
-    dice.one(&[None, None, Some(NOW), Some(Timestamp::from_millis(NOW.millis() + 1))])
+fn end(rng: &mut Rng) -> Option<Timestamp> {
+    rng.choice([None, None, Some(NOW), Some(Timestamp::from_millis(NOW.millis() + 1))]).unwrap()
 }
 
-fn role(dice: &mut Dice) -> Role {
-    dice.one(&[Role::MinimalAccess, Role::Guest, Role::Planner, Role::Developer, Role::Maintainer, Role::Owner])
+fn role(rng: &mut Rng) -> Role {
+    rng.choice([Role::MinimalAccess, Role::Guest, Role::Planner, Role::Developer, Role::Maintainer, Role::Owner])
+        .unwrap()
 }
 
-fn shares(dice: &mut Dice) -> Vec<Share> {
-    let count = dice.below(8).saturating_sub(5);
-    let mut share = || Share { group_id: 1 + dice.below(GROUPS + 2), role: role(dice), expires_at: end(dice) };
+fn shares(rng: &mut Rng) -> Vec<Share> {
+    let count = rng.u64(..8).saturating_sub(5);
+    let mut share = || Share { group_id: rng.u64(1..=GROUPS + 2), role: role(rng), expires_at: end(rng) };
     (0..count).map(|_| share()).collect()
 }
 
-fn visibility(dice: &mut Dice) -> Visibility {
-    dice.one(&[Visibility::Private, Visibility::Private, Visibility::Internal, Visibility::Public])
+fn visibility(rng: &mut Rng) -> Visibility {
+    rng.choice([Visibility::Private, Visibility::Private, Visibility::Internal, Visibility::Public]).unwrap()
 }
 
 /// One random change, added to `changes` and carried out by the returned function.
-fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() -> Result<(), SaveError> + use<> {
+fn change(env: &Env, rng: &mut Rng, changes: &mut Changes) -> impl FnOnce() -> Result<(), SaveError> + use<> {
     let env = env.clone();
-    let (kind, id) = (dice.below(7), 1 + dice.below(GROUPS));
-    let project_id = 1 + dice.below(PROJECTS);
-    let user_id = 1 + dice.below(USERS);
-    let parent = dice.below(GROUPS + 1);
+    let (kind, id) = (rng.u64(..7), rng.u64(1..=GROUPS));
+    let project_id = rng.u64(1..=PROJECTS);
+    let user_id = rng.u64(1..=USERS);
+    let parent = rng.u64(..GROUPS + 1);
     let group = NewGroup {
-        visibility: visibility(dice),
-        shares: shares(dice),
-        ..new_group(id, &format!("g{}", dice.below(30)), Some(parent).filter(|id| *id > 0))
+        visibility: visibility(rng),
+        shares: shares(rng),
+        ..new_group(id, &format!("g{}", rng.u64(..30)), Some(parent).filter(|id| *id > 0))
     };
-    let homes = [1 + dice.below(GROUPS), 4_000_000_000 + user_id];
-    let home = dice.one(&homes);
+    let homes = [rng.u64(1..=GROUPS), 4_000_000_000 + user_id];
+    let home = rng.choice(homes).unwrap();
     let project = NewProject {
-        visibility: visibility(dice),
-        issues: dice.one(&[FeatureAccess::Enabled, FeatureAccess::Private, FeatureAccess::Disabled]),
-        archived: dice.below(3) == 0,
-        shares: shares(dice),
-        pages_unique_domain: dice.one(&[None, Some("pages")]).map(str::to_owned),
-        ..new_project(project_id, &format!("p{}", dice.below(40)), home)
+        visibility: visibility(rng),
+        issues: rng.choice([FeatureAccess::Enabled, FeatureAccess::Private, FeatureAccess::Disabled]).unwrap(),
+        archived: rng.u64(..3) == 0,
+        shares: shares(rng),
+        pages_unique_domain: rng.choice([None, Some("pages")]).unwrap().map(str::to_owned),
+        ..new_project(project_id, &format!("p{}", rng.u64(..40)), home)
     };
     let user =
-        NewUser { external: dice.below(3) == 0, bot: dice.below(4) == 0, ..new_user(user_id, &format!("u{user_id}")) };
-    let source = dice.one(&[Source::Group(id), Source::Project(project_id)]);
+        NewUser { external: rng.u64(..3) == 0, bot: rng.u64(..4) == 0, ..new_user(user_id, &format!("u{user_id}")) };
+    let source = rng.choice([Source::Group(id), Source::Project(project_id)]).unwrap();
     let membership =
-        dice.one(&[None, Some(()), Some(())]).map(|()| Membership { role: role(dice), expires_at: end(dice) });
-    let remove = dice.below(12) == 0;
+        rng.choice([None, Some(()), Some(())]).unwrap().map(|()| Membership { role: role(rng), expires_at: end(rng) });
+    let remove = rng.u64(..12) == 0;
     match kind {
         0 if remove => changes.delete_user(user_id),
         0 => changes.user(user_id, None),
@@ -111,9 +95,9 @@ fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() ->
 }
 
 /// Some changes in one commit; refused ones change nothing.
-fn batch(env: &Env, dice: &mut Dice, size: u64) {
+fn batch(env: &Env, rng: &mut Rng, size: u64) {
     let mut changes = Changes::default();
-    let steps: Vec<_> = (0..size).map(|_| change(env, dice, &mut changes)).collect();
+    let steps: Vec<_> = (0..size).map(|_| change(env, rng, &mut changes)).collect();
     let intent_log = IntentLog::begin(env, changes).unwrap();
     for step in steps {
         match step() {
@@ -246,9 +230,9 @@ fn compare_members(env: &Env, catalog: &Catalog) {
 #[test]
 fn the_catalog_agrees_with_the_records() {
     for seed in 0..60 {
-        let (env, mut dice) = (env(MemoryStore::default(), &[]), Dice(seed));
+        let (env, mut rng) = (env(MemoryStore::default(), &[]), Rng::with_seed(seed));
         for size in [60, 1, 1, 1, 20, 1, 2, 1, 40, 1] {
-            batch(&env, &mut dice, size);
+            batch(&env, &mut rng, size);
             compare(&env);
         }
     }
@@ -257,9 +241,9 @@ fn the_catalog_agrees_with_the_records() {
 #[test]
 fn the_catalog_agrees_with_the_records_if_every_swap_is_reported_as_lost() {
     for seed in 100..110 {
-        let (env, mut dice) = (env(LostReplyStore::over(MemoryStore::default()), &[]), Dice(seed));
+        let (env, mut rng) = (env(LostReplyStore::over(MemoryStore::default()), &[]), Rng::with_seed(seed));
         for size in [60, 1, 5] {
-            batch(&env, &mut dice, size);
+            batch(&env, &mut rng, size);
             compare(&env);
         }
     }
@@ -270,14 +254,14 @@ fn the_next_commit_completes_that_of_a_writer_that_died() {
     for seed in 200..260 {
         let store = MemoryStore::default();
         let whole = env(store.clone(), &[]);
-        let mut dice = Dice(seed);
-        batch(&whole, &mut dice, 40);
+        let mut rng = Rng::with_seed(seed);
+        batch(&whole, &mut rng, 40);
         // The writer dies at some operation of begin, changes or commit.
-        let dying = env(FailingStore::after(dice.below(400), store.clone()), &[]);
+        let dying = env(FailingStore::after(rng.u64(..400), store.clone()), &[]);
         // The ids of a new process differ from those before.
         dying.entropy.fill(&mut [0; 1 << 16]);
         let mut changes = Changes::default();
-        let steps: Vec<_> = (0..10).map(|_| change(&dying, &mut dice, &mut changes)).collect();
+        let steps: Vec<_> = (0..10).map(|_| change(&dying, &mut rng, &mut changes)).collect();
         let outcome = IntentLog::begin(&dying, changes).map_err(SaveError::from).and_then(|intent_log| {
             for step in steps {
                 match step() {
@@ -290,7 +274,7 @@ fn the_next_commit_completes_that_of_a_writer_that_died() {
         drop(outcome);
         let next = env(store.clone(), &[]);
         next.entropy.fill(&mut [0; 1 << 17]);
-        batch(&next, &mut dice, 1);
+        batch(&next, &mut rng, 1);
         compare(&next);
     }
 }

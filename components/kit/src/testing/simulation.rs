@@ -50,7 +50,7 @@ type Turn = (u64, u64);
 struct State {
     /// Microseconds since [`NOW`].
     now: u64,
-    seed: u64,
+    rng: fastrand::Rng,
     /// The versions of each key, with the moment from which reads see them.
     records: BTreeMap<String, Vec<(u64, Vec<u8>)>>,
     turns: BTreeSet<Turn>,
@@ -64,7 +64,7 @@ impl Simulation {
     pub fn new(seed: u64, behaviour: Behaviour) -> Self {
         let state = State {
             now: 0,
-            seed,
+            rng: fastrand::Rng::with_seed(seed),
             records: BTreeMap::new(),
             turns: BTreeSet::new(),
             next: 0,
@@ -99,14 +99,14 @@ impl Simulation {
 
     /// An environment whose ids differ from those of other numbers.
     pub fn env(&self, number: u64) -> Env {
-        let seed = self.lock().seed;
+        let seed = self.lock().rng.get_seed();
         Env {
             store: Rc::new(Writer { simulation: self.clone(), unseen: Rc::default(), lost_at: Rc::default() }),
             blobs: Rc::new(BlobCache::new(1 << 20)),
             instance_cache: Rc::default(),
             snapshot: None,
             variables: Rc::new(Variables::default()),
-            entropy: Rc::new(SeededEntropy(Cell::new(seed ^ (number << 32)))),
+            entropy: Rc::new(SeededEntropy(RefCell::new(fastrand::Rng::with_seed(seed ^ (number << 32))))),
             outbound: Rc::new(NoNetwork),
             clock: Rc::new(self.clone()),
             now: self.now(),
@@ -146,8 +146,8 @@ impl Simulation {
     fn operate<T>(&self, time: &Range<u64>, apply: impl FnOnce(&mut State) -> T) -> T {
         let (before, after) = {
             let mut state = self.lock();
-            let time = time.start + state.random(time.end - time.start);
-            let stalls = state.random(1000) < self.0.behaviour.stalls;
+            let time = time.start + state.rng.u64(..(time.end - time.start).max(1));
+            let stalls = state.rng.u64(..1000) < self.0.behaviour.stalls;
             (time / 2, time - time / 2 + if stalls { self.0.behaviour.stall } else { 0 })
         };
         let result = {
@@ -210,19 +210,6 @@ impl State {
     fn put(&mut self, key: &str, seen: u64, value: &[u8]) {
         self.records.entry(key.to_owned()).or_default().push((seen, value.to_vec()));
     }
-
-    /// SplitMix64.
-    fn random(&mut self, below: u64) -> u64 {
-        splitmix(&mut self.seed) % below.max(1)
-    }
-}
-
-fn splitmix(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The end of a writer, also by a failed assertion.
@@ -237,15 +224,11 @@ impl Drop for End {
     }
 }
 
-struct SeededEntropy(Cell<u64>);
+struct SeededEntropy(RefCell<fastrand::Rng>);
 
 impl Entropy for SeededEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        for byte in bytes {
-            let mut seed = self.0.get();
-            *byte = splitmix(&mut seed) as u8;
-            self.0.set(seed);
-        }
+        self.0.borrow_mut().fill(bytes);
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use fastrand::Rng;
 use serde_json::{Value, json};
 
 const LIMITS: Limits = Limits { skeleton: 4096, file: 1000, depth: 8 };
@@ -184,35 +185,25 @@ fn a_document_cut_off_anywhere_is_malformed() {
     }
 }
 
-/// Pseudo-random numbers that are the same on every run (xorshift64*).
-struct Random(u64);
+fn random_name(rng: &mut Rng) -> String {
+    let names = ["_attachments", "data", "a.tgz", "b.tgz", "x.sigstore", "a\"b", "\\", "é", "", "{", "versions"];
+    rng.choice(names).unwrap().to_owned()
+}
 
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+fn random_value(rng: &mut Rng, depth: u64) -> Value {
+    match rng.u64(..if depth == 0 { 4 } else { 9 }) {
+        0 => json!(rng.u64(..100)),
+        1 => json!(random_name(rng)),
+        2 | 3 => json!(STANDARD.encode(vec![9; rng.usize(..9)])),
+        4 => json!([random_value(rng, depth - 1), random_value(rng, depth - 1)]),
+        _ => (0..rng.u64(..5)).map(|_| (random_name(rng), random_value(rng, depth - 1))).collect(),
     }
+}
 
-    fn name(&mut self) -> String {
-        let names = ["_attachments", "data", "a.tgz", "b.tgz", "x.sigstore", "a\"b", "\\", "é", "", "{", "versions"];
-        names[self.below(names.len() as u64) as usize].to_owned()
-    }
-
-    fn value(&mut self, depth: u64) -> Value {
-        match self.below(if depth == 0 { 4 } else { 9 }) {
-            0 => json!(self.below(100)),
-            1 => json!(self.name()),
-            2 | 3 => json!(STANDARD.encode(vec![9; self.below(9) as usize])),
-            4 => json!([self.value(depth - 1), self.value(depth - 1)]),
-            _ => (0..self.below(5)).map(|_| (self.name(), self.value(depth - 1))).collect(),
-        }
-    }
-
-    fn attachments(&mut self) -> Value {
-        (0..self.below(4)).map(|_| (self.name(), json!({"data": self.value(0), "length": self.value(1)}))).collect()
-    }
+fn random_attachments(rng: &mut Rng) -> Value {
+    (0..rng.u64(..4))
+        .map(|_| (random_name(rng), json!({"data": random_value(rng, 0), "length": random_value(rng, 1)})))
+        .collect()
 }
 
 /// The attachment's name and bytes, by a parser that holds the whole document in memory.
@@ -237,17 +228,19 @@ fn reference(document: &mut Value) -> Result<Option<(String, Vec<u8>)>, ()> {
 
 #[test]
 fn it_finds_what_a_whole_document_parser_finds() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut rng = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let (mut files, mut refusals) = (0, 0);
     for _ in 0..5_000 {
-        let attachments = if random.below(4) == 0 { random.value(3) } else { random.attachments() };
-        let mut document = json!({"before": random.value(2), "_attachments": attachments, "z": random.value(3)});
-        let text = if random.below(2) == 0 {
+        let attachments = if rng.u64(..4) == 0 { random_value(&mut rng, 3) } else { random_attachments(&mut rng) };
+        let mut document = json!({
+            "before": random_value(&mut rng, 2), "_attachments": attachments, "z": random_value(&mut rng, 3)
+        });
+        let text = if rng.bool() {
             serde_json::to_string(&document).unwrap()
         } else {
             serde_json::to_string_pretty(&document).unwrap()
         };
-        let size = 1 + random.below(64) as usize;
+        let size = rng.usize(1..=64);
         let outcome = read(text.as_bytes(), size, LIMITS);
         match reference(&mut document) {
             Ok(expected) => {

@@ -234,10 +234,44 @@ pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &Project
 }
 
 /// Whether a search and the other levels find a project's package.
-pub fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
+fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
     Ok(projects(env)?.contains(&project.id)
         && names(env, project)?.contains(name)
         && projects_with_name(env, name)?.contains(&project.id))
+}
+
+/// Looks up many packages in the listings. The lists of one project at a time are read once for all its packages.
+#[derive(Default)]
+pub struct ListingLookup {
+    projects: Option<Vec<u64>>,
+    /// The names of a project, by the key of their list.
+    names: Option<(String, BTreeSet<String>)>,
+}
+
+impl ListingLookup {
+    /// [`is_listed`], at the present time. 1 read for a package that is listed, beside those of the lists.
+    pub fn finds(&mut self, env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
+        // A package that was published since the lists were read is in the present ones.
+        Ok(self.found_before(env, project, name)? || is_listed(env, project, name)?)
+    }
+
+    fn found_before(&mut self, env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
+        let projects = match &mut self.projects {
+            Some(projects) => projects,
+            none => none.insert(projects(env)?),
+        };
+        let key = Key::ProjectPackages(project).to_string();
+        let names = match &mut self.names {
+            Some((known, names)) if *known == key => names,
+            other => {
+                let record: Option<PackageNamesRecord> = root::read(&*env.store, &key)?;
+                &mut other.insert((key, record.unwrap_or_default().packages)).1
+            }
+        };
+        Ok(projects.contains(&project.id)
+            && names.contains(name.as_str())
+            && projects_with_name(env, name)?.contains(&project.id))
+    }
 }
 
 fn members(env: &Env, key: &Key) -> Result<Vec<u64>, StoreError> {

@@ -24,7 +24,8 @@ enum Matches {
 
 /// Prunes a version, given how often the other one has each token.
 pub fn prune(version: &[Token], other: &[u64]) -> PrunedVersion {
-    let frequent = version.len().isqrt().max(1) as u64;
+    // As in git, at least 2: a token that the other version has once is not frequent.
+    let frequent = version.len().isqrt().max(2) as u64;
     let matches: Vec<Matches> = version
         .iter()
         .map(|token| match other.get(token.0 as usize) {

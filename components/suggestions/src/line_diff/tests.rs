@@ -1,6 +1,7 @@
 //! Differences by line, and their cost.
 
 use super::*;
+use fastrand::Rng;
 
 fn file(text: &str) -> IndexedFile {
     IndexedFile::new(text.to_owned().into())
@@ -57,16 +58,6 @@ fn beyond_the_bound_everything_between_common_ends_is_changed() {
     assert_eq!((bounded.follow(&(3..=3)), bounded.follow(&(5..=5))), (None, Some(6..=6)));
 }
 
-/// A deterministic pseudo-random number generator.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-}
-
 /// Every other time with Myers.
 fn every_other(round: u64) -> Limits {
     if round.is_multiple_of(2) { LIMITS } else { Limits { histogram: 0, ..LIMITS } }
@@ -82,15 +73,15 @@ fn text(lines: &[Line]) -> IndexedFile {
 /// Edits of lines that all differ, so that which line is which is never in doubt.
 #[test]
 fn after_random_edits_each_line_is_where_it_was_put() {
-    let mut dice = Dice(11);
+    let mut rng = Rng::with_seed(11);
     for round in 0..400 {
-        let count = 1 + dice.roll(40);
+        let count = rng.usize(1..=40);
         let first: Vec<Line> = (0..count as u64).map(|line| (Some(line), format!("line {line}\n"))).collect();
         let mut edited = first.clone();
-        for edit in 0..dice.roll(8) {
-            let at = dice.roll(edited.len() + 1);
-            let removed = dice.roll(4).min(edited.len() - at);
-            let new = (0..dice.roll(4)).map(|line| (None, format!("new {round} {edit} {line}\n")));
+        for edit in 0..rng.usize(..8) {
+            let at = rng.usize(..=edited.len());
+            let removed = rng.usize(..4).min(edited.len() - at);
+            let new = (0..rng.usize(..4)).map(|line| (None, format!("new {round} {edit} {line}\n")));
             edited.splice(at..at + removed, new.collect::<Vec<_>>());
         }
         let diff = LineDiff::bounded(&text(&first), &text(&edited), every_other(round)).0;
@@ -112,10 +103,10 @@ fn after_random_edits_each_line_is_where_it_was_put() {
 /// keep their order.
 #[test]
 fn followed_lines_are_equal_and_in_order() {
-    let mut dice = Dice(5);
+    let mut rng = Rng::with_seed(5);
     for round in 0..400 {
         let mut version =
-            || -> String { (0..dice.roll(60)).map(|_| ["a\n", "b\n", "}\n", "\n"][dice.roll(4)]).collect() };
+            || -> String { (0..rng.usize(..60)).map(|_| rng.choice(["a\n", "b\n", "}\n", "\n"]).unwrap()).collect() };
         let (before, after) = (file(&version()), file(&version()));
         let diff = LineDiff::bounded(&before, &after, every_other(round)).0;
         let mut last = 0;

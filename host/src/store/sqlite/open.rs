@@ -59,7 +59,7 @@ pub enum OpenError {
     Unfinished { directory: PathBuf },
     #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
     Dangling { path: PathBuf },
-    #[error("there is no store in {directory}; give the folder of a host with --data")]
+    #[error("there is no store in {directory}; give the data folder of a host")]
     NoStore { directory: PathBuf },
     #[error("cannot start a thread of the store {path}: {source}")]
     Thread { path: PathBuf, source: io::Error },

@@ -1,15 +1,8 @@
 //! Texts and questions that no person writes by hand.
 
 use super::*;
+use fastrand::Rng;
 use kit::path::encode;
-
-/// xorshift64: the same numbers in every run.
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
 
 fn searched(env: &Env, text: &str) -> u64 {
     all(env, "root", &format!("projects/100/issues_statistics?search={}", encode(&format!("\"{text}\""))))
@@ -22,23 +15,23 @@ fn part(chars: &[char], start: usize, length: usize) -> String {
 
 #[test]
 fn a_line_of_four_mebibytes_is_found_by_every_part() {
-    let mut state = 7;
-    let texts: [Box<dyn Fn(u64) -> char>; 4] = [
-        Box::new(|number| char::from_digit((number % 16) as u32, 16).unwrap()),
-        Box::new(|number| char::from_u32(0x4e00 + (number % 3000) as u32).unwrap()),
-        Box::new(|number| if number % 9 == 0 { ' ' } else { char::from(b'a' + (number % 26) as u8) }),
-        Box::new(|number| if number % 1000 == 0 { 'b' } else { 'a' }),
+    let mut rng = Rng::with_seed(7);
+    let texts: [fn(&mut Rng) -> char; 4] = [
+        |rng| rng.digit(16),
+        |rng| rng.char('\u{4e00}'..'\u{59b8}'),
+        |rng| if rng.u64(..9) == 0 { ' ' } else { rng.lowercase() },
+        |rng| if rng.u64(..1000) == 0 { 'b' } else { 'a' },
     ];
     for make in texts {
         let mut text = String::new();
         while text.len() < (4 << 20) - 300 {
-            text.push(make(random(&mut state) >> 20));
+            text.push(make(&mut rng));
         }
         let env = forge();
         assert_eq!(import(&env, &[issue(1, json!({"description": text})), issue(2, json!({}))])["failed"], 0);
         let chars: Vec<char> = text.chars().collect();
         for length in [1, 2, 7, 100] {
-            for start in [0, random(&mut state) as usize % (chars.len() - length), chars.len() - length] {
+            for start in [0, rng.usize(..chars.len() - length), chars.len() - length] {
                 let part = part(&chars, start, length);
                 if !part.trim().is_empty() {
                     assert_eq!(searched(&env, &part), 1, "{length} characters at {start}: {part}");

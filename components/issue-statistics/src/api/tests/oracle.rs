@@ -6,27 +6,12 @@ mod queries;
 
 use super::*;
 use directory::access::Role;
+use fastrand::Rng;
 use issues::{Issues, USERS, random_issue};
 use queries::{Query, is_assigned, random_query};
 
-/// xorshift64*: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
-        from[self.below(from.len() as u64) as usize]
-    }
+fn chance(rng: &mut Rng, percent: u64) -> bool {
+    rng.u64(..100) < percent
 }
 
 /// The access of each user to projects 100 to 106: may read issues, is a planner.
@@ -80,7 +65,7 @@ fn expected(issues: &Issues, me: u64, query: &Query) -> [u64; 3] {
 
 /// Rounds of changes, each followed by queries.
 fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
-    let mut random = Random(seed);
+    let mut rng = Rng::with_seed(seed);
     let store = MemoryStore::default();
     let env = forge_with_roles(&store);
     let mut issues = Issues::new();
@@ -88,14 +73,14 @@ fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
     for round in 0..rounds {
         let mut lines = Vec::new();
         // Sizes differ, so that there are segments of all sizes.
-        let size = if round % 3 == 0 { changes } else { 1 + random.below(changes / 10 + 1) };
+        let size = if round % 3 == 0 { changes } else { rng.u64(1..=changes / 10 + 1) };
         for _ in 0..size {
-            let id = 1 + random.below(changes * 2);
-            if random.chance(10) {
+            let id = rng.u64(1..=changes * 2);
+            if chance(&mut rng, 10) {
                 issues.remove(&id);
                 lines.push(json!({"kind": "issue", "id": id, "deleted": true}));
             } else {
-                let issue = random_issue(&mut random, id);
+                let issue = random_issue(&mut rng, id);
                 issues.insert(id, issue.clone());
                 lines.push(issue);
             }
@@ -105,8 +90,8 @@ fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
         // A warm instance, and one with an empty cache.
         let fresh = kit::testing::env(store.clone(), &[]);
         for number in 0..queries {
-            let (token, me) = USERS[random.below(5) as usize];
-            let (path, query) = random_query(&mut random, me, &issues);
+            let (token, me) = rng.choice(USERS).unwrap();
+            let (path, query) = random_query(&mut rng, me, &issues);
             let path = format!("{path}?{}", query.parameters.join("&"));
             let env = if number % 8 == 0 { &fresh } else { &env };
             let counts = counts(env, token, &path);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::issue;
 use crate::store::IndexStore;
+use fastrand::Rng;
 use kit::testing::{MemoryStore, env};
 
 /// The size of a batch when it is full, and the memory of its tables.
@@ -16,22 +17,14 @@ fn filled(mut description: impl FnMut(u64) -> String) -> (SegmentBuilder, u32) {
     (batch, documents)
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 #[test]
 fn a_batch_is_bounded_by_the_memory_of_its_tables() {
-    let mut state = 1;
-    let mut han =
-        |_| (0..500).map(|_| char::from_u32(0x4e00 + (random(&mut state) % 20_000) as u32).unwrap()).collect();
+    let mut rng = Rng::with_seed(1);
+    let mut han = |_| (0..500).map(|_| rng.char('\u{4e00}'..'\u{9c20}')).collect();
     let (batch, documents) = filled(&mut han);
     assert!(batch.memory() < MAX_MEMORY + (1 << 20) && documents > 8000, "{documents} of {}", batch.memory());
-    let mut state = 1;
-    let hashes = |_| (0..50).map(|_| format!("{:012x} ", random(&mut state) >> 16)).collect();
+    let mut rng = Rng::with_seed(1);
+    let hashes = |_| (0..50).map(|_| format!("{:012x} ", rng.u64(..1 << 48))).collect();
     let (batch, documents) = filled(hashes);
     assert!(batch.memory() < MAX_MEMORY + (1 << 20) && documents > 8000, "{documents} of {}", batch.memory());
     let few_words = |id| format!("the same words {}", id % 10);
@@ -40,9 +33,9 @@ fn a_batch_is_bounded_by_the_memory_of_its_tables() {
 
 #[test]
 fn a_batch_is_bounded_by_its_ngrams() {
-    let mut state = 1;
+    let mut rng = Rng::with_seed(1);
     // Letters of many alphabets in one word each.
-    let letters = |_| (0..40).map(|_| char::from_u32(0x250 + (random(&mut state) % 0x700) as u32).unwrap()).collect();
+    let letters = |_| (0..40).map(|_| rng.char('\u{250}'..'\u{950}')).collect();
     let (batch, documents) = filled(letters);
     assert!(documents < 3000 && batch.ngrams.count() < MAX_NGRAMS + 1000, "{documents}");
     let store = IndexStore::new(&env(MemoryStore::default(), &[]));

@@ -5,23 +5,12 @@ use directory::access::Role;
 use directory::catalog;
 use directory::member::Source;
 use directory::namespace::NewGroup;
+use fastrand::Rng;
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn text(&mut self, letters: &str, longest: u64) -> String {
-        let letters: Vec<char> = letters.chars().collect();
-        (0..=self.below(longest)).map(|_| letters[self.below(letters.len() as u64) as usize]).collect()
-    }
+/// A text of one to `longest` of these letters.
+fn text(rng: &mut Rng, letters: &str, longest: u64) -> String {
+    let letters: Vec<char> = letters.chars().collect();
+    (0..rng.u64(1..=longest)).map(|_| rng.choice(&letters).unwrap()).collect()
 }
 
 /// The properties of a namespace, without the catalog's columns.
@@ -56,26 +45,29 @@ fn matches(text: &str, search: &str) -> bool {
 fn lists_and_totals_are_those_of_the_rules() {
     let mut asked = 0;
     for seed in 0..6 {
-        let (forge, mut dice) = (Forge::empty(), Dice(seed));
+        let (forge, mut rng) = (Forge::empty(), Rng::with_seed(seed));
         forge.user(1, "root");
         forge.user(2, "aab");
         forge.user(3, "bba");
         for id in 10..90 {
-            let parent = 10 + dice.below(id - 9);
-            let parent = if dice.below(3) == 0 || parent == id { None } else { Some(parent) };
-            let name = if seed % 2 == 0 { dice.text("abAB ", 6) } else { dice.text("aBäÄİ /", 6) };
+            let parent = rng.u64(10..=id);
+            let parent = if rng.u64(..3) == 0 || parent == id { None } else { Some(parent) };
+            let name = if seed % 2 == 0 { text(&mut rng, "abAB ", 6) } else { text(&mut rng, "aBäÄİ /", 6) };
             let name = if name.trim().is_empty() { "a".into() } else { name };
             let depth = parent.is_some_and(|parent| {
                 catalog::read(&forge.0).unwrap().namespace(parent).is_none_or(|found| found.lineage().count() > 8)
             });
-            let path =
-                format!("{}{}", dice.text("abA", 5), if dice.below(4) == 0 { String::new() } else { id.to_string() });
+            let path = format!(
+                "{}{}",
+                text(&mut rng, "abA", 5),
+                if rng.u64(..4) == 0 { String::new() } else { id.to_string() }
+            );
             let group = NewGroup { name, ..new_group(id, &path, parent.filter(|_| !depth)) };
             if directory::namespace::child(&forge.0, group.parent_id, &path).unwrap().is_none() {
                 forge.save_group(group);
             }
-            if dice.below(4) == 0 {
-                let role = [Role::MinimalAccess, Role::Guest, Role::Owner][dice.below(3) as usize];
+            if rng.u64(..4) == 0 {
+                let role = rng.choice([Role::MinimalAccess, Role::Guest, Role::Owner]).unwrap();
                 forge.join(2, Source::Group(id), role, None);
             }
         }
@@ -99,16 +91,15 @@ fn lists_and_totals_are_those_of_the_rules() {
             })
             .collect();
         for _ in 0..250 {
-            let mut search: Vec<String> = (0..dice.below(3))
-                .map(|_| if seed % 2 == 0 { dice.text("abAB/", 3) } else { dice.text("aBäÄİ/", 3) })
+            let mut search: Vec<String> = (0..rng.u64(..3))
+                .map(|_| if seed % 2 == 0 { text(&mut rng, "abAB/", 3) } else { text(&mut rng, "aBäÄİ/", 3) })
                 .collect();
-            if dice.below(4) == 0 {
-                search = vec![format!("\"{}\"", dice.text("ab /", 5))];
+            if rng.u64(..4) == 0 {
+                search = vec![format!("\"{}\"", text(&mut rng, "ab /", 5))];
             }
             let search = search.join(" ");
-            let (full, top, owned, admin) =
-                (dice.below(2) == 0, dice.below(3) == 0, dice.below(3) == 0, dice.below(2) == 0);
-            let (page, per_page) = (1 + dice.below(4), 1 + dice.below(30));
+            let (full, top, owned, admin) = (rng.bool(), rng.u64(..3) == 0, rng.u64(..3) == 0, rng.bool());
+            let (page, per_page) = (rng.u64(1..=4), rng.u64(1..=30));
             let expected: Vec<u64> = rows
                 .iter()
                 .filter(|row| admin || if owned { row.owned } else { row.mine })

@@ -3,7 +3,7 @@
 use crate::consistency::{self, ListedVersion, PackageCheck};
 use crate::integrity::{Hasher, Integrity};
 use crate::package::Package;
-use crate::store::{self, PackageKey};
+use crate::store::{self, ListingLookup, PackageKey};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::reachability::StepError;
@@ -16,7 +16,7 @@ const BYTES: u64 = 256 << 20;
 /// Continues after `cursor`: `upload:key` is a package whose files are checked up to that upload, `:key`
 /// a package that is done.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
-    let mut checked = CheckReport::default();
+    let (mut checked, mut listings) = (CheckReport::default(), ListingLookup::default());
     let (after_upload, mut after) = match cursor {
         None => ("", String::new()),
         Some(cursor) => {
@@ -25,7 +25,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     };
     if !after_upload.is_empty() {
         let package = store::package_key(&after).ok_or(StepError::Cursor)?;
-        if !check_package(env, &package, after_upload, &mut checked)? {
+        if !check_package(env, &package, after_upload, &mut listings, &mut checked)? {
             return Ok(checked);
         }
     }
@@ -36,7 +36,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
                 checked.cursor = Some(format!(":{after}"));
                 return Ok(checked);
             }
-            if !check_package(env, &package, "", &mut checked)? {
+            if !check_package(env, &package, "", &mut listings, &mut checked)? {
                 return Ok(checked);
             }
             after = package.key;
@@ -54,6 +54,7 @@ fn check_package(
     env: &Env,
     package: &PackageKey,
     after_upload: &str,
+    listings: &mut ListingLookup,
     checked: &mut CheckReport,
 ) -> Result<bool, StoreError> {
     // A missing blob may belong to a version that was unpublished, or to a segment that was merged, since
@@ -61,7 +62,7 @@ fn check_package(
     let mut seen = None;
     loop {
         let mut attempt = CheckReport { bytes: checked.bytes, ..CheckReport::default() };
-        let revision = match check_revision(env, package, after_upload, &mut attempt) {
+        let revision = match check_revision(env, package, after_upload, listings, &mut attempt) {
             Ok(revision) => revision,
             Err(StoreError::Corrupt { key, why }) => {
                 checked.found(&package.key, format!("`{key}`: {why}"));
@@ -89,6 +90,7 @@ fn check_revision(
     env: &Env,
     key: &PackageKey,
     after_upload: &str,
+    listings: &mut ListingLookup,
     checked: &mut CheckReport,
 ) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
@@ -107,7 +109,7 @@ fn check_revision(
             checked.found(key, problem);
         }
         // A package of a deleted project leaves the listings before its root is removed.
-        let is_missing = !listed.is_empty() && !store::is_listed(env, project, name)?;
+        let is_missing = !listed.is_empty() && !listings.finds(env, project, name)?;
         let is_abandoned = || match store::is_abandoned(env, key) {
             // The check of the directory tells that the project's record is damaged.
             Err(StoreError::Corrupt { .. }) => Ok(false),

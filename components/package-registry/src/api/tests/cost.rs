@@ -195,3 +195,21 @@ fn a_version_that_one_project_of_a_scope_may_have_costs_five_operations_more() {
     });
     assert_eq!((plain.0, claimed.0, claimed.1 - plain.1), (200, 200, 5), "{plain:?} {claimed:?}");
 }
+
+/// A list of the project's names that was read for each package would make it the square of their number.
+#[test]
+fn a_check_reads_so_much_more_for_more_packages() {
+    let [some, more] = [20, 80].map(|count| {
+        let mut forge = Forge::new();
+        forge.variables.push(("bootstrap_admin_token", "boot"));
+        for n in 0..count {
+            let name = format!("{}-{n}", "x".repeat(200));
+            assert_eq!(forge.send(publication(&name, "1.0.0").to(PUBLIC)).status, 200, "{n}");
+        }
+        let check = request(Method::POST, "/maintenance/package-registry/fsck").by("boot").body("{}");
+        let (status, operations, bytes) = cost(&forge, check);
+        assert_eq!(status, 200);
+        (operations, bytes)
+    });
+    assert!(more.0 < some.0 * 9 / 2 && more.1 < some.1 * 9 / 2, "{more:?}, and {some:?} of a quarter of the packages");
+}

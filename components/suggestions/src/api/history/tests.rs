@@ -87,17 +87,12 @@ fn a_commit_that_common_ones_pass_on_late_is_not_new() {
 
 #[test]
 fn random_histories_are_told_as_they_are_whatever_their_dates() {
-    let mut state = 7_u64;
-    let mut roll = |sides: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % sides
-    };
+    let mut rng = fastrand::Rng::with_seed(7);
     for round in 0..300 {
         let mut graph: Vec<(i64, Vec<usize>)> = vec![(1000, Vec::new())];
         while graph.len() < 7 {
-            let count = graph.len() as u64;
-            let parents: BTreeSet<usize> = (0..=roll(2)).map(|_| roll(count) as usize).collect();
-            graph.push((1 + roll(2000) as i64, parents.into_iter().collect()));
+            let parents: BTreeSet<usize> = (0..rng.u64(1..=2)).map(|_| rng.usize(..graph.len())).collect();
+            graph.push((rng.i64(1..=2000), parents.into_iter().collect()));
         }
         let commits: Vec<(i64, &[usize])> = graph.iter().map(|(time, parents)| (*time, parents.as_slice())).collect();
         let commits = Commits::new(&commits);

@@ -124,13 +124,8 @@ fn objects_are_stored_once_and_only_under_their_own_id() {
 fn a_large_object_lies_in_chunks_and_comes_out_whole() {
     let forge = Forge::new();
     // Does not compress, so that it needs as many chunks as it has MiB.
-    let mut state = 1_u64;
-    let noise: Vec<u8> = (0..20_000_000)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        })
-        .collect();
+    let mut noise = vec![0; 20_000_000];
+    fastrand::Rng::with_seed(1).fill(&mut noise);
     let repository = Repository::with(&[("noise", &noise), ("small", b"s\n")]);
     forge.import(PUBLIC, &repository);
     assert!(forge.store.keys().iter().filter(|key| key.starts_with("suggestions/v1/chunk/")).count() >= 19);

@@ -1,30 +1,21 @@
 //! Random edits, which must yield the same trees as the same edits made with git.
 
 use super::{Forge, PUBLIC, Repository, comment};
+use fastrand::Rng;
 use serde_json::Value;
-
-/// A deterministic pseudo-random number generator.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 /// Names that exercise git's order of tree entries.
 const FILES: [&str; 9] =
     ["a", "a.b", "a-b/c", "a0/d e", "dir/x", "dir/x.y", "dir/sub/deep/ü", "dir-/f", "zz/zz/zz/zz/z"];
 
-fn file(dice: &mut Dice) -> Vec<u8> {
+fn file(rng: &mut Rng) -> Vec<u8> {
     let mut file = Vec::new();
-    for _ in 0..1 + dice.roll(30) {
+    for _ in 0..rng.u64(1..=30) {
         let ends: [&[u8]; 3] = [b"\n", b"\r\n", b"\n"];
-        file.extend((0..dice.roll(12)).map(|_| [b'a', b' ', 0xff, 1, b'\t', b'\r'][dice.roll(6) as usize]));
-        file.extend_from_slice(ends[dice.roll(3) as usize]);
+        file.extend((0..rng.u64(..12)).map(|_| rng.choice([b'a', b' ', 0xff, 1, b'\t', b'\r']).unwrap()));
+        file.extend_from_slice(rng.choice(ends).unwrap());
     }
-    if dice.roll(3) == 0 {
+    if rng.u64(..3) == 0 {
         file.extend_from_slice(b"no end");
     }
     file
@@ -58,9 +49,9 @@ fn replacement(text: &str, file: &[Vec<u8>], from: usize) -> Vec<u8> {
 
 #[test]
 fn the_same_edits_by_git_give_the_same_trees() {
-    let mut dice = Dice(7);
+    let mut rng = Rng::with_seed(7);
     for round in 0..12 {
-        let files: Vec<(&str, Vec<u8>)> = FILES.iter().map(|path| (*path, file(&mut dice))).collect();
+        let files: Vec<(&str, Vec<u8>)> = FILES.iter().map(|path| (*path, file(&mut rng))).collect();
         let borrowed: Vec<(&str, &[u8])> = files.iter().map(|(path, contents)| (*path, contents.as_slice())).collect();
         let (forge, repository) = (Forge::new(), Repository::with(&borrowed));
         forge.import(PUBLIC, &repository);
@@ -68,16 +59,16 @@ fn the_same_edits_by_git_give_the_same_trees() {
         for _ in 0..3 {
             let head = forge.head(PUBLIC, "topic");
             let mut ids = Vec::new();
-            for path in FILES.iter().filter(|_| dice.roll(2) == 0).copied().collect::<Vec<_>>() {
+            for path in FILES.iter().filter(|_| rng.bool()).copied().collect::<Vec<_>>() {
                 let mut edited = lines(&std::fs::read(repository.file(path)).unwrap());
                 let count = edited.len() as u64;
                 // From the end, so that the numbers of the lines above stay valid.
                 let mut below = count + 1;
-                while below > 1 && dice.roll(3) > 0 {
-                    let line = 1 + dice.roll(below - 1);
-                    let above = dice.roll(3).min(line - 1);
-                    let under = dice.roll(3).min(below - 1 - line);
-                    let text: String = (0..dice.roll(4)).map(|n| format!("{round} {n} é\n")).collect();
+                while below > 1 && rng.u64(..3) > 0 {
+                    let line = rng.u64(1..below);
+                    let above = rng.u64(..3).min(line - 1);
+                    let under = rng.u64(..3).min(below - 1 - line);
+                    let text: String = (0..rng.u64(..4)).map(|n| format!("{round} {n} é\n")).collect();
                     let body = format!("````suggestion:-{above}+{under}\n{text}````");
                     let (from, to) = ((line - above - 1) as usize, (line + under) as usize);
                     let replaced = edited[from..to].concat();

@@ -180,11 +180,7 @@ fn suggestions_of_a_fork_follow_its_branch() {
 /// Suggestions on every sixth line, applied in any order while a developer pushes changes of other lines.
 #[test]
 fn a_review_in_any_order_changes_the_lines_that_it_names() {
-    let mut state = 3_u64;
-    let mut roll = |sides: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % sides
-    };
+    let mut rng = fastrand::Rng::with_seed(3);
     for _ in 0..6 {
         let forge = Forge::new();
         let line = |number: u64| format!("line {number}\n");
@@ -196,18 +192,18 @@ fn a_review_in_any_order_changes_the_lines_that_it_names() {
         let mut open: Vec<(u64, u64, String)> = (0..10)
             .map(|number| {
                 let at = 3 + number * 6;
-                let text: String = (0..roll(4)).map(|part| format!("suggested {at} {part}\n")).collect();
+                let text: String = (0..rng.u64(..4)).map(|part| format!("suggested {at} {part}\n")).collect();
                 let id = forge.suggest(1, "a.txt", at, &format!("```suggestion\n{text}```"))[0];
                 (at, id, text)
             })
             .collect();
         let mut push = 0;
         while !open.is_empty() {
-            if roll(3) == 0 && push < 9 {
+            if rng.u64(..3) == 0 && push < 9 {
                 // A line between those of two suggestions.
                 let at = 6 + push * 6;
                 push += 1;
-                expected[at as usize - 1] = (0..1 + roll(3)).map(|part| format!("pushed {at} {part}\n")).collect();
+                expected[at as usize - 1] = (0..rng.u64(1..=3)).map(|part| format!("pushed {at} {part}\n")).collect();
                 let clone = forge.clone(PUBLIC);
                 clone.git(&["checkout", "-q", "topic"]);
                 clone.write("a.txt", expected.concat().as_bytes());
@@ -215,7 +211,7 @@ fn a_review_in_any_order_changes_the_lines_that_it_names() {
                 forge.import(PUBLIC, &clone);
                 continue;
             }
-            let (at, id, text) = open.swap_remove(roll(open.len() as u64) as usize);
+            let (at, id, text) = open.swap_remove(rng.usize(..open.len()));
             let applied = forge.apply(id, "dev", Value::Null);
             assert_eq!(applied.status, 200, "{}", applied.text());
             expected[at as usize - 1] = text;

@@ -1,6 +1,7 @@
 //! Random issues: few words, labels, dates and users, so that queries find some.
 
-use super::Random;
+use super::chance;
+use fastrand::Rng;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,93 +42,87 @@ pub const TODAY: &str = "2026-09-21";
 pub const USERS: [(&str, u64); 5] = [("root", 1), ("alice", 2), ("bob", 3), ("eve", 4), ("zoe", 5)];
 
 /// Texts without spaces, of other scripts, and of any length.
-fn run(random: &mut Random) -> String {
-    let many = |random: &mut Random, from: &[&str], most: u64| -> String {
-        (0..1 + random.below(most)).map(|_| random.pick(from)).collect()
+fn run(rng: &mut Rng) -> String {
+    let many = |rng: &mut Rng, from: &[&str], most: u64| -> String {
+        (0..rng.u64(1..=most)).map(|_| *rng.choice(from).unwrap()).collect()
     };
-    match random.below(9) {
-        0 | 1 => many(random, &["日", "本", "語", "的", "问", "题", "カ", "한"], 14),
-        2 => many(random, &["0", "1", "a", "b", "c", "f", "7"], 40),
-        3 => many(random, &["😀", "👩\u{200d}💻", "🇩🇪", "✅", "❤\u{fe0f}", "x"], 5),
-        4 => many(random, &["שלום", "مرحبا", "עולם", "عالم", "-"], 3),
-        5 => many(random, &["ภาษา", "ไทย", "ab", "don’t", "việt"], 4),
+    match rng.u64(..9) {
+        0 | 1 => many(rng, &["日", "本", "語", "的", "问", "题", "カ", "한"], 14),
+        2 => many(rng, &["0", "1", "a", "b", "c", "f", "7"], 40),
+        3 => many(rng, &["😀", "👩\u{200d}💻", "🇩🇪", "✅", "❤\u{fe0f}", "x"], 5),
+        4 => many(rng, &["שלום", "مرحبا", "עולם", "عالم", "-"], 3),
+        5 => many(rng, &["ภาษา", "ไทย", "ab", "don’t", "việt"], 4),
         // Around the length at which a run becomes pieces.
-        6 => many(random, &["a", "b", "ab"], 300),
-        7 => "data:".to_owned() + &many(random, &["A", "q", "é", "/", "+"], 200),
-        _ => random.pick(&["\n", " ", "\t "]).repeat(random.below(200) as usize),
+        6 => many(rng, &["a", "b", "ab"], 300),
+        7 => "data:".to_owned() + &many(rng, &["A", "q", "é", "/", "+"], 200),
+        _ => rng.choice(["\n", " ", "\t "]).unwrap().repeat(rng.usize(..200)),
     }
 }
 
-pub fn text(random: &mut Random, most: u64) -> String {
+pub fn text(rng: &mut Rng, most: u64) -> String {
     let mut text = String::new();
-    for _ in 0..random.below(most) {
-        match random.chance(25) {
-            true => text.push_str(&run(random)),
-            false => text.push_str(random.pick(&WORDS.each_ref().map(|word| *word))),
+    for _ in 0..rng.u64(..most) {
+        match chance(rng, 25) {
+            true => text.push_str(&run(rng)),
+            false => text.push_str(rng.choice(WORDS).unwrap()),
         }
-        if random.chance(85) {
-            text.push_str(random.pick(&WHITE_SPACE.each_ref().map(|space| *space)));
+        if chance(rng, 85) {
+            text.push_str(rng.choice(WHITE_SPACE).unwrap());
         }
     }
-    if random.chance(50) { text.trim().to_owned() } else { text }
+    if rng.bool() { text.trim().to_owned() } else { text }
 }
 
-pub fn timestamp(random: &mut Random) -> String {
-    format!(
-        "2026-0{}-{:02}T0{}:00:00.{:03}Z",
-        1 + random.below(3),
-        1 + random.below(28),
-        random.below(3),
-        random.below(2)
-    )
+pub fn timestamp(rng: &mut Rng) -> String {
+    format!("2026-0{}-{:02}T0{}:00:00.{:03}Z", rng.u64(1..=3), rng.u64(1..=28), rng.u64(..3), rng.u64(..2))
 }
 
-pub fn random_issue(random: &mut Random, id: u64) -> Value {
+pub fn random_issue(rng: &mut Rng, id: u64) -> Value {
     let mut issue = json!({
-        "kind": "issue", "id": id, "iid": 1 + random.below(60), "project_id": 100 + random.below(7),
-        "title": text(random, 4), "description": text(random, 12),
-        "state": if random.chance(60) { "closed" } else { "opened" },
-        "created_at": timestamp(random), "updated_at": timestamp(random),
-        "labels": (0..random.below(4)).map(|_| random.pick(&LABELS)).collect::<BTreeSet<_>>(),
-        "author": {"id": 1 + random.below(6)},
-        "assignees": (0..random.below(3)).map(|_| 1 + random.below(6)).collect::<BTreeSet<_>>().into_iter()
+        "kind": "issue", "id": id, "iid": rng.u64(1..=60), "project_id": rng.u64(100..107),
+        "title": text(rng, 4), "description": text(rng, 12),
+        "state": if chance(rng, 60) { "closed" } else { "opened" },
+        "created_at": timestamp(rng), "updated_at": timestamp(rng),
+        "labels": (0..rng.u64(..4)).map(|_| rng.choice(LABELS).unwrap()).collect::<BTreeSet<_>>(),
+        "author": {"id": rng.u64(1..=6)},
+        "assignees": (0..rng.u64(..3)).map(|_| rng.u64(1..=6)).collect::<BTreeSet<_>>().into_iter()
             .map(|id| json!({"id": id})).collect::<Vec<_>>(),
-        "confidential": random.chance(15),
+        "confidential": chance(rng, 15),
     });
     let mut set = |name: &str, value: Value| issue[name] = value;
-    if random.chance(50) {
+    if rng.bool() {
         let mut milestone =
-            json!({"title": random.pick(&TITLES), "state": if random.chance(80) { "active" } else { "closed" }});
+            json!({"title": rng.choice(TITLES).unwrap(), "state": if chance(rng, 80) { "active" } else { "closed" }});
         for date in ["start_date", "due_date"] {
-            if random.chance(50) {
-                milestone[date] = json!(random.pick(&DATES));
+            if rng.bool() {
+                milestone[date] = json!(rng.choice(DATES).unwrap());
             }
         }
-        if random.chance(50) {
-            milestone["group_id"] = json!(10 + random.below(3));
+        if rng.bool() {
+            milestone["group_id"] = json!(rng.u64(10..13));
         }
         set("milestone", milestone);
     }
-    if random.chance(40) {
-        set("weight", json!(random.below(4)));
+    if chance(rng, 40) {
+        set("weight", json!(rng.u64(..4)));
     }
-    if random.chance(30) {
-        set("epic", json!({"id": 1 + random.below(4)}));
+    if chance(rng, 30) {
+        set("epic", json!({"id": rng.u64(1..=4)}));
     }
-    if random.chance(30) {
-        set("health_status", json!(random.pick(&["on_track", "at_risk", "needs_attention"])));
+    if chance(rng, 30) {
+        set("health_status", json!(rng.choice(["on_track", "at_risk", "needs_attention"]).unwrap()));
     }
-    if random.chance(40) {
-        let id = 1 + random.below(3);
+    if chance(rng, 40) {
+        let id = rng.u64(1..=3);
         let (start, due) =
             [("2026-01-01", "2026-01-14"), ("2026-09-14", TODAY), ("2026-09-22", "2026-10-01")][id as usize - 1];
         set("iteration", json!({"id": id, "title": format!("it{id}"), "start_date": start, "due_date": due}));
     }
-    if random.chance(5) {
+    if chance(rng, 5) {
         set("hidden", json!(true));
     }
     let reactions =
-        (0..random.below(4)).map(|_| json!({"name": random.pick(&EMOJI), "user": {"id": 1 + random.below(5)}}));
+        (0..rng.u64(..4)).map(|_| json!({"name": rng.choice(EMOJI).unwrap(), "user": {"id": rng.u64(1..=5)}}));
     let reactions: Vec<Value> = reactions.collect();
     set("reactions", json!(reactions));
     issue

@@ -1,7 +1,8 @@
 //! Random queries, each as parameters of a request and as predicates.
 
 use super::issues::{Issues, TODAY, USERS, timestamp};
-use super::{Random, access};
+use super::{access, chance};
+use fastrand::Rng;
 use kit::path::encode;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -73,14 +74,14 @@ fn fold(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).map(|char| if char == 'ς' { 'σ' } else { char }).collect()
 }
 
-pub fn random_query(random: &mut Random, me: u64, issues: &Issues) -> (String, Query) {
+pub fn random_query(rng: &mut Rng, me: u64, issues: &Issues) -> (String, Query) {
     let mut query = Query::default();
-    let path = match random.below(8) {
+    let path = match rng.u64(..8) {
         0..4 => "issues_statistics".to_owned(),
         4 | 5 => "groups/10/issues_statistics".to_owned(),
         6 if access(me, 101).0 => "groups/11/issues_statistics".to_owned(),
         _ => {
-            let project = 100 + random.below(5);
+            let project = rng.u64(100..105);
             let project = if access(me, project).0 { project } else { 100 };
             format!("projects/{project}/issues_statistics")
         }
@@ -91,44 +92,44 @@ pub fn random_query(random: &mut Random, me: u64, issues: &Issues) -> (String, Q
         Some(11) => query.tests.push(Box::new(|issue| issue["project_id"] == 101)),
         Some(project) => query.tests.push(Box::new(move |issue| issue["project_id"] == project)),
     }
-    match (random.below(6), path == "issues_statistics") {
+    match (rng.u64(..6), path == "issues_statistics") {
         (0, _) => query.add("scope=created_by_me".into(), move |issue| issue["author"]["id"] == me),
         (1, _) => query.add("scope=assigned_to_me".into(), move |issue| is_assigned(issue, me)),
         (2, true) => query.tests.push(Box::new(move |issue| issue["author"]["id"] == me)),
         (_, true) => query.parameters.push("scope=all".into()),
         _ => {}
     }
-    for _ in 0..random.below(5) {
-        add_filter(random, me, issues, &mut query);
+    for _ in 0..rng.u64(..5) {
+        add_filter(rng, me, issues, &mut query);
     }
     (path, query)
 }
 
 /// Adds a random filter, unless the query has that parameter already.
-fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) {
-    let not = random.chance(30);
+fn add_filter(rng: &mut Rng, me: u64, issues: &Issues, query: &mut Query) {
+    let not = chance(rng, 30);
     let mut added = Query::default();
-    match random.below(17) {
+    match rng.u64(..17) {
         0 => {
-            let label = random.pick(&["bug", "Bug", "feature", "ux", "a b"]);
+            let label = rng.choice(["bug", "Bug", "feature", "ux", "a b"]).unwrap();
             added.add_negatable(not, "labels", label, move |issue| has_label(issue, label));
         }
-        1 => match random.chance(50) {
+        1 => match rng.bool() {
             true => added.add("labels=NONE".into(), |issue| issue["labels"] == json!([])),
             false => added.add("labels=bug,any".into(), |issue| issue["labels"] != json!([])),
         },
         2 => added.add("labels[]=bug&labels[]=ux".into(), |issue| has_label(issue, "bug") && has_label(issue, "ux")),
         3 => {
-            let title = random.pick(&["1.0", "2.0", "3.0", "4.0"]);
+            let title = rng.choice(["1.0", "2.0", "3.0", "4.0"]).unwrap();
             added.add_negatable(not, "milestone", title, move |issue| issue["milestone"]["title"] == title);
         }
-        4 => match random.below(2) {
+        4 => match rng.u64(..2) {
             0 => added.add_negatable(not, "milestone_id", "None", |issue| issue["milestone"].is_null()),
             _ => added.add_negatable(not, "milestone_id", "Any", |issue| !issue["milestone"].is_null()),
         },
         5 => {
             let prefix = if not { "not[milestone_id]=" } else { "milestone_id=" };
-            match (random.chance(50), not) {
+            match (rng.bool(), not) {
                 (true, not) => added.add(format!("{prefix}Started"), move |issue| {
                     is_active(issue) && date(issue, "start_date").is_some_and(|start| (start <= TODAY) != not)
                 }),
@@ -146,14 +147,14 @@ fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) 
             }
         }
         6 => {
-            let (one, other) = (1 + random.below(60), 1 + random.below(60));
+            let (one, other) = (rng.u64(1..=60), rng.u64(1..=60));
             added.add_negatable(not, "iids", &format!("{one},{other},x"), move |issue| {
                 issue["iid"] == one || issue["iid"] == other
             });
         }
         7 => {
-            let (name, id) = USERS[random.below(5) as usize];
-            match random.chance(50) {
+            let (name, id) = rng.choice(USERS).unwrap();
+            match rng.bool() {
                 true => {
                     added.add_negatable(not, "author_id", &id.to_string(), move |issue| issue["author"]["id"] == id)
                 }
@@ -165,21 +166,21 @@ fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) 
             }
         }
         8 => {
-            let (name, id) = USERS[random.below(5) as usize];
-            match random.chance(50) {
+            let (name, id) = rng.choice(USERS).unwrap();
+            match rng.bool() {
                 true => added.add_negatable(not, "assignee_id", &id.to_string(), move |issue| is_assigned(issue, id)),
                 false => added.add_negatable(not, "assignee_username", name, move |issue| is_assigned(issue, id)),
             }
         }
-        9 => match random.chance(50) {
+        9 => match rng.bool() {
             true => added.add("assignee_id=None".into(), |issue| issue["assignees"] == json!([])),
             false => {
                 added.add("assignee_username=alice,bob".into(), |issue| is_assigned(issue, 2) && is_assigned(issue, 3))
             }
         },
         10 => {
-            let (field, name) = if random.chance(50) { ("created_at", "created") } else { ("updated_at", "updated") };
-            let (from, to) = (timestamp(random), timestamp(random));
+            let (field, name) = if rng.bool() { ("created_at", "created") } else { ("updated_at", "updated") };
+            let (from, to) = (timestamp(rng), timestamp(rng));
             let range = format!("{name}_after={}&{name}_before={}", encode(&from), encode(&to));
             added.add(range, move |issue| {
                 let at = issue[field].as_str().unwrap();
@@ -187,7 +188,7 @@ fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) 
             });
         }
         11 => {
-            let emoji = random.pick(&["tada", "heart", "Any", "None"]);
+            let emoji = rng.choice(["tada", "heart", "Any", "None"]).unwrap();
             added.add(format!("my_reaction_emoji={emoji}"), move |issue| match emoji {
                 "Any" => has_reaction(issue, me, None),
                 "None" => !has_reaction(issue, me, None),
@@ -195,20 +196,20 @@ fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) 
             });
         }
         12 => {
-            let wanted = random.chance(50);
+            let wanted = rng.bool();
             added.add(format!("confidential={wanted}"), move |issue| issue["confidential"] == wanted);
         }
-        13 => match random.below(3) {
+        13 => match rng.u64(..3) {
             0 => added.add_negatable(not, "weight", "2", |issue| issue["weight"] == 2),
             1 => added.add_negatable(not, "weight", "none", |issue| issue["weight"].is_null()),
             _ => added.add("epic_id=1".into(), |issue| issue["epic"]["id"] == 1),
         },
-        14 => match random.below(3) {
+        14 => match rng.u64(..3) {
             0 => added.add("health_status=At_Risk".into(), |issue| issue["health_status"] == "at_risk"),
             1 => added.add_negatable(not, "iteration_title", "it1", |issue| issue["iteration"]["title"] == "it1"),
             _ => added.add_negatable(not, "iteration_id", "current", |issue| issue["iteration"]["id"] == 2),
         },
-        _ => add_search(random, issues, &mut added),
+        _ => add_search(rng, issues, &mut added),
     }
     let name = |parameter: &str| {
         let inner = parameter.trim_start_matches("not[");
@@ -222,18 +223,18 @@ fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) 
 }
 
 /// Adds a search for parts of existing texts, or of similar ones.
-fn add_search(random: &mut Random, issues: &Issues, added: &mut Query) {
+fn add_search(rng: &mut Rng, issues: &Issues, added: &mut Query) {
     let mut terms: Vec<String> = Vec::new();
-    for _ in 0..1 + random.below(2) {
+    for _ in 0..rng.u64(1..=2) {
         let ids: Vec<u64> = issues.keys().copied().collect();
-        let field = random.pick(&["title", "description"]);
-        let source = issues[&ids[random.below(ids.len() as u64) as usize]][field].as_str().unwrap().to_owned();
-        let mut part = match random.below(4) {
-            0 => phrase_with_affixes(random, &source),
-            1 => random_phrase(random),
-            _ => part(random, &source),
+        let field = rng.choice(["title", "description"]).unwrap();
+        let source = issues[rng.choice(&ids).unwrap()][field].as_str().unwrap().to_owned();
+        let mut part = match rng.u64(..4) {
+            0 => phrase_with_affixes(rng, &source),
+            1 => random_phrase(rng),
+            _ => part(rng, &source),
         };
-        if random.chance(30) {
+        if chance(rng, 30) {
             part = part.to_uppercase();
         }
         terms.push(part.trim().replace('"', ""));
@@ -243,7 +244,7 @@ fn add_search(random: &mut Random, issues: &Issues, added: &mut Query) {
         .iter()
         .map(|term| if term.contains(char::is_whitespace) { format!("\"{term}\"") } else { term.clone() })
         .collect();
-    let fields = random.pick(&["title", "description", "title,description"]);
+    let fields = rng.choice(["title", "description", "title,description"]).unwrap();
     let parameter = format!("search={}&in={fields}", encode(&written.join(" ")));
     added.add(parameter, move |issue| {
         terms
@@ -253,38 +254,38 @@ fn add_search(random: &mut Random, issues: &Issues, added: &mut Query) {
 }
 
 /// Some characters of a text.
-fn part(random: &mut Random, source: &str) -> String {
-    let from = random.below(source.chars().count() as u64 + 1) as usize;
-    let most = [1, 2, 3, 8, 24, 200][random.below(6) as usize];
-    source.chars().skip(from).take(1 + random.below(most) as usize).collect()
+fn part(rng: &mut Rng, source: &str) -> String {
+    let from = rng.usize(..=source.chars().count());
+    let most = rng.choice([1, 2, 3, 8, 24, 200]).unwrap();
+    source.chars().skip(from).take(rng.usize(1..=most)).collect()
 }
 
 /// Words of a text with the white space between them; of the first and the last a few characters.
-fn phrase_with_affixes(random: &mut Random, source: &str) -> String {
+fn phrase_with_affixes(rng: &mut Rng, source: &str) -> String {
     let source: Vec<char> = source.chars().collect();
     let starts: Vec<usize> = (1..source.len()).filter(|at| source[at - 1].is_whitespace()).collect();
     if starts.is_empty() {
         return String::new();
     }
-    let first = random.below(starts.len() as u64) as usize;
-    let last = (first + random.below(4) as usize).min(starts.len() - 1);
+    let first = rng.usize(..starts.len());
+    let last = (first + rng.usize(..4)).min(starts.len() - 1);
     // Before the first white space, and after the last.
     let from = (0..starts[first]).rev().find(|at| !source[*at].is_whitespace()).unwrap_or(0);
-    let from = from.saturating_sub(random.below(4) as usize);
-    let to = (starts[last] + 1 + random.below(4) as usize).min(source.len());
+    let from = from.saturating_sub(rng.usize(..4));
+    let to = (starts[last] + rng.usize(1..=4)).min(source.len());
     source[from..to].iter().collect()
 }
 
 /// Words that may follow one another in a text by chance.
-fn random_phrase(random: &mut Random) -> String {
+fn random_phrase(rng: &mut Rng) -> String {
     let mut phrase = String::new();
-    for _ in 0..2 + random.below(3) {
+    for _ in 0..rng.u64(2..5) {
         if !phrase.is_empty() {
-            phrase.push_str(random.pick(&[" ", " ", " ", "  ", "\n"]));
+            phrase.push_str(rng.choice([" ", " ", " ", "  ", "\n"]).unwrap());
         }
         phrase.push_str(
-            random
-                .pick(&["a", "b", "ab", "n", "in", "e", "error", "l", "to", "x-", "2", "語", "σ", ")", "日本", "aaa"]),
+            rng.choice(["a", "b", "ab", "n", "in", "e", "error", "l", "to", "x-", "2", "語", "σ", ")", "日本", "aaa"])
+                .unwrap(),
         );
     }
     phrase
