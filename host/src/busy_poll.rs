@@ -15,7 +15,7 @@ use crate::machine;
 /// How long a shard polls if the operator names no other time, and each has a processor.
 const DEFAULT: Duration = Duration::from_micros(50);
 
-/// A thread that gives its processor away and gets it back sooner has let no other one run.
+/// If a poll, or a turn that was offered to other threads, took longer, another thread had the processor.
 const SWITCH: Duration = Duration::from_micros(3);
 
 thread_local! {
@@ -62,7 +62,7 @@ pub fn before_sleep(window: Duration, time: &PollingTime) {
         }
         let yielded = Instant::now();
         thread::yield_now();
-        shard.began.set(Some(time.wait(yielded, Instant::now())));
+        shard.began.set(Some(time.count(yielded, Instant::now())));
         if let Some(waker) = &*shard.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -90,15 +90,15 @@ impl BusyPoll {
         if self.has_worked.take() {
             self.until.set(Some(now + window));
         } else if let Some(began) = began {
-            add(&time.running, now.saturating_duration_since(began));
+            time.count(began, now);
         }
         self.until.get().is_some_and(|until| now < until)
     }
 }
 
 impl PollingTime {
-    /// Counts the time for which the thread gave its processor away. Returns its end.
-    fn wait(&self, from: Instant, to: Instant) -> Instant {
+    /// Counts a poll, or the time for which the thread gave its processor away. Returns its end.
+    fn count(&self, from: Instant, to: Instant) -> Instant {
         let time = to.saturating_duration_since(from);
         add(if time < SWITCH { &self.running } else { &self.waiting }, time);
         to
@@ -155,8 +155,8 @@ mod tests {
         shard.has_worked.set(true);
         shard.polls_on(WINDOW, &time, start + WINDOW);
         assert_eq!((time.running(), time.waiting()), (MICROSECOND, Duration::ZERO));
-        time.wait(start, start + MICROSECOND);
-        time.wait(start, start + WINDOW);
+        time.count(start, start + MICROSECOND);
+        time.count(start, start + WINDOW);
         assert_eq!((time.running(), time.waiting()), (MICROSECOND * 2, WINDOW));
     }
 
