@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::header::{CONTENT_LENGTH, EXPECT};
+use http::header::EXPECT;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -27,7 +27,7 @@ use self::cache_lookup::is_nested;
 use self::response_wait::ResponseWait;
 pub use self::route_target::RouteTarget;
 use self::trial::{check_unread, judge};
-use crate::body::{InProgress, ResponseBody};
+use crate::body::{InProgress, ResponseBody, content_length};
 use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::concurrency_limit::client_keys;
 use crate::deployment_event::DeploymentEvent;
@@ -351,7 +351,8 @@ impl Steps<'_> {
             lease.when_ended(judge(trial, self.slot.id(), events, response.status()));
         }
         let (head, body) = response.into_parts();
-        let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
+        let declared = if bodiless { Some(0) } else { content_length(&head.headers) };
+        let body = GuestBody::new(body, declared, limits.max_response, recorder, context, lease.clone());
         let (body, is_complete) = if bodiless { (body.skip(call), true) } else { body.buffer_small_body(call) };
         if let Some(error) = lease.mark_sent().and_then(|end| error_response::of_end(end, limits)) {
             return Err(error);
@@ -393,8 +394,4 @@ impl Steps<'_> {
         }
         RequestError::StoreUnavailable { maybe_stored: false }
     }
-}
-
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

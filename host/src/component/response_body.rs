@@ -42,15 +42,16 @@ pub struct GuestBody {
 }
 
 impl GuestBody {
+    /// `declared` is the length that the head declares, 0 for a response without a body.
     pub fn new(
         inner: WasiBody,
-        bodiless: bool,
+        declared: Option<u64>,
         limit: u64,
         recorder: Option<Recorder>,
         context: Arc<RequestContext>,
         lease: Arc<Lease>,
     ) -> Self {
-        let declared_left = if bodiless { Some(0) } else { inner.size_hint().exact() };
+        let declared_left = declared.or_else(|| inner.size_hint().exact());
         let (buffered, lease) = (VecDeque::new(), Some(lease));
         Self {
             inner,

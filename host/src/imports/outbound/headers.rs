@@ -1,6 +1,6 @@
 //! Headers of outbound requests and their responses.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName};
 
 /// Removes the headers that concern one connection only (RFC 9110, section 7.6.1).
@@ -19,10 +19,6 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     for name in BY_NAME {
         headers.remove(name);
     }
-}
-
-pub fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub use network::{Network, Options};
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
+use crate::body::content_length;
 use crate::concurrency_limit::ClientKeys;
 use crate::instance_permit::{InstancePermit, OutboundInProgress};
 use crate::nested_request::ParentRequest;
@@ -66,7 +67,7 @@ use body::{BodyInProgress, OutboundBody, Permits};
 use coalesce::Coalescer;
 use connector::{CONNECTION_REQUEST, ConnectionExecutor, ConnectionRequest, Connector, READ_BUFFER_BYTES};
 use egress::Egress;
-use headers::{content_length, remove_hop_by_hop};
+use headers::remove_hop_by_hop;
 use target::{Local, Target};
 
 /// Idle connections are closed after this time. Servers usually wait longer, so a server rarely
