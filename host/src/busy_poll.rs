@@ -48,8 +48,8 @@ struct BusyPoll {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The shard of this thread has got work.
-pub fn has_worked() {
+/// Records that the shard of this thread has got work, after which it polls for more.
+pub fn record_work() {
     THIS_SHARD.with(|shard| shard.has_worked.set(true));
 }
 
@@ -176,7 +176,7 @@ mod tests {
             calls.load(Ordering::Relaxed) - before
         };
         let asleep = calls_in(window * 2);
-        has_worked();
+        record_work();
         let awake = calls_in(window * 2);
         assert!(asleep <= 4, "{asleep} times, though there was no work");
         // Each of them may be as long as other threads have the processor.

@@ -49,7 +49,7 @@ pub fn poll_read_in_turn<S: AsyncRead + Unpin>(
     let read = Pin::new(socket).poll_read(cx, buf);
     let bytes = buf.filled().len().saturating_sub(before);
     if bytes > 0 {
-        busy_poll::has_worked();
+        busy_poll::record_work();
     }
     TURN.set(TURN.get().saturating_add(bytes));
     read

@@ -81,7 +81,8 @@ async fn what_the_handles_of_a_guest_hold_is_bounded() {
 
 #[tokio::test]
 async fn processor_time_is_bounded_and_waiting_does_not_count() {
-    let server = Server::with("cpu_time = \"50ms\"\nrequest_timeout = \"1h\"");
+    // With one instance, a request waits until the instance has done with the one before.
+    let server = Server::with("cpu_time = \"50ms\"\nrequest_timeout = \"1h\"\ninstances = 1\nqueue_timeout = \"1h\"");
     let (status, body) = server.get("loop").await;
     assert_eq!(status, 504);
     assert!(body.contains("processor time"), "{body}");

@@ -139,7 +139,7 @@ fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
 }
 
 fn wake((requests, outcome): Answered) {
-    busy_poll::has_worked();
+    busy_poll::record_work();
     for request in requests {
         let _ = request.caught_up.send(outcome.clone());
     }
