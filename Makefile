@@ -117,7 +117,7 @@ tests: toolchain
 	cargo test --locked --no-run $(TESTS)
 
 torture: toolchain postgres ## Hosts on one PostgreSQL under seeded faults; SEED=1 MINUTES=10
-	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test --locked $(HOST) --lib torture::whatever_happens -- --nocapture
+	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test --locked $(HOST) --lib torture::seeded_faults -- --nocapture
 
 failover: postgres components host ## Start the example in deploy/, kill a host and the primary, and compare what was published
 	@( for program in patroni haproxy etcd etcdctl curl; do PATH=$$PATH:/usr/sbin command -v $$program >/dev/null || exit 1; done ) || \

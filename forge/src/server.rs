@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_do() {
+    fn refusals_suggest_a_remedy() {
         for (status, text, expected) in [
             (
                 401,
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_no_token_learns_how() {
+    fn without_a_token_the_error_names_the_option_and_variable() {
         for token in [None, Some(String::new())] {
             let server = Server { url: "http://h".into(), token, timeout: TimeoutArgs::default() };
             let error = server.authorization().unwrap_err().to_string();

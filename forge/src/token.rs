@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scope_is_answered_with_those_that_there_are() {
+    fn the_error_of_an_unknown_scope_lists_all_scopes() {
         let arguments = ["hexad", "create", "--user", "mia", "--scope"];
         let parse = |scope| Program::try_parse_from(arguments.into_iter().chain([scope]));
         let error = parse("zzz").err().unwrap().to_string();

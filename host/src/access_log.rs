@@ -51,7 +51,7 @@ pub enum AccessLogFormat {
 #[derive(Debug)]
 pub struct AccessLog {
     /// `None` once the log is closed.
-    entries: RwLock<Option<SyncSender<Entry>>>,
+    entries: RwLock<Option<SyncSender<AccessLogEntry>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reopen: Arc<AtomicBool>,
     /// Lines that were not written: too many waited, the file could not be written, or the log was closed.
@@ -61,12 +61,12 @@ pub struct AccessLog {
 /// One request. Its line is written when it is dropped: at the end of the response.
 pub struct Access {
     log: Arc<AccessLog>,
-    entry: Option<Entry>,
+    entry: Option<AccessLogEntry>,
     started: Instant,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct AccessLogEntry {
     time: Timestamp,
     client: Option<IpAddr>,
     method: Vec<u8>,
@@ -88,7 +88,7 @@ impl AccessLog {
         let file = open(&path)?;
         let (entries, receiver) = sync_channel(MAX_WAITING);
         let (reopen, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(Counter::default()));
-        let writer = Writer {
+        let writer = AccessLogWriter {
             path,
             format,
             file,
@@ -126,7 +126,7 @@ impl AccessLog {
 
     /// Begins a request, which has its id.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, client: Option<IpAddr>) -> Access {
-        let entry = Entry {
+        let entry = AccessLogEntry {
             time: Timestamp::now(),
             client,
             method: cut(request.method().as_str().into()),
@@ -181,7 +181,7 @@ impl Drop for Access {
 }
 
 /// The thread that writes.
-struct Writer {
+struct AccessLogWriter {
     path: PathBuf,
     format: AccessLogFormat,
     file: Box<dyn Write + Send>,
@@ -195,9 +195,9 @@ struct Writer {
     log_throttle: LogThrottle,
 }
 
-impl Writer {
+impl AccessLogWriter {
     /// Returns once the log is closed and everything is written.
-    fn run(mut self, entries: &Receiver<Entry>) {
+    fn run(mut self, entries: &Receiver<AccessLogEntry>) {
         while let Ok(entry) = entries.recv() {
             if self.reopen.swap(false, Ordering::Relaxed) {
                 match open(&self.path) {
@@ -281,7 +281,7 @@ fn cut(mut value: Vec<u8>) -> Vec<u8> {
     value
 }
 
-impl Entry {
+impl AccessLogEntry {
     fn line(&self, format: AccessLogFormat) -> String {
         match format {
             AccessLogFormat::Json => {

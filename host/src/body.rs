@@ -51,17 +51,17 @@ pub fn content_length(headers: &HeaderMap) -> Option<u64> {
 
 /// A body in chunks that other responses share; `length` is the sum of theirs.
 pub fn shared(chunks: Arc<[Bytes]>, length: u64) -> ResponseBody {
-    Shared { chunks, next: 0, remaining: length }.boxed_unsync()
+    SharedBody { chunks, next: 0, remaining: length }.boxed_unsync()
 }
 
-struct Shared {
+struct SharedBody {
     chunks: Arc<[Bytes]>,
     next: usize,
     /// Bytes that are still to come.
     remaining: u64,
 }
 
-impl Body for Shared {
+impl Body for SharedBody {
     type Data = Bytes;
     type Error = BodyError;
 

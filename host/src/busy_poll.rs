@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_polls_in_vain_is_counted_and_work_is_not() {
+    fn only_polls_without_work_are_counted() {
         let (shard, time, start) = (BusyPoll::default(), PollingTime::default(), Instant::now());
         shard.began.set(Some(start));
         shard.polls_on(WINDOW, &time, start + MICROSECOND);

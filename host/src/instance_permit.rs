@@ -64,7 +64,7 @@ impl Drop for StalledInstance {
 
 /// A permit of a component's limit, or a stalled permit instead.
 pub struct InstancePermit {
-    state: Mutex<State>,
+    state: Mutex<PermitState>,
     /// Notified when the state changes.
     changed: Notify,
     client: ClientKeys,
@@ -77,7 +77,7 @@ pub struct InstancePermit {
     resumption: tokio::sync::Mutex<()>,
 }
 
-enum State {
+enum PermitState {
     Counted(Permit),
     /// The component's permit was given back.
     Stalled(StalledInstance, Contention),
@@ -92,7 +92,7 @@ impl InstancePermit {
     /// `permit` is of the component's limit.
     pub fn new(permit: Permit, client: ClientKeys, stalled: Arc<StalledInstances>) -> Self {
         Self {
-            state: Mutex::new(State::Counted(permit)),
+            state: Mutex::new(PermitState::Counted(permit)),
             changed: Notify::new(),
             client,
             stalled,
@@ -104,8 +104,8 @@ impl InstancePermit {
 
     /// Gives the permit back: the instance has ended.
     pub fn release(&self) {
-        let before = std::mem::replace(&mut *self.state(), State::Released);
-        if !matches!(before, State::Released) {
+        let before = std::mem::replace(&mut *self.state(), PermitState::Released);
+        if !matches!(before, PermitState::Released) {
             self.changed.notify_waiters();
         }
     }
@@ -168,7 +168,7 @@ impl InstancePermit {
     /// Waits until the state changes, or the instance has to end for the stalled permit that it has.
     async fn is_ended_while_stalled(&self, changed: Notified<'_>) -> bool {
         let stalled_permit = match &*self.state() {
-            State::Stalled(stalled, _) => Some(stalled.stalled_permit.number),
+            PermitState::Stalled(stalled, _) => Some(stalled.stalled_permit.number),
             _ => None,
         };
         let ended = async {
@@ -226,8 +226,8 @@ impl InstancePermit {
     /// Counts a stalled instance in its component's limit again.
     fn count(&self, permit: Permit) {
         let mut state = self.state();
-        if let State::Stalled(..) = &*state {
-            let before = std::mem::replace(&mut *state, State::Counted(permit));
+        if let PermitState::Stalled(..) = &*state {
+            let before = std::mem::replace(&mut *state, PermitState::Counted(permit));
             drop(state);
             self.changed.notify_waiters();
             drop(before);
@@ -237,7 +237,7 @@ impl InstancePermit {
     /// Where a stalled instance gets a permit again.
     fn limit_of_component(&self) -> Option<Contention> {
         match &*self.state() {
-            State::Stalled(_, of_component) => Some(of_component.clone()),
+            PermitState::Stalled(_, of_component) => Some(of_component.clone()),
             _ => None,
         }
     }
@@ -245,7 +245,7 @@ impl InstancePermit {
     /// The contention for the permit. `None` if the instance is stalled, or has ended.
     fn contention(&self) -> Option<Contention> {
         match &*self.state() {
-            State::Counted(permit) => Some(permit.contention()),
+            PermitState::Counted(permit) => Some(permit.contention()),
             _ => None,
         }
     }
@@ -265,13 +265,13 @@ impl InstancePermit {
     /// False if the instance is stalled already, has ended, or has an outbound request under way.
     fn stall_in(&self, stalled_permit: StalledPermit) -> bool {
         let mut state = self.state();
-        let State::Counted(permit) = &*state else {
+        let PermitState::Counted(permit) = &*state else {
             return false;
         };
         if self.outbound.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        let stalled = State::Stalled(StalledInstance::new(stalled_permit, &self.stalled), permit.contention());
+        let stalled = PermitState::Stalled(StalledInstance::new(stalled_permit, &self.stalled), permit.contention());
         let before = std::mem::replace(&mut *state, stalled);
         drop(state);
         self.changed.notify_waiters();
@@ -279,7 +279,7 @@ impl InstancePermit {
         true
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PermitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_request_is_its_clients_whatever_the_guest_says() {
+    fn a_guest_cannot_forge_the_client_of_a_nested_request() {
         let served = served("https://forge.test/page");
         let parent = ParentRequest::of(&served, served.headers.get(X_REQUEST_ID).cloned(), None);
         let request = Request::get("http://self.alt/api?q=1")

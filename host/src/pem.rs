@@ -43,9 +43,9 @@ pub fn private_key(content: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
     })
 }
 
-fn described(error: pem::Error, content: &[u8], nothing: PemError) -> PemError {
+fn described(error: pem::Error, content: &[u8], missing: PemError) -> PemError {
     match error {
-        pem::Error::NoItemsFound if contains(content, "-----BEGIN") => nothing,
+        pem::Error::NoItemsFound if contains(content, "-----BEGIN") => missing,
         pem::Error::NoItemsFound => PemError::NotPem,
         // The library's text of these errors quotes the file, which may be a key.
         pem::Error::MissingSectionEnd { end_marker } if contains(&end_marker, "-----") => {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_without_a_head_or_data_is_bounded() {
+    async fn bytes_without_a_head_or_data_are_bounded() {
         let (mut stream, mut buffer) = (tokio::io::repeat(b' '), vec![0; 1000]);
         let overhead = OverheadMeter::new(10_000);
         let mut read = async |bytes: usize| {
@@ -158,7 +158,7 @@ mod tests {
         overhead.record_frame(0);
         read(31).await.unwrap();
         read(1).await.unwrap();
-        assert!(read(1).await.is_err(), "frames before do not explain what comes after them");
+        assert!(read(1).await.is_err(), "frames do not explain bytes that follow them");
         overhead.record_head();
         read(1).await.unwrap();
     }

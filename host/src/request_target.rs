@@ -123,7 +123,7 @@ mod tests {
 
     /// A tunnel is to a host and port (RFC 9110, section 9.3.6); a path would pass for any other request.
     #[test]
-    fn a_tunnel_is_refused_whatever_it_is_to() {
+    fn a_tunnel_to_any_target_is_refused() {
         for target in ["app.test:443", "/a", "http://app.test/a"] {
             check_method(Method::CONNECT, target, &["app.test"], Err("the server opens no tunnels"));
         }

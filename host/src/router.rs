@@ -26,14 +26,14 @@ struct Node<T> {
 
 #[derive(Clone, Debug)]
 struct Pattern {
-    segments: Vec<Segment>,
+    segments: Vec<RouteSegment>,
     /// The route as written.
     source: String,
 }
 
 /// From the most specific to the least; at the end of a pattern stands `End` or `Rest`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Segment {
+enum RouteSegment {
     End,
     Word(String),
     Parameter,
@@ -107,12 +107,12 @@ impl<T> Default for Node<T> {
 }
 
 impl<T> Node<T> {
-    fn add(&mut self, segments: &[Segment], target: T) {
+    fn add(&mut self, segments: &[RouteSegment], target: T) {
         match segments.split_first() {
-            None | Some((Segment::End, _)) => self.end = Some(target),
-            Some((Segment::Rest, _)) => self.rest = Some(target),
-            Some((Segment::Parameter, others)) => self.parameter.get_or_insert_default().add(others, target),
-            Some((Segment::Word(word), others)) => match self.words.iter_mut().find(|(known, _)| known == word) {
+            None | Some((RouteSegment::End, _)) => self.end = Some(target),
+            Some((RouteSegment::Rest, _)) => self.rest = Some(target),
+            Some((RouteSegment::Parameter, others)) => self.parameter.get_or_insert_default().add(others, target),
+            Some((RouteSegment::Word(word), others)) => match self.words.iter_mut().find(|(known, _)| known == word) {
                 Some((_, node)) => node.add(others, target),
                 None => {
                     let mut node = Self::default();
@@ -165,16 +165,16 @@ impl Pattern {
             let last = words.peek().is_none();
             segments.push(match word {
                 // Spin accepts both spellings.
-                "..." | "*" if last => Segment::Rest,
-                _ if word.len() > 1 && word.starts_with(':') => Segment::Parameter,
+                "..." | "*" if last => RouteSegment::Rest,
+                _ if word.len() > 1 && word.starts_with(':') => RouteSegment::Parameter,
                 _ if word.contains(['*', ':']) || word == "..." => {
                     return Err(RouteError::Misplaced { segment: word.to_owned(), route: source.to_owned() });
                 }
-                _ => Segment::Word(word.to_owned()),
+                _ => RouteSegment::Word(word.to_owned()),
             });
         }
-        if segments.last() != Some(&Segment::Rest) {
-            segments.push(Segment::End);
+        if segments.last() != Some(&RouteSegment::Rest) {
+            segments.push(RouteSegment::End);
         }
         Ok(Self { segments, source: source.to_owned() })
     }

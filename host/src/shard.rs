@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::application::Application;
-use crate::balance::{Balance, Handover, Queue};
+use crate::balance::{Balance, Handover, HandoverQueue};
 use crate::body::ResponseBody;
 use crate::busy_poll::{self, PollingTime};
 use crate::connection;
@@ -156,7 +156,7 @@ pub async fn handle(shards: &[Shard], request: Request<WasiBody>) -> Option<Resp
 }
 
 /// The queue of a shard for connections of others. It does not keep the shard from ending.
-fn queue_of((jobs, load): (&UnboundedSender<(Job, LoadGuard)>, &Arc<AtomicUsize>)) -> Queue {
+fn queue_of((jobs, load): (&UnboundedSender<(Job, LoadGuard)>, &Arc<AtomicUsize>)) -> HandoverQueue {
     let (jobs, load) = (jobs.downgrade(), load.clone());
     Box::new(move |handover| {
         let Some(jobs) = jobs.upgrade() else {

@@ -22,12 +22,12 @@ thread_local! {
 }
 
 /// Guests with their numbers, in the order in which they came.
-type Line = VecDeque<(u64, Waker)>;
+type GuestQueue = VecDeque<(u64, Waker)>;
 
 #[derive(Default)]
 struct SliceQueue {
-    /// One line for each client that has a guest here, never empty. A client whose guest got a slice goes to the end.
-    lines: VecDeque<(Option<ClientKey>, Line)>,
+    /// One queue for each client that has a guest here, never empty. A client whose guest got a slice goes to the end.
+    queues: VecDeque<(Option<ClientKey>, GuestQueue)>,
     next_id: u64,
     /// Whether a task gives slices.
     is_served: bool,
@@ -49,31 +49,31 @@ impl SliceQueue {
     fn add(&mut self, client: Option<ClientKey>, waker: Waker) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        match self.lines.iter_mut().find(|(of, _)| *of == client) {
-            Some((_, line)) => line.push_back((id, waker)),
-            None => self.lines.push_back((client, [(id, waker)].into())),
+        match self.queues.iter_mut().find(|(of, _)| *of == client) {
+            Some((_, queue)) => queue.push_back((id, waker)),
+            None => self.queues.push_back((client, [(id, waker)].into())),
         }
         id
     }
 
     /// The waker of a guest that waits still.
     fn waker(&mut self, client: Option<ClientKey>, id: u64) -> Option<&mut Waker> {
-        let (_, line) = self.lines.iter_mut().find(|(of, _)| *of == client)?;
-        line.iter_mut().find(|(other, _)| *other == id).map(|(_, waker)| waker)
+        let (_, queue) = self.queues.iter_mut().find(|(of, _)| *of == client)?;
+        queue.iter_mut().find(|(other, _)| *other == id).map(|(_, waker)| waker)
     }
 
     fn remove(&mut self, client: Option<ClientKey>, id: u64) {
-        if let Some((_, line)) = self.lines.iter_mut().find(|(of, _)| *of == client) {
-            line.retain(|(other, _)| *other != id);
+        if let Some((_, queue)) = self.queues.iter_mut().find(|(of, _)| *of == client) {
+            queue.retain(|(other, _)| *other != id);
         }
-        self.lines.retain(|(_, line)| !line.is_empty());
+        self.queues.retain(|(_, queue)| !queue.is_empty());
     }
 
     fn take_next(&mut self) -> Option<Waker> {
-        let (client, mut line) = self.lines.pop_front()?;
-        let (_, waker) = line.pop_front()?;
-        if !line.is_empty() {
-            self.lines.push_back((client, line));
+        let (client, mut queue) = self.queues.pop_front()?;
+        let (_, waker) = queue.pop_front()?;
+        if !queue.is_empty() {
+            self.queues.push_back((client, queue));
         }
         Some(waker)
     }
@@ -158,7 +158,7 @@ mod tests {
         tasks(&set, &log);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(set);
-        WAITING.with_borrow(|waiting| assert!(waiting.lines.is_empty()));
+        WAITING.with_borrow(|waiting| assert!(waiting.queues.is_empty()));
         log.take()
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::bounded_file::read_component;
 use crate::component::{Artifact, Generation, LoadError, Surroundings};
-use crate::deploy::{Policy, PolicyError, Signature, Untrusted};
+use crate::deploy::{PolicyError, Signature, TrustPolicy, Untrusted};
 use crate::digest::Digest;
 use crate::manifest::{Component, Manifest, UnknownComponent};
 use crate::memory_budget::{MemoryBudget, MemoryDivision, MemoryError};
@@ -25,7 +25,7 @@ use crate::store::sqlite::{self, OpenError, Sqlite};
 pub struct ValidationOptions {
     /// A file that would be swapped in for a component, by the component's id. Only it is looked at.
     pub replacement: Option<(String, PathBuf)>,
-    pub policy: Policy,
+    pub policy: TrustPolicy,
     /// The host's memory, in bytes.
     pub memory: Option<u64>,
     /// The host's shards, each with a cache.

@@ -138,7 +138,7 @@ fn a_client_that_waits_for_100_continue_is_refused() {
 const LATE: Duration = Duration::from_millis(400);
 
 #[test]
-fn what_a_client_sends_late_of_a_body_is_no_request() {
+fn late_bytes_of_a_body_are_no_request() {
     let mut server = Server::with("");
     let address = server.listen();
     let smuggled = "GET /probe/recall?key=probe/v1/a HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -165,7 +165,7 @@ fn what_a_client_sends_late_of_a_body_is_no_request() {
 }
 
 #[test]
-fn what_follows_trailers_is_no_request() {
+fn bytes_after_trailers_are_no_request() {
     let mut server = Server::with("");
     let address = server.listen();
     let smuggled = "GET /probe/request?smuggled HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -95,7 +95,7 @@ async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
 
 /// Each side would have the same version.
 #[test]
-fn what_serves_already_cannot_be_a_canary() {
+fn the_serving_version_cannot_be_a_canary() {
     let server = Server::with("");
     let policy = CanaryPolicy { percent: 50.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
     swap(&server, "probe", variant("probe", 1)).unwrap();
@@ -266,7 +266,7 @@ fn clone(frame: &Frame<Bytes>) -> Frame<Bytes> {
 
 /// A request that waits is served by the version before as soon as that serves all callers.
 #[tokio::test]
-async fn what_a_version_that_was_rolled_back_holds_is_in_no_requests_way() {
+async fn permits_held_by_a_rolled_back_version_block_no_request() {
     let server = Server::with("instances = 10\nqueue_timeout = \"1h\"");
     let mut held = FuturesUnordered::new();
     for by_the_host in [true, false] {

@@ -128,7 +128,7 @@ async fn exchanges_follow_each_other() {
 }
 
 #[tokio::test]
-async fn what_is_not_granted_or_fails_is_an_error_that_the_guest_gets() {
+async fn the_guest_gets_the_errors_of_denied_and_failed_requests() {
     let ((_folder, host), upstream) = (open(), Upstream::start());
     for (url, error) in [
         ("http://127.0.0.2:1/".to_owned(), "HttpRequestDenied"),

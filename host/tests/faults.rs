@@ -70,7 +70,7 @@ async fn a_guest_that_never_answers_is_ended() {
 }
 
 #[tokio::test]
-async fn what_the_handles_of_a_guest_hold_is_bounded() {
+async fn the_number_and_size_of_a_guests_fields_are_bounded() {
     let server = Server::with("");
     assert_eq!(server.ok("handles?count=400&bytes=60000").await, "400");
     let too_large = server.ok("handles?count=1&bytes=70000").await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hexad::imports::outbound;
+use hexad::imports::outbound::OutboundOptions;
 use hexad::manifest::{LoadOptions, MaintenanceTokens, ManifestError};
 use hexad::store::postgres::{Options as PostgresOptions, Passwords, StoreUrl};
 use hexad::store::sqlite;
@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// The probe and the guest of the 0.2 interface, which may send requests to `hosts`.
-    pub fn reaching(hosts: &[&str], tool: &str, outbound: outbound::Options) -> Self {
+    pub fn reaching(hosts: &[&str], tool: &str, outbound: OutboundOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let granted = format!("allowed_outbound_hosts = {hosts:?}");
         let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);

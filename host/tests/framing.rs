@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use hexad::imports::outbound::Options;
+use hexad::imports::outbound::OutboundOptions;
 use hexad::ingress::IngressOptions;
 
 use crate::fixture::Server;
@@ -75,7 +75,8 @@ fn many_requests_of_a_connection_pass() {
 
 #[tokio::test]
 async fn a_response_that_carries_nothing_fails() {
-    let (server, upstream) = (Server::reaching(&["http://127.0.0.1:*"], "", Options::default()), Upstream::start());
+    let (server, upstream) =
+        (Server::reaching(&["http://127.0.0.1:*"], "", OutboundOptions::default()), Upstream::start());
     let fetch = async |path: &str| server.ok(&format!("outbound?url={}", upstream.url(path))).await;
     assert_eq!(fetch("interim").await, "ErrorCode::HttpProtocolError");
     assert_eq!(fetch("endless-size").await, "200\n\nbroken after 0: ErrorCode::HttpProtocolError");

@@ -189,7 +189,7 @@ fn nothing_is_lost_while_connections_move() {
 }
 
 #[test]
-fn what_comes_after_an_answer_to_an_unread_body_is_no_request() {
+fn bytes_after_an_answer_to_an_unread_body_are_no_request() {
     let mut server = on_two_threads();
     let address = server.listen();
     let heads = [

@@ -79,7 +79,7 @@ async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
 
 /// It may have kept numbers that it had taken from a counter.
 #[tokio::test]
-async fn an_instance_that_has_lost_what_it_wrote_takes_no_more_requests() {
+async fn an_instance_that_has_lost_a_write_takes_no_more_requests() {
     let server = limited(4 << 20);
     server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
     assert_eq!(server.ok("served").await, "2");
@@ -118,7 +118,7 @@ fn damaged() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_start_that_fails_because_of_damage_names_the_file_and_what_to_do() {
+fn a_start_on_a_damaged_store_names_file_and_remedy() {
     let folder = damaged();
     let unchecked = sqlite::Options { checked_at_open: 0, ..store() };
     let error = fixture::start(&folder, &manifest(""), &[], unchecked).err().unwrap().to_string();

@@ -244,11 +244,11 @@ fn floods() -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn floods_of_frames_that_carry_nothing_close_the_connection() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    for (what, flood) in floods() {
+    for (name, flood) in floods() {
         let frames = frames_after(connect(address), std::iter::repeat_n(flood.repeat(100), 1000));
         assert_calm_or_reset(&frames);
         let answers = frames.iter().filter(|(kind, ..)| *kind == PING || *kind == SETTINGS).count();
-        assert!(answers <= 1100, "{what}: {answers} answers");
+        assert!(answers <= 1100, "{name}: {answers} answers");
     }
     hello(address);
 }
@@ -289,7 +289,7 @@ fn as_many_pings_as_a_client_needs_are_answered() {
 fn frames_against_the_rules_close_the_connection() {
     let (_server, address, _) = listen("", IngressOptions::default());
     let request = |stream| frame(HEADERS, END_STREAM | END_HEADERS, stream, &head("hello"));
-    for (what, sent) in [
+    for (name, sent) in [
         ("a stream of the server", vec![request(2)]),
         ("a lower stream", vec![request(5), request(3)]),
         ("a ping of a wrong size", vec![frame(PING, 0, 0, &[0; 7])]),
@@ -305,7 +305,7 @@ fn frames_against_the_rules_close_the_connection() {
         ("an invalid header block", vec![frame(HEADERS, END_STREAM | END_HEADERS, 1, &[0xff; 20])]),
     ] {
         let frames = frames_after(connect(address), sent.into_iter());
-        assert!(goaway_code(&frames).is_some_and(|code| code != 0), "{what}: {frames:?}");
+        assert!(goaway_code(&frames).is_some_and(|code| code != 0), "{name}: {frames:?}");
     }
     hello(address);
 }

@@ -133,7 +133,7 @@ fn frames() -> Vec<Case> {
 fn requests() -> Vec<Case> {
     let [method, scheme] = [(":method", "GET"), (":scheme", "http")];
     let [authority, path] = [(":authority", "forge.test"), (":path", "/probe/hello")];
-    let refused = |what, sent: Vec<u8>| (what, vec![sent], StreamError);
+    let refused = |name, sent: Vec<u8>| (name, vec![sent], StreamError);
     let body = |length: &str, end: &[u8]| {
         let head = [head_of("POST", "count"), block(&[("content-length", length)])].concat();
         vec![frame(HEADERS, END_HEADERS, 1, &head), frame(DATA, END_STREAM, 1, end)]
@@ -186,9 +186,9 @@ fn requests() -> Vec<Case> {
 
 /// RFC 7541: header blocks.
 fn header_blocks() -> Vec<Case> {
-    let refused = |what, after: &[u8]| {
+    let refused = |name, after: &[u8]| {
         let block = [head("hello"), after.to_vec()].concat();
-        (what, vec![frame(HEADERS, END_STREAM | END_HEADERS, 1, &block)], ConnectionError)
+        (name, vec![frame(HEADERS, END_STREAM | END_HEADERS, 1, &block)], ConnectionError)
     };
     let resized = |size: &[u8]| frame(HEADERS, 5, 1, &[size, &head("hello")].concat());
     vec![
@@ -222,7 +222,7 @@ fn is_refused(frames: &Frames) -> bool {
 fn check(cases: Vec<Case>) {
     let (_server, address, _) = listen("", IngressOptions::default());
     let mut failures = Vec::new();
-    for (what, sent, expected) in cases {
+    for (name, sent, expected) in cases {
         // The host answers the requests that it has begun, and closes the connection then.
         let goodbye = frame(GOAWAY, 0, 0, &[0; 8]);
         let received = frames_after(connect(address), sent.into_iter().chain(iter::once(goodbye)));
@@ -233,7 +233,7 @@ fn check(cases: Vec<Case>) {
             ConnectionError => has_failed,
         };
         if !is_as_expected {
-            failures.push((what, received));
+            failures.push((name, received));
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");

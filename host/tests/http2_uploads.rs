@@ -124,7 +124,7 @@ fn is_refused(client: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn what_clients_may_send_ahead_is_bounded_for_all_of_them() {
+fn an_address_may_fill_half_of_the_receive_budget() {
     let tool = "instances = 2\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"";
     let options = IngressOptions { receive_buffer: 2 << 20, ..IngressOptions::default() };
     let (server, address, ingress) = listen(tool, options);

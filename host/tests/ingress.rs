@@ -76,7 +76,7 @@ fn a_client_behind_a_proxy_cannot_hide_its_address() {
 
 /// As a proxy writes it that quotes the `Host` of its client.
 #[test]
-fn a_client_behind_a_proxy_cannot_forge_what_the_proxy_says_of_it() {
+fn a_client_cannot_forge_the_forwarded_header_of_its_proxy() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let forwarding = Forwarding { family: ForwardedFamily::Forwarded, ..Forwarding::default() };
     let (_server, address, _) = server(IngressOptions { proxies, forwarding, ..IngressOptions::default() });

@@ -44,7 +44,7 @@ fn statuses(answer: &[u8]) -> Vec<u16> {
 }
 
 #[test]
-fn each_request_of_the_corpus_gets_what_its_name_says() {
+fn each_request_of_the_corpus_gets_the_status_in_its_name() {
     let (_server, address, _) = listen("", IngressOptions::default());
     for (name, bytes) in corpus("requests") {
         let (expected, _) = name.split_once('-').unwrap();

@@ -45,7 +45,7 @@ async fn batches_return_every_key_in_order() {
 
 /// Each handle has a copy of the value in the host's memory.
 #[tokio::test]
-async fn what_handles_hold_is_bounded_also_when_they_are_read_again() {
+async fn values_held_by_handles_are_bounded_when_read_again() {
     let server = Server::with("");
     let kept = server.ok("kv/handles?key=k").await;
     assert!(kept.starts_with("2 ") && kept.contains("hold at most 67108864 bytes"), "{kept}");

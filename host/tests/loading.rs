@@ -117,7 +117,7 @@ fn a_second_host_on_the_same_data_is_refused() {
 }
 
 #[test]
-fn certificates_that_the_operator_names_are_read_whoever_sends_requests() {
+fn an_unreadable_outbound_ca_fails_a_start_without_allowed_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = fixture::options(&folder, store());
     options.outbound.authority = Some("/nowhere.pem".into());

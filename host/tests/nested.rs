@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
-use hexad::imports::outbound::Options;
+use hexad::imports::outbound::OutboundOptions;
 
 use crate::collector::Collector;
 use crate::fixture::{Server, get, load, manifest, options, start_with, store, text};
@@ -13,7 +13,7 @@ use crate::fixture::{Server, get, load, manifest, options, start_with, store, te
 const SELF: &[&str] = &["http://self"];
 
 fn server(hosts: &[&str], tool: &str) -> Server {
-    Server::reaching(hosts, tool, Options::default())
+    Server::reaching(hosts, tool, OutboundOptions::default())
 }
 
 /// A path of the probe that reaches `hello` through this many requests of guests.
@@ -46,7 +46,7 @@ async fn a_component_is_reached_by_name_without_a_route() {
 }
 
 #[tokio::test]
-async fn what_is_not_granted_is_denied() {
+async fn nested_requests_without_a_grant_are_denied() {
     let every = server(&["*://*:*", "http://probe.spin.internal"], "");
     for url in ["http://self.alt/probe/hello", "http://incoming.spin.internal/"] {
         assert_eq!(every.ok(&format!("outbound?url={url}")).await, "ErrorCode::HttpRequestDenied", "{url}");
@@ -72,7 +72,7 @@ async fn depth_is_bounded() {
 }
 
 #[tokio::test]
-async fn nested_requests_do_not_wait_for_the_permits_of_those_that_wait_for_them() {
+async fn nested_requests_do_not_wait_for_their_parents_permits() {
     // Each request of a client takes all that a component has, and its guest asks the same component.
     let server =
         server(SELF, "instances = 1\nqueue_timeout = \"1h\"\noutbound = { requests = 1, queue_timeout = \"1h\" }");

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use hexad::imports::outbound::Options;
+use hexad::imports::outbound::OutboundOptions;
 
 use crate::fixture::{Server, get, load, manifest, options, start_with, store, text};
 use crate::versions::{swap, variant};
@@ -13,7 +13,7 @@ const TOOL: &str = "memoize = \"60s\"\nheaders = [\"accept\", \"spin-client-addr
 
 /// A host whose probe has served a request, so that it does not initialise itself in the test.
 async fn server() -> Server {
-    let server = Server::reaching(SELF, TOOL, Options::default());
+    let server = Server::reaching(SELF, TOOL, OutboundOptions::default());
     server.ok("served").await;
     server
 }
@@ -29,7 +29,7 @@ async fn is_cached(server: &Server, path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_response_is_sent_again_until_what_was_read_for_it_changes() {
+async fn a_cached_response_is_used_until_its_read_set_changes() {
     let server = server().await;
     let path = "probe/recall?key=probe/v1/a";
     server.ok("kv/set?key=probe/v1/a&value=one").await;
@@ -50,7 +50,7 @@ async fn a_response_is_sent_again_until_what_was_read_for_it_changes() {
 }
 
 #[tokio::test]
-async fn what_is_made_of_a_response_that_must_not_be_shared_is_not_cached() {
+async fn a_response_made_of_an_uncacheable_response_is_not_cached() {
     let server = server().await;
     assert!(is_cached(&server, "probe/recall?act=chunked").await, "otherwise the test shows nothing");
     for act in ["set", "increment", "list", "print", "random", "late", "cookie", "no-store", "fail"] {

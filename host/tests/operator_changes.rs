@@ -41,7 +41,7 @@ fn a_component_is_swapped_promoted_and_rolled_back() {
 }
 
 #[test]
-fn what_is_refused_is_shown_with_its_reason() {
+fn refusals_are_shown_with_their_reason() {
     let visitor = Visitor::signed_in("mia");
     visitor.swap("incoming", &[], b"text").expect(422, "Nothing was changed: ");
     visitor.swap("incoming", &[], b"").expect(400, "no file");
@@ -66,7 +66,7 @@ fn what_is_refused_is_shown_with_its_reason() {
 }
 
 #[test]
-fn a_form_changes_what_its_page_showed_and_nothing_else() {
+fn a_form_changes_only_the_version_that_its_page_showed() {
     let visitor = Visitor::signed_in("mia");
     let path = |end: &str| format!("/operator/components/incoming{end}");
     let versions = [1, 2, 3].map(|mark| variant("incoming", mark));

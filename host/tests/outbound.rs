@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use hexad::imports::outbound::{Options, OutboundCounters};
+use hexad::imports::outbound::{OutboundCounters, OutboundOptions};
 use http::Version;
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
@@ -20,11 +20,11 @@ use crate::upstream::{Names, Upstream};
 
 /// A server whose guests may reach every port of this machine by its address.
 fn open(tool: &str) -> Server {
-    Server::reaching(&["http://127.0.0.1:*"], tool, Options::default())
+    Server::reaching(&["http://127.0.0.1:*"], tool, OutboundOptions::default())
 }
 
 pub fn named(hosts: &[&str], tool: &str, names: Arc<Names>) -> Server {
-    Server::reaching(hosts, tool, Options { resolver: names, ..Options::default() })
+    Server::reaching(hosts, tool, OutboundOptions { resolver: names, ..OutboundOptions::default() })
 }
 
 fn counters(server: &Server) -> Arc<OutboundCounters> {
@@ -85,7 +85,7 @@ async fn guests_of_the_older_generation_reach_the_same_hosts() {
 
 #[tokio::test]
 async fn other_hosts_are_denied() {
-    let server = Server::reaching(&["https://api.example.com"], "", Options::default());
+    let server = Server::reaching(&["https://api.example.com"], "", OutboundOptions::default());
     for url in [
         "http://api.example.com/",
         "https://api.example.com:8443/",
@@ -156,7 +156,7 @@ async fn a_guest_may_shorten_the_timeouts() {
     // The kernel accepts connections for this listener; no TLS handshake follows.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
-    let server = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+    let server = Server::reaching(&["https://127.0.0.1:*"], "", OutboundOptions::default());
     let answer = server.ok(&format!("outbound?url={url}&connect=20")).await;
     assert_eq!(answer, "ErrorCode::ConnectionTimeout");
 }
@@ -263,18 +263,18 @@ async fn tls_servers_need_a_trusted_certificate() {
     {
         let folder = tempfile::tempdir().unwrap();
         let (address, file) = tls(protocols, &folder, version).await;
-        let options = Options { authority: Some(file), ..Options::default() };
+        let options = OutboundOptions { authority: Some(file), ..OutboundOptions::default() };
         let server = Server::reaching(&["https://127.0.0.1:*"], "", options);
         let url = format!("outbound?url=https://{address}/&method=POST&body=100000");
         let responses = join_all((0..8).map(|_| server.ok(&url))).await;
         for answer in responses {
             assert!(answer.starts_with("200\n") && answer.ends_with("\n100000"), "{version:?}: {answer}");
         }
-        let untrusting = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+        let untrusting = Server::reaching(&["https://127.0.0.1:*"], "", OutboundOptions::default());
         assert_eq!(fetch(&untrusting, &format!("https://{address}/")).await, "ErrorCode::TlsCertificateError");
     }
     let plain = Upstream::start();
-    let server = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+    let server = Server::reaching(&["https://127.0.0.1:*"], "", OutboundOptions::default());
     let answer = fetch(&server, &format!("https://{}/hello", plain.address)).await;
     assert!(answer.starts_with("ErrorCode::"), "{answer}");
 }
@@ -287,7 +287,7 @@ fn the_error_of_a_bad_certificate_file_names_it() {
         if let Some(contents) = contents {
             std::fs::write(&file, contents).unwrap();
         }
-        let options = Options { authority: Some(file), ..Options::default() };
+        let options = OutboundOptions { authority: Some(file), ..OutboundOptions::default() };
         let error =
             match hexad::imports::outbound::Network::new(&options, hexad::memory_budget::MemoryBudget::new(u64::MAX)) {
                 Ok(_) => panic!("accepted {name}"),

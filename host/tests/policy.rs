@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use hexad::component::CanaryPolicy;
-use hexad::deploy::{DeployError, Policy, Signature, SwapRequest};
+use hexad::deploy::{DeployError, Signature, SwapRequest, TrustPolicy};
 use hexad::{Digest, Host, Options, StartError};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
 /// A folder with the sources of a manifest, a list of trusted digests and a trusted key.
 struct TrustFixture {
     folder: TempDir,
-    policy: Policy,
+    policy: TrustPolicy,
 }
 
 impl TrustFixture {
@@ -25,7 +25,7 @@ impl TrustFixture {
         for name in ["probe", "incoming"] {
             std::fs::copy(guest(name), folder.path().join(format!("{name}.wasm"))).unwrap();
         }
-        Self { folder, policy: Policy::default() }
+        Self { folder, policy: TrustPolicy::default() }
     }
 
     /// The policy trusts these digests.

@@ -10,7 +10,7 @@ use crate::fixture::{self, guest, manifest, store};
 use crate::versions::{audit, swap_request, variant};
 
 #[tokio::test]
-async fn a_restart_serves_what_was_swapped_in() {
+async fn a_restart_serves_the_version_that_was_swapped_in() {
     let folder = tempfile::tempdir().unwrap();
     let start = || fixture::start(&folder, &manifest(""), &[], store()).unwrap();
     let host = start();
@@ -60,7 +60,7 @@ async fn the_audit_log_says_that_a_trial_ended_with_the_host() {
 }
 
 #[tokio::test]
-async fn a_backup_has_what_was_swapped_in_and_a_restore_of_it_serves_that() {
+async fn a_restored_backup_serves_the_version_that_was_swapped_in() {
     let folder = tempfile::tempdir().unwrap();
     let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
     let wasm = variant("incoming", 1);

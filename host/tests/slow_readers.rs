@@ -86,7 +86,7 @@ fn responses_within_the_budgets_hold_no_instance() {
 }
 
 #[test]
-fn a_budget_bounds_what_is_held_for_an_address() {
+fn a_budget_bounds_the_unsent_bytes_of_an_address() {
     let send = SendLimits { per_connection: 4 << 20, per_address: 8 << 20, total: 1 << 30 };
     let options = IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() };
     let (server, address, ingress) = listen("instances = 16", options);

@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::fixture::{self, Server, manifest, store};
 
 #[tokio::test]
-async fn what_a_guest_does_after_its_answer_is_waited_for() {
+async fn a_stop_waits_for_guest_work_after_the_answer() {
     let server = Server::with("");
     assert_eq!(server.ok("much-later?ms=300").await, "early");
     let Server { host, folder } = server;

@@ -200,7 +200,7 @@ async fn requests_succeed_without_the_collector() {
 #[tokio::test]
 async fn without_tracing_trace_headers_are_passed_through() {
     let upstream = Upstream::start();
-    let server = Server::reaching(THIS_MACHINE, "", hexad::imports::outbound::Options::default());
+    let server = Server::reaching(THIS_MACHINE, "", hexad::imports::outbound::OutboundOptions::default());
     let (_, guests) = text(server.send(request_with_parent("headers", true)).await).await;
     assert!(guests.contains(&format!("traceparent: 00-{TRACE}-{PARENT}-01")), "{guests}");
     let seen = server.ok(&format!("outbound?url={}", upstream.url("head"))).await;

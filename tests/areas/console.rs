@@ -40,7 +40,7 @@ fn submit(forge: &Forge, path: &str, token: &str, fields: &str) -> Answer {
 }
 
 #[test]
-fn every_page_shows_what_its_visitor_may_see() {
+fn every_page_applies_the_permissions_of_its_visitor() {
     let forge = published();
     for (path, token, status, expected) in [
         ("/", "", 200, NAME),
@@ -92,7 +92,7 @@ fn unknown_addresses_are_a_page_in_a_browser_and_json_elsewhere() {
 }
 
 #[test]
-fn a_form_changes_what_package_managers_see() {
+fn a_form_changes_the_metadata_that_package_managers_get() {
     let forge = published();
     let path = "/packages/@acme/lib?project=acme/open";
     let answer = submit(&forge, path, DEVELOPER, "action=tag&tag=stable&version=2.0.0");
@@ -184,7 +184,7 @@ fn long_comments_hide_no_others() {
 }
 
 #[test]
-fn a_limit_on_searches_leaves_the_count_and_says_what_is_missing() {
+fn a_limited_search_leaves_the_count_and_names_the_limit() {
     let forge = Forge::seeded_with(&[("issues_search_rate_limit", "5")]);
     let answer = page(&forge, "/issues?project=acme/open&search=x", DEVELOPER);
     let text = answer.text();

@@ -106,7 +106,7 @@ fn requests_for_paths_are_limited_if_the_variable_is_set() {
 }
 
 #[test]
-fn clients_find_who_they_are_and_what_there_is() {
+fn clients_find_their_user_and_visible_projects_and_groups() {
     let forge = Forge::seeded();
     let me = forge.get("//api/v4/user/", DEVELOPER).json();
     assert_eq!((&me["id"], &me["username"], &me["state"]), (&json!(3), &json!("dev"), &json!("active")));

@@ -134,7 +134,7 @@ fn a_document_that_contradicts_its_tarball_is_refused_and_leaves_nothing_visible
     let document = String::from_utf8(package::document("wrong", "1.0.0", "latest", &tarball)).expect("text");
     let length = format!("\"length\":{}", tarball.len());
     let shasum = document.split("\"shasum\":\"").nth(1).and_then(|rest| rest.get(..40)).expect("a shasum").to_owned();
-    for (what, document) in [
+    for (defect, document) in [
         ("length", document.replace(&length, "\"length\":1")),
         ("shasum", document.replace(&shasum, &"0".repeat(40))),
         ("integrity", document.replace("sha512-", "sha512-AAAA")),
@@ -145,8 +145,8 @@ fn a_document_that_contradicts_its_tarball_is_refused_and_leaves_nothing_visible
         ("deep", format!("{{\"versions\":{}", "[".repeat(100_000))),
     ] {
         let answer = forge.send_with("PUT", &format!("{}/wrong", registry(PUBLIC)), DEVELOPER, &JSON, document);
-        assert_eq!(answer.status, 400, "{what}: {}", answer.text());
-        assert!(answer.json()["error"].as_str().is_some_and(|text| !text.is_empty()), "{what}: {}", answer.text());
+        assert_eq!(answer.status, 400, "{defect}: {}", answer.text());
+        assert!(answer.json()["error"].as_str().is_some_and(|text| !text.is_empty()), "{defect}: {}", answer.text());
     }
     assert_eq!(forge.get(&format!("{}/wrong", registry(PUBLIC)), DEVELOPER).status, 404);
     assert_eq!(
@@ -235,7 +235,7 @@ fn a_publish_costs_one_flush_however_many_versions_there_are() {
 }
 
 #[test]
-fn what_the_component_knows_of_users_is_never_out_of_date() {
+fn changes_of_members_users_and_projects_apply_at_once() {
     let (forge, _) = with_package(PRIVATE);
     let path = format!("{}/@acme%2flib", registry(PRIVATE));
     let status = |token: &str| forge.get(&path, token).status;

@@ -148,9 +148,9 @@ fn a_misbehaving_engine_is_a_bad_gateway() {
         }),
         ("answers with nothing", |stream| stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")),
     ];
-    for (what, misbehave) in cases {
+    for (name, misbehave) in cases {
         let upstream = Upstream::start(move |_, stream| misbehave(stream));
-        eprintln!("{what}");
+        eprintln!("{name}");
         is_bad_gateway(&load(&forge(&upstream)));
     }
 }

@@ -49,11 +49,11 @@ struct Counts {
 }
 
 impl Counts {
-    fn record(&self, what: &str, status: Option<u16>) {
+    fn record(&self, operation: &str, status: Option<u16>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         if status.is_none_or(|status| status >= 500) {
             self.errors.fetch_add(1, Ordering::Relaxed);
-            eprintln!("{what}: {status:?}");
+            eprintln!("{operation}: {status:?}");
         }
     }
 

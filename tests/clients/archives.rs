@@ -66,7 +66,7 @@ fn size(content: &[u8], before: &str, after: &str, digits: usize) -> Vec<u8> {
 
 /// An archive with a file that holds another archive's entry: a program that leaves out the file's header reads it.
 struct Variant {
-    what: &'static str,
+    case: &'static str,
     /// Stands before the file.
     extension: Vec<u8>,
     /// Bytes of the file's header, at these offsets.
@@ -118,7 +118,7 @@ fn variants(hidden: &[u8]) -> Vec<Variant> {
         ("a huge time of access", none(), vec![(476, [vec![0x80], vec![0xff; 11]].concat())], false),
     ];
     let named = variants.into_iter();
-    named.map(|(what, extension, patches, is_accepted)| Variant { what, extension, patches, is_accepted }).collect()
+    named.map(|(case, extension, patches, is_accepted)| Variant { case, extension, patches, is_accepted }).collect()
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn programs_unpack_an_accepted_archive_alike() {
     let npm = String::from_utf8(npm).expect("a path").trim().to_owned();
     let hidden_manifest = manifest("hidden", r#","scripts":{"install":"hidden"}"#);
     let hidden = entry(EntryType::Regular, "package/package.json", &hidden_manifest, &[]);
-    for (number, Variant { what, extension, patches, is_accepted }) in variants(&hidden).into_iter().enumerate() {
+    for (number, Variant { case, extension, patches, is_accepted }) in variants(&hidden).into_iter().enumerate() {
         let name = format!("archive-{number}");
         let manifest = manifest(&name, "");
         let patches: Vec<(usize, &[u8])> = patches.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
@@ -145,7 +145,7 @@ fn programs_unpack_an_accepted_archive_alike() {
         encoder.write_all(&[manifest_entry, extension, shown, vec![0; 1024]].concat()).expect("memory");
         let file = encoder.finish().expect("memory");
         let answer = registry.publish(&name, "1.0.0", &file).expect("an answer");
-        assert_eq!(answer.status, if is_accepted { 200 } else { 400 }, "{what}: {}", answer.text());
+        assert_eq!(answer.status, if is_accepted { 200 } else { 400 }, "{case}: {}", answer.text());
         if !is_accepted {
             continue;
         }
@@ -171,11 +171,11 @@ fn programs_unpack_an_accepted_archive_alike() {
             found
         };
         let found = unpacked("sync");
-        assert_eq!(found.get("/package/package.json"), Some(&manifest), "{what}");
-        assert_eq!(found.len(), 2, "{what}: {:?}", found.keys());
-        assert!(found.values().any(|content| *content == hidden), "{what}");
+        assert_eq!(found.get("/package/package.json"), Some(&manifest), "{case}");
+        assert_eq!(found.len(), 2, "{case}: {:?}", found.keys());
+        assert!(found.values().any(|content| *content == hidden), "{case}");
         for program in ["async", "tar"].into_iter().chain(has_bsdtar.then_some("bsdtar")) {
-            assert!(unpacked(program) == found, "{what}: {program} finds other files than node-tar");
+            assert!(unpacked(program) == found, "{case}: {program} finds other files than node-tar");
         }
     }
 }

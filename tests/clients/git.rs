@@ -43,7 +43,7 @@ fn refs(repository: &Repository) -> String {
 }
 
 #[test]
-fn a_clone_has_what_was_imported() {
+fn a_clone_has_the_imported_refs_and_objects() {
     if !are_enabled() {
         return;
     }

@@ -54,7 +54,7 @@ fn run(program: &str, script: &str, libraries: &str, client: Option<&str>) {
     let head = repository.text(&["rev-parse", "main"]);
     let service = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());
     let pushed = service.text(&["rev-parse", "origin/by-client"]);
-    for (what, expected) in [
+    for (name, expected) in [
         ("head", json!(head)),
         ("commits", json!(20)),
         ("shallow", json!([head, 1])),
@@ -63,7 +63,7 @@ fn run(program: &str, script: &str, libraries: &str, client: Option<&str>) {
         ("fetched", json!(pushed)),
         ("refused", json!(true)),
     ] {
-        assert_eq!(seen[what], expected, "{what}: {seen:#}");
+        assert_eq!(seen[name], expected, "{name}: {seen:#}");
     }
     assert_eq!(service.text(&["rev-parse", "origin/by-client~"]), head);
     for clone in ["first", "second", "shallow", "public"] {

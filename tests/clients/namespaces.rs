@@ -46,7 +46,7 @@ fn run(program: &str, script: &str, libraries: &str) {
     assert_eq!(seen["taken"]["suggests"], json!(["acme1"]));
     assert_eq!((&seen["free"], &seen["below"]), (&json!(false), &json!(["labs1"])));
     assert_eq!(seen["missing"], json!([404, "404 Namespace Not Found"]));
-    for (what, expected) in [
+    for (name, expected) in [
         ("projects", json!([7, 8, 9])),
         ("keyset", json!([7, 8, 9])),
         ("project", json!("acme/labs/secret")),
@@ -59,7 +59,7 @@ fn run(program: &str, script: &str, libraries: &str) {
         ("rotated", json!(true)),
         ("active", json!([""])),
     ] {
-        assert_eq!(seen[what], expected, "{what}: {seen:#}");
+        assert_eq!(seen[name], expected, "{name}: {seen:#}");
     }
 }
 

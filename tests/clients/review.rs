@@ -30,7 +30,7 @@ fn run(program: &str, script: &str, libraries: &str) {
     let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
     let clone = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());
     assert_eq!(clone.git(&["show", "origin/topic:a.txt"]), b"1\nzwei\nzwo\n3\nvier\n5\n");
-    for (what, expected) in [
+    for (name, expected) in [
         ("listed", json!([1])),
         ("everywhere", json!(["merge_requests/1"])),
         ("commits", json!(["second"])),
@@ -48,7 +48,7 @@ fn run(program: &str, script: &str, libraries: &str) {
         ("closed", json!("closed")),
         ("none_open", json!([])),
     ] {
-        assert_eq!(seen[what], expected, "{what}: {seen:#}");
+        assert_eq!(seen[name], expected, "{name}: {seen:#}");
     }
 }
 

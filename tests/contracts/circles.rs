@@ -118,7 +118,7 @@ fn circles_are_found_however_a_path_is_written() {
 }
 
 #[test]
-fn what_is_no_circle_is_none() {
+fn reexports_tests_and_comments_make_no_circle() {
     for (parent, child, other) in [
         // A parent that re-exports a type, which another module imports from it.
         (
@@ -144,7 +144,7 @@ fn what_is_no_circle_is_none() {
 }
 
 #[test]
-fn a_child_that_needs_what_its_parent_makes_of_it_is_in_a_circle() {
+fn child_and_parent_that_use_each_other_are_a_circle() {
     let parent = "mod child; pub use child::Child; pub struct Own(Child);";
     let graph = graph_of(&[
         ("lib.rs", "mod parent;"),

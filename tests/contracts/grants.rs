@@ -74,7 +74,7 @@ fn only_its_own_prefix_is_written() {
 }
 
 #[test]
-fn the_granted_prefixes_are_those_of_the_description() {
+fn the_granted_prefixes_match_the_description() {
     let mut problems = Vec::new();
     for area in areas() {
         let grants = manifest()["component"][&area]["tool"]["hexad"].as_table().expect("a table").clone();
@@ -87,11 +87,11 @@ fn the_granted_prefixes_are_those_of_the_description() {
             let counted = description.storage.iter().filter(|storage| is_counted(storage));
             counted.map(|storage| storage.prefix.clone()).collect()
         };
-        for (what, declared, granted) in
+        for (access, declared, granted) in
             [("reads", prefixes(|_| true), readable), ("writes", prefixes(|storage| storage.writes.is_some()), written)]
         {
             if declared != granted {
-                problems.push(format!("{area} {what} {declared:?}, and is granted {granted:?}"));
+                problems.push(format!("{area} {access} {declared:?}, and is granted {granted:?}"));
             }
         }
         for Storage { prefix, reads, writes } in &description.storage {

@@ -32,7 +32,7 @@ fn sdk() -> PathBuf {
 }
 
 #[test]
-fn vendored_interfaces_are_those_of_the_sdk() {
+fn vendored_interfaces_match_the_sdk() {
     let sdk = sdk();
     for (ours, theirs) in FROM_SDK {
         let folder = root().join("wit/deps").join(ours);

@@ -96,7 +96,7 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
 }
 
 #[test]
-fn names_are_files_whatever_they_look_like() {
+fn names_that_look_like_urls_are_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hexad = |arguments: &[&str]| {
         let output = std::process::Command::new(program()).current_dir(folder.path()).args(arguments).output();

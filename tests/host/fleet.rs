@@ -199,7 +199,7 @@ fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
 }
 
 #[test]
-fn a_host_that_starts_serves_what_the_others_do_and_keeps_it() {
+fn a_starting_host_serves_and_keeps_the_versions_of_the_fleet() {
     let Some(fleet) = Fleet::start() else { return };
     let first = fleet.host(&[]);
     assert_eq!(first.operator().swap("hello", &version(1)).status, 200);
@@ -229,7 +229,7 @@ fn a_host_that_starts_serves_what_the_others_do_and_keeps_it() {
 }
 
 #[test]
-fn a_host_that_comes_to_a_store_serves_what_its_hosts_do_and_not_what_it_had_swapped_in_alone() {
+fn a_joining_host_serves_the_fleets_version_instead_of_its_own() {
     let Some(fleet) = Fleet::start() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");

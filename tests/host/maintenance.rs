@@ -85,7 +85,7 @@ fn deployed(data: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_command_on_a_folder_leaves_what_was_swapped_in() {
+fn maintenance_commands_leave_the_deployed_version_unchanged() {
     let data = tempfile::tempdir().expect("a temporary folder");
     // Versions of one component differ in a custom section.
     let built = std::fs::read(root().join("dist/experiments.wasm")).expect("`make components` builds it");

@@ -42,7 +42,7 @@ fn two_hosts_with(variables: &[(&str, &str)]) -> Option<(Postgres, [(Server, tem
 }
 
 #[test]
-fn what_one_host_has_acknowledged_the_other_shows_at_once() {
+fn a_host_shows_publications_of_another_host_at_once() {
     let Some((_database, hosts)) = two_hosts() else { return };
     let registries = [0, 1].map(|n| Registry::new(&hosts[n].0, PUBLIC, DEVELOPER));
     for number in 0..20usize {
@@ -93,7 +93,7 @@ fn a_revoked_token_is_refused_by_every_host_at_once() {
 }
 
 #[test]
-fn hosts_have_the_time_of_their_store_whatever_their_own_clocks_say() {
+fn hosts_take_the_time_from_their_store_despite_wrong_clocks() {
     if !postgres::is_enabled() {
         return;
     }

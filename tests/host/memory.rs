@@ -10,7 +10,7 @@ use std::net::TcpStream;
 const INSTANCES: usize = 512;
 
 #[test]
-fn instances_that_idle_make_room_for_those_of_a_busy_component() {
+fn idle_instances_make_room_for_a_busy_component() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
     let hello = root().join("dist/fixtures/hello.wasm");

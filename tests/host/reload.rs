@@ -155,7 +155,7 @@ fn a_hangup_applies_the_manifest_without_losing_a_connection() {
 }
 
 #[test]
-fn what_cannot_be_applied_is_refused_by_name_and_changes_nothing() {
+fn an_inapplicable_manifest_is_refused_by_name_and_changes_nothing() {
     let host = start();
     let mut client = Client::connect(&host.server);
     let changed = host.text.replace("default = \"none\"", "default = \"other\"");

@@ -153,7 +153,7 @@ fn a_stop_does_not_wait_for_the_compiler() {
 }
 
 #[test]
-fn what_cannot_be_ended_does_not_outlive_the_grace_period() {
+fn an_uninterruptible_read_does_not_outlive_the_grace_period() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let component = folder.path().join("probe.wasm");
     std::fs::copy(root().join("dist/fixtures/probe.wasm"), &component).expect("a copy");
@@ -260,7 +260,7 @@ fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
 }
 
 #[test]
-fn its_files_are_private_whatever_the_umask_is() {
+fn its_files_are_private_although_the_umask_is_0() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     std::fs::create_dir(&data).expect("a folder");

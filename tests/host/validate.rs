@@ -24,7 +24,7 @@ fn fixture(name: &str) -> String {
 }
 
 #[test]
-fn what_can_be_served_is_valid() {
+fn a_manifest_that_can_be_served_is_valid() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let manifest = manifest(folder.path(), "default = \"none\"", "required = true");
     let output = run(&["validate", &manifest], &[("SPIN_VARIABLE_EXTERNAL_URL", "http://a.test")]);

@@ -174,9 +174,9 @@ mod tests {
         assert_eq!(change.groups, ["staff"]);
         assert!(read(json!({"value": 30, "user": "a"})).is_err());
         assert!(read(json!({"value": true, "key": "percentage_of_actors", "user": "a"})).is_err());
-        for nobody in [json!(""), json!(" , "), json!([]), Value::Null] {
+        for empty in [json!(""), json!(" , "), json!([]), Value::Null] {
             let refused = Err(json!({"error": "user is empty"}));
-            assert_eq!(read(json!({"value": true, "user": nobody, "project": "p/q"})), refused);
+            assert_eq!(read(json!({"value": true, "user": empty, "project": "p/q"})), refused);
         }
         let refused = Err(json!({"error": "user is invalid, user is empty"}));
         assert_eq!(read(json!({"value": true, "user": [["a"]], "project": "p/q"})), refused);

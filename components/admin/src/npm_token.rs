@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_npm_10_and_11_send() {
+    fn requests_of_npm_10_and_11_are_read() {
         assert_eq!(scopes(json!({"password": "p", "readonly": false, "cidr_whitelist": []})), ["api"]);
         assert_eq!(scopes(json!({"password": "p", "readonly": true, "cidr_whitelist": []})), ["read_api"]);
         let new = json!({"password": "p", "name": "ci", "description": "for ci", "packages_all": true, "expires": 7,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_granted_is_refused_by_name() {
+    fn unsupported_and_invalid_fields_are_refused_by_name() {
         for (fields, error) in [
             (json!({}), "password is missing"),
             (json!({"cidr_whitelist": ["10.0.0.0/8"]}), "cidr_whitelist is not supported"),

@@ -50,7 +50,7 @@ pub fn save(env: &Env, name: &str, change: impl Fn(&mut FeatureGates)) -> Result
         saved = gates.clone();
         features.insert(name.to_owned(), gates.into());
         if serde_json::to_string(&features).map_or(0, |text| text.len()) > MAX_BYTES {
-            return Err(SaveError::from(InvalidRecord::TooLarge { what: "features", limit: MAX_BYTES }));
+            return Err(SaveError::from(InvalidRecord::TooLarge { records: "features", limit: MAX_BYTES }));
         }
         Ok(features)
     })?;
@@ -184,6 +184,6 @@ mod tests {
         let env = env(MemoryStore::default(), &[]);
         let name = "f".repeat(MAX_BYTES);
         let refused = save(&env, &name, |_| {}).unwrap_err();
-        assert_eq!(refused, InvalidRecord::TooLarge { what: "features", limit: MAX_BYTES }.into());
+        assert_eq!(refused, InvalidRecord::TooLarge { records: "features", limit: MAX_BYTES }.into());
     }
 }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_allowed() {
+    fn required_access_is_met_by_its_role_and_above() {
         use RequiredAccess::{Admin, Maintainer, Owner};
         for (required, role, is_admin, allowed) in [
             (Maintainer, Some(Role::Maintainer), false, true),

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cached_is_bounded() {
+    fn cached_records_have_a_bounded_size() {
         let mut cached = Cached::default();
         for n in 0..200_000 {
             cached.put(&format!("directory/v1/path/0/{n}"), None);

@@ -19,9 +19,9 @@ pub enum InvalidRecord {
     TooDeep,
     /// The namespace id belongs to a group or to another user.
     NamespaceIdTaken(u64),
-    /// All of `what` together would take more than `limit` bytes.
+    /// All `records` together would take more than `limit` bytes.
     TooLarge {
-        what: &'static str,
+        records: &'static str,
         limit: usize,
     },
 }
@@ -48,7 +48,7 @@ impl fmt::Display for InvalidRecord {
             InvalidRecord::OwnAncestor(id) => write!(f, "group {id} cannot be moved below itself"),
             InvalidRecord::TooDeep => write!(f, "groups nest at most {} deep", MAX_DEPTH),
             InvalidRecord::NamespaceIdTaken(id) => write!(f, "namespace id {id} belongs to another user or group"),
-            InvalidRecord::TooLarge { what, limit } => write!(f, "the {what} would take more than {limit} bytes"),
+            InvalidRecord::TooLarge { records, limit } => write!(f, "the {records} would take more than {limit} bytes"),
         }
     }
 }

@@ -114,7 +114,7 @@ pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, SaveErr
             };
         }
         if serde_json::to_string(&settings).map_or(0, |text| text.len()) > MAX_BYTES {
-            return Err(SaveError::from(InvalidRecord::TooLarge { what: "settings", limit: MAX_BYTES }));
+            return Err(SaveError::from(InvalidRecord::TooLarge { records: "settings", limit: MAX_BYTES }));
         }
         saved = Settings(settings.clone());
         Ok(settings)
@@ -179,7 +179,7 @@ mod tests {
     fn settings_together_have_a_bound() {
         let env = env(MemoryStore::default(), &[]);
         let refused = change(&env, json!({"x": "y".repeat(MAX_BYTES)})).unwrap_err();
-        assert_eq!(refused, InvalidRecord::TooLarge { what: "settings", limit: MAX_BYTES }.into());
+        assert_eq!(refused, InvalidRecord::TooLarge { records: "settings", limit: MAX_BYTES }.into());
         assert!(read(&env).unwrap().all().is_empty());
     }
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_can_be_put_back() {
+    fn a_chunk_that_was_read_can_be_put_back() {
         let mut body = stream(&["ab", "c", "d"]);
         let read = block_on(body.next()).unwrap().unwrap();
         assert_eq!(block_on(body.after(read).collect(4)), Ok(b"abcd".to_vec()));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_time() {
+    fn texts_that_are_no_times_are_refused() {
         for text in [
             "",
             "yesterday",

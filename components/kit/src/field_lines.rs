@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_what_was_written() {
+    fn a_written_request_head_is_read_back_unchanged() {
         let mut headers = HeaderMap::new();
         for (name, value) in [("accept", "*/*"), ("empty", ""), ("cookie", "a: b"), ("cookie", " c "), ("x", "\u{fc}")]
         {

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_no_number() {
+    fn texts_that_are_no_ids_have_no_number() {
         let zeros = "0".repeat(33);
         for text in ["", "abc", "zz000000000000000000000000000000", "+0000000000000000000000000000000", &zeros] {
             assert_eq!(number(text), None, "{text}");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_and_no_form_is_refused() {
+    fn bodies_that_are_no_objects_or_forms_are_refused() {
         for (media_type, body, status, error) in [
             ("application/json", "[1]", 400, json!("the body must be a JSON object")),
             (

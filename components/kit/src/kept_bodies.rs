@@ -81,12 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_once_or_is_small_or_large_is_not_kept() {
+    fn unshared_small_and_large_bodies_are_not_kept() {
         let kept = KeptBodies::default();
         for size in [0, MIN - 1, MAX + 1] {
             assert_eq!(kept.passage(&shared(size).0, u16::MAX), Passage::Bytes, "{size}");
         }
-        assert_eq!(kept.passage(&Bytes::from(vec![0; MIN]), u16::MAX), Passage::Bytes, "nobody else holds it");
+        assert_eq!(kept.passage(&Bytes::from(vec![0; MIN]), u16::MAX), Passage::Bytes, "no cache holds it");
     }
 
     #[test]

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_middle_says_what_was_applied_before() {
+    fn an_error_after_applied_lines_reports_their_counts() {
         let mut report = ImportReport::default();
         assert_eq!(report.ended_by(Error::forbidden()), Error::forbidden());
         report.imported("user");

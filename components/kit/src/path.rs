@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_text() {
+    fn segments_that_are_no_text_are_refused() {
         assert_eq!(Segment("%ff").decode(), None);
         assert_eq!(Segment("a%00").decode(), None);
         assert_eq!(Segment("a%0d%0a").decode(), None);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_does_not_grow() {
+    fn slots_do_not_grow_with_former_callers() {
         let store = MemoryStore::default();
         for n in 0..20_000 {
             assert!(ask(&store, "1", &format!("u{n}"), n * 15_000));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_build_counted_counts() {
+    fn counts_stored_by_an_earlier_build_are_continued() {
         let store = MemoryStore::default();
         assert!(ask(&store, "2", "u", 0));
         let key = store.keys().into_iter().find(|key| !key.ends_with("/init")).unwrap();

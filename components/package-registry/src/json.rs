@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strict_parsers_refuse_is_not_portable() {
+    fn texts_that_strict_parsers_refuse_are_not_portable() {
         let is_portable = |text: &str| is_portable(&RawValue::from_string(text.into()).unwrap());
         for text in [r#"{"a":"\ud83d\ude00","b":[1e308,-0,18446744073709551616]}"#, r#""\u0000""#] {
             assert!(is_portable(text), "{text}");

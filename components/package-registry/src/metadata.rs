@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn maintainers_are_those_of_the_project() {
+    fn maintainers_come_from_the_project() {
         let published = br#","readme":"maintainers","maintainers":[{"name":"x"}],"bugs":{"maintainers":1}"#;
         let document = render(&[&["1.0.0"]], Some(published));
         assert_eq!(document["maintainers"], json!([]));

@@ -303,7 +303,7 @@ pub mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_javascript() {
+    fn lengths_count_utf16_units_as_in_javascript() {
         let mut bundle = bundle("lib", "1.0.0", &Integrity::of(b"file"));
         bundle["x"] = json!("é😀");
         let text = bundle.to_string();

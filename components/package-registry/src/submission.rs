@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_clients_send() {
+    fn documents_of_clients_are_read() {
         let skeleton = skeleton(
             r#"{"_id":"a","name":"a","access":null,"dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{}},"readme":"r",
                "_attachments":{"a-1.0.0.tgz":{"data":"","length":5}}}"#,

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_by_day_is_left_alone() {
+    fn results_that_are_not_by_day_are_unchanged() {
         let gaps = requested(&query(r#"["2024-05-01","2024-05-03"]"#));
         for whole in [
             r#"{"results":[{"data":[{"S.at":"2024-05-02T00:00:00.000","S.count":1}]}]}"#,

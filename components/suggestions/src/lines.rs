@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn line_numbers_are_those_before_any_replacement() {
+    fn line_numbers_refer_to_the_text_before_any_replacement() {
         assert_eq!(edit(b"1\n2\n3\n4\n", &[(1, 1, "a\nb\nc\n"), (3, 4, "d\n")]), "a\nb\nc\n2\nd\n");
         assert_eq!(edit(b"1\n2\n3", &[(3, 3, "x")]), "1\n2\nx");
         assert_eq!(edit(b"1\n2\n3", &[(2, 7, "")]), "1\n");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn new_trees_are_those_of_a_repository_with_the_new_files() {
+    fn new_trees_match_a_repository_with_the_new_files() {
         let sparse_tree = Repository::new(["1", "2", "3", "4"]).load(&["a", "dir/b", "dir/deep/c"]);
         let after = Repository::new(["1", "two", "three", "4"]);
         let objects =

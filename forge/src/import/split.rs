@@ -270,7 +270,7 @@ nonsense
     }
 
     #[test]
-    fn numbers_are_those_of_the_file() {
+    fn file_numbers_count_lines_of_the_whole_file() {
         assert_eq!(reader(1).file_numbers(&[1, 2, 3]).unwrap(), [1, 4, 9]);
         assert_eq!(reader(1).file_numbers(&[3]).unwrap(), [9]);
         assert_eq!(reader(0).file_numbers(&[2]).unwrap(), [7]);

@@ -118,7 +118,7 @@ fn lines_that_cannot_be_written_are_counted() {
 }
 
 #[test]
-fn a_closed_log_has_its_lines_whoever_still_refers_to_it() {
+fn a_closed_log_has_its_lines_while_a_request_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");
     let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
@@ -135,7 +135,7 @@ fn a_closed_log_has_its_lines_whoever_still_refers_to_it() {
 }
 
 #[test]
-fn what_a_client_chose_is_cut() {
+fn long_values_of_a_client_are_cut() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");
     let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();

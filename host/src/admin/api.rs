@@ -10,14 +10,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::component_status::ComponentStatus;
-use super::connections::Connection;
+use super::connections::AdminConnection;
 use super::context::AdminContext;
 use super::deployment::DeploymentFailure;
 use super::exposition;
 use super::host_status::HostStatus;
 use super::operator::{self, OperatorPages, OperatorRoute};
 use super::response::{AdminResponse, body};
-use super::route::{Route, RouteError};
+use super::route::{AdminRoute, AdminRouteError};
 use super::upload::{self, RequestBody};
 use crate::deploy::{self, DeployError, DeployReport, Deployer, Signature, SwapRequest};
 
@@ -38,13 +38,17 @@ pub struct AdminApi {
 
 impl AdminApi {
     /// Handles a request of `connection`. The token is checked before any part of a body is used.
-    pub async fn handle(self: Arc<Self>, connection: &Connection, request: Request<impl RequestBody>) -> AdminResponse {
+    pub async fn handle(
+        self: Arc<Self>,
+        connection: &AdminConnection,
+        request: Request<impl RequestBody>,
+    ) -> AdminResponse {
         let (parts, request_body) = request.into_parts();
         if let Some(route) = OperatorRoute::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
             return operator::protect(self.pages.handle(connection, route, &parts, request_body).await);
         }
         let context = &self.context;
-        let route = match Route::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
+        let route = match AdminRoute::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
             Ok(route) if route.is_public() => Ok(route),
             // Without the token, a path that exists and one that does not get the same response.
             _ if !context.verifier.accepts(parts.headers.get(AUTHORIZATION)) => Err(unauthorized()),
@@ -60,8 +64,8 @@ impl AdminApi {
         };
         let by = actor(parts.headers.get(ACTOR));
         match route {
-            Route::Health => text(StatusCode::OK, "ok\n"),
-            Route::Ready => match (context.deployer.is_open(), context.store_health.failure()) {
+            AdminRoute::Health => text(StatusCode::OK, "ok\n"),
+            AdminRoute::Ready => match (context.deployer.is_open(), context.store_health.failure()) {
                 (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
                 (true, Some(failure)) => {
                     text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
@@ -74,7 +78,7 @@ impl AdminApi {
                 }
                 (true, None) => text(StatusCode::OK, "ready\n"),
             },
-            Route::Metrics => {
+            AdminRoute::Metrics => {
                 match exposition::openmetrics(context.deployer.application().clone(), (context.host_state)()) {
                     Ok(text) => {
                         let (media_type, text) = exposition::negotiate(text, &parts.headers);
@@ -83,17 +87,17 @@ impl AdminApi {
                     Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
                 }
             }
-            Route::Status => {
+            AdminRoute::Status => {
                 let (application, hosts) = (context.deployer.application(), context.deployer.known_hosts());
                 let host = HostStatus::new(application, &(context.host_state)(), &hosts);
                 json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
-            Route::Components => json_body(StatusCode::OK, &self.components()),
-            Route::Component(id) => match deploy::slot_of(context.deployer.application(), &id) {
+            AdminRoute::Components => json_body(StatusCode::OK, &self.components()),
+            AdminRoute::Component(id) => match deploy::slot_of(context.deployer.application(), &id) {
                 Ok(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
                 Err(unknown) => failure_response(&DeployError::from(unknown).into()),
             },
-            Route::Swap { component, canary, without } => match signature(parts.headers.get(SIGNATURE)) {
+            AdminRoute::Swap { component, canary, without } => match signature(parts.headers.get(SIGNATURE)) {
                 Ok(signature) => {
                     let (wasm, expected) = (Bytes::new(), None);
                     let swap = SwapRequest { component, wasm, signature, by, canary, without, expected };
@@ -104,12 +108,12 @@ impl AdminApi {
                     error_response(StatusCode::BAD_REQUEST, &reason)
                 }
             },
-            Route::SignInCode => match context.sessions.new_code(&by, Instant::now()) {
+            AdminRoute::SignInCode => match context.sessions.new_code(&by, Instant::now()) {
                 Ok(code) => json_body(StatusCode::OK, &json!({ "code": code })),
                 Err(error) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
             },
-            Route::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by, None)).await,
-            Route::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by, None)).await,
+            AdminRoute::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by, None)).await,
+            AdminRoute::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by, None)).await,
         }
     }
 
@@ -138,11 +142,11 @@ impl AdminApi {
     }
 }
 
-fn route_error_response(cause: &RouteError) -> AdminResponse {
+fn route_error_response(cause: &AdminRouteError) -> AdminResponse {
     match cause {
-        RouteError::NotFound => error_response(StatusCode::NOT_FOUND, "there is nothing at this path"),
-        RouteError::Parameter(reason) => error_response(StatusCode::BAD_REQUEST, reason),
-        RouteError::MethodNotAllowed(allowed) => {
+        AdminRouteError::NotFound => error_response(StatusCode::NOT_FOUND, "there is nothing at this path"),
+        AdminRouteError::Parameter(reason) => error_response(StatusCode::BAD_REQUEST, reason),
+        AdminRouteError::MethodNotAllowed(allowed) => {
             let mut response = error_response(StatusCode::METHOD_NOT_ALLOWED, &format!("the path takes {allowed}"));
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             response

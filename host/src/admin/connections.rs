@@ -46,9 +46,9 @@ struct Others {
 
 /// Connections that may be closed for new ones, the oldest first.
 #[derive(Default)]
-struct Evictable(VecDeque<Entry>);
+struct Evictable(VecDeque<EvictableConnection>);
 
-struct Entry {
+struct EvictableConnection {
     id: u64,
     address: IpAddr,
     since: Instant,
@@ -56,7 +56,7 @@ struct Entry {
 }
 
 /// One connection. It is counted until this is dropped.
-pub struct Connection {
+pub struct AdminConnection {
     id: u64,
     connections: Arc<Connections>,
     permit: OnceLock<OwnedSemaphorePermit>,
@@ -103,11 +103,11 @@ impl Connections {
 
     /// Admits a connection, for which there is place. It must be closed once the receiver gets a message; if the
     /// receiver fails, the connection may stay.
-    pub fn admit(self: &Arc<Self>, address: IpAddr, since: Instant) -> (Connection, oneshot::Receiver<()>) {
+    pub fn admit(self: &Arc<Self>, address: IpAddr, since: Instant) -> (AdminConnection, oneshot::Receiver<()>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (evict, evicted) = oneshot::channel();
-        self.others().silent.0.push_back(Entry { id, address, since, evict });
-        (Connection { id, connections: self.clone(), permit: OnceLock::new() }, evicted)
+        self.others().silent.0.push_back(EvictableConnection { id, address, since, evict });
+        (AdminConnection { id, connections: self.clone(), permit: OnceLock::new() }, evicted)
     }
 
     fn others(&self) -> MutexGuard<'_, Others> {
@@ -115,7 +115,7 @@ impl Connections {
     }
 }
 
-impl Connection {
+impl AdminConnection {
     /// Records that the client has sent its first byte.
     pub fn begin(&self) {
         let mut others = self.connections.others();
@@ -149,7 +149,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for AdminConnection {
     fn drop(&mut self) {
         self.forget();
     }
@@ -173,7 +173,7 @@ impl Evictable {
         }
     }
 
-    fn remove(&mut self, id: u64) -> Option<Entry> {
+    fn remove(&mut self, id: u64) -> Option<EvictableConnection> {
         let index = self.0.iter().position(|entry| entry.id == id)?;
         self.0.remove(index)
     }
@@ -186,17 +186,17 @@ mod tests {
     use super::*;
 
     /// A silent connection of the address 192.0.2.`n`.
-    fn admit(connections: &Arc<Connections>, n: u8, since: Instant) -> (Connection, Receiver<()>) {
+    fn admit(connections: &Arc<Connections>, n: u8, since: Instant) -> (AdminConnection, Receiver<()>) {
         connections.admit([192, 0, 2, n].into(), since)
     }
 
-    fn begin(connections: &Arc<Connections>, n: u8) -> (Connection, Receiver<()>) {
+    fn begin(connections: &Arc<Connections>, n: u8) -> (AdminConnection, Receiver<()>) {
         let begun = admit(connections, n, Instant::now());
         begun.0.begin();
         begun
     }
 
-    fn is_evicted((_, evicted): &mut (Connection, Receiver<()>)) -> bool {
+    fn is_evicted((_, evicted): &mut (AdminConnection, Receiver<()>)) -> bool {
         evicted.try_recv().is_ok()
     }
 

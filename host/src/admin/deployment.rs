@@ -127,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_certain_is_said_to_have_changed_nothing() {
+    fn only_certain_refusals_say_that_nothing_changed() {
         let refused = DeploymentFailure::Refused(DeployError::Changed("a".into()));
         assert!(refused.changed_nothing() && refused.status() == StatusCode::CONFLICT);
         let late = DeploymentFailure::Refused(DeployError::NotServedYet("it takes too long".into()));
         assert!(!late.changed_nothing() && late.status() == StatusCode::SERVICE_UNAVAILABLE);
-        let source = Box::new(DeployError::Io { what: "the audit log", source: io::ErrorKind::StorageFull.into() });
+        let source = Box::new(DeployError::Io { subject: "the audit log", source: io::ErrorKind::StorageFull.into() });
         let ended = DeploymentFailure::Refused(DeployError::TrialEnded { component: "a".into(), source });
         assert!(!ended.changed_nothing() && ended.status() == StatusCode::INTERNAL_SERVER_ERROR);
         assert!(ended.to_string().contains("was ended") && ended.to_string().contains("not promoted"), "{ended}");

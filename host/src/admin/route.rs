@@ -15,7 +15,7 @@ const WITHOUT: &str = "without";
 
 /// The operation that a request asks for.
 #[derive(Debug, PartialEq)]
-pub enum Route {
+pub enum AdminRoute {
     Health,
     Ready,
     Metrics,
@@ -36,7 +36,7 @@ pub enum Route {
 
 /// Why a request has no route.
 #[derive(Debug, PartialEq)]
-pub enum RouteError {
+pub enum AdminRouteError {
     NotFound,
     /// The allowed methods.
     MethodNotAllowed(&'static str),
@@ -44,51 +44,53 @@ pub enum RouteError {
     Parameter(String),
 }
 
-impl Route {
-    pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Result<Self, RouteError> {
+impl AdminRoute {
+    pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Result<Self, AdminRouteError> {
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-        let only = |allowed: Method, names: &'static str, route: Route| {
+        let only = |allowed: Method, names: &'static str, route: AdminRoute| {
             // hyper sends no body in response to HEAD.
             let is_head = *method == Method::HEAD && allowed == Method::GET;
-            if is_head || *method == allowed { Ok(route) } else { Err(RouteError::MethodNotAllowed(names)) }
+            if is_head || *method == allowed { Ok(route) } else { Err(AdminRouteError::MethodNotAllowed(names)) }
         };
         match *segments {
-            ["healthz"] => only(Method::GET, "GET, HEAD", Route::Health),
-            ["readyz"] => only(Method::GET, "GET, HEAD", Route::Ready),
-            ["metrics"] => only(Method::GET, "GET, HEAD", Route::Metrics),
-            ["status"] => only(Method::GET, "GET, HEAD", Route::Status),
-            ["components"] => only(Method::GET, "GET, HEAD", Route::Components),
+            ["healthz"] => only(Method::GET, "GET, HEAD", AdminRoute::Health),
+            ["readyz"] => only(Method::GET, "GET, HEAD", AdminRoute::Ready),
+            ["metrics"] => only(Method::GET, "GET, HEAD", AdminRoute::Metrics),
+            ["status"] => only(Method::GET, "GET, HEAD", AdminRoute::Status),
+            ["components"] => only(Method::GET, "GET, HEAD", AdminRoute::Components),
             ["components", id] if *method == Method::PUT => {
                 let given = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
                 let (hosts, trial): (Vec<_>, Vec<_>) = given.partition(|(name, _)| name == WITHOUT);
                 let canary = canary_policy(trial.iter().map(|(name, value)| (&**name, &**value)))?;
                 let without = hosts.into_iter().map(|(_, host)| host.into_owned()).collect();
-                Ok(Route::Swap { component: id.to_owned(), canary, without })
+                Ok(AdminRoute::Swap { component: id.to_owned(), canary, without })
             }
-            ["components", id] => only(Method::GET, "GET, HEAD, PUT", Route::Component(id.to_owned())),
-            ["components", id, "promote"] => only(Method::POST, "POST", Route::Promote(id.to_owned())),
-            ["components", id, "rollback"] => only(Method::POST, "POST", Route::RollBack(id.to_owned())),
-            ["sign-in-codes"] => only(Method::POST, "POST", Route::SignInCode),
-            _ => Err(RouteError::NotFound),
+            ["components", id] => only(Method::GET, "GET, HEAD, PUT", AdminRoute::Component(id.to_owned())),
+            ["components", id, "promote"] => only(Method::POST, "POST", AdminRoute::Promote(id.to_owned())),
+            ["components", id, "rollback"] => only(Method::POST, "POST", AdminRoute::RollBack(id.to_owned())),
+            ["sign-in-codes"] => only(Method::POST, "POST", AdminRoute::SignInCode),
+            _ => Err(AdminRouteError::NotFound),
         }
     }
 
     /// Whether it needs no token.
     pub fn is_public(&self) -> bool {
-        matches!(self, Route::Health | Route::Ready)
+        matches!(self, AdminRoute::Health | AdminRoute::Ready)
     }
 }
 
 /// The policy of a canary, from names and values, each once; `None` if there are none. Without `percent` the others are
 /// refused, so that an intended trial is never a swap. Durations are like `60s`, errors are in percent.
-pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<CanaryPolicy>, RouteError> {
+pub fn canary_policy<'a>(
+    given: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<Option<CanaryPolicy>, AdminRouteError> {
     let mut policy = CanaryPolicy::default();
     let mut names = Vec::new();
     for (name, value) in given {
         if names.contains(&name) {
-            return Err(RouteError::Parameter(format!("{name} is given more than once")));
+            return Err(AdminRouteError::Parameter(format!("{name} is given more than once")));
         }
-        let wrong = |what: &str| RouteError::Parameter(format!("{name}={value} is not {what}"));
+        let wrong = |expected: &str| AdminRouteError::Parameter(format!("{name}={value} is not {expected}"));
         let percent = || value.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
         let duration = || {
             let parsed = value.parse::<SignedDuration>().ok().and_then(|value| Duration::try_from(value).ok());
@@ -103,12 +105,12 @@ pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Res
             "window" => policy.window = duration()?,
             "max_latency" => policy.max_latency = duration()?,
             "max_errors" => policy.max_errors = percent().ok_or_else(|| wrong("a percentage"))? / 100.0,
-            _ => return Err(RouteError::Parameter(format!("there is no parameter `{}`", name.escape_debug()))),
+            _ => return Err(AdminRouteError::Parameter(format!("there is no parameter `{}`", name.escape_debug()))),
         }
         names.push(name);
     }
     match names.first() {
-        Some(name) if !names.contains(&"percent") => Err(RouteError::Parameter(format!(
+        Some(name) if !names.contains(&"percent") => Err(AdminRouteError::Parameter(format!(
             "{name} is for a trial, which needs a percentage of the callers, such as percent=5"
         ))),
         first => Ok(first.map(|_| policy)),
@@ -119,30 +121,30 @@ pub fn canary_policy<'a>(given: impl Iterator<Item = (&'a str, &'a str)>) -> Res
 mod tests {
     use super::*;
 
-    fn of(method: &str, target: &str) -> Result<Route, RouteError> {
+    fn of(method: &str, target: &str) -> Result<AdminRoute, AdminRouteError> {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-        Route::parse(&method.parse().unwrap(), path, query)
+        AdminRoute::parse(&method.parse().unwrap(), path, query)
     }
 
-    fn swap(component: &str, canary: Option<CanaryPolicy>, without: &[&str]) -> Route {
+    fn swap(component: &str, canary: Option<CanaryPolicy>, without: &[&str]) -> AdminRoute {
         let without = without.iter().map(|host| host.to_string()).collect();
-        Route::Swap { component: component.to_owned(), canary, without }
+        AdminRoute::Swap { component: component.to_owned(), canary, without }
     }
 
     #[test]
     fn paths_and_methods_have_routes() {
-        assert_eq!(of("GET", "/healthz"), Ok(Route::Health));
-        assert_eq!(of("HEAD", "/healthz"), Ok(Route::Health));
-        assert_eq!(of("HEAD", "/components/a"), Ok(Route::Component("a".into())));
-        assert_eq!(of("HEAD", "/components/a/rollback"), Err(RouteError::MethodNotAllowed("POST")));
-        assert_eq!(of("GET", "/components/a"), Ok(Route::Component("a".into())));
+        assert_eq!(of("GET", "/healthz"), Ok(AdminRoute::Health));
+        assert_eq!(of("HEAD", "/healthz"), Ok(AdminRoute::Health));
+        assert_eq!(of("HEAD", "/components/a"), Ok(AdminRoute::Component("a".into())));
+        assert_eq!(of("HEAD", "/components/a/rollback"), Err(AdminRouteError::MethodNotAllowed("POST")));
+        assert_eq!(of("GET", "/components/a"), Ok(AdminRoute::Component("a".into())));
         assert_eq!(of("PUT", "/components/a"), Ok(swap("a", None, &[])));
         assert_eq!(of("PUT", "/components/a?without=web:/d%231&without=b"), Ok(swap("a", None, &["web:/d#1", "b"])));
-        assert_eq!(of("POST", "/components/a/rollback"), Ok(Route::RollBack("a".into())));
-        assert_eq!(of("DELETE", "/components/a"), Err(RouteError::MethodNotAllowed("GET, HEAD, PUT")));
-        assert_eq!(of("GET", "/components/a/rollback"), Err(RouteError::MethodNotAllowed("POST")));
-        assert_eq!(of("GET", "/"), Err(RouteError::NotFound));
-        assert_eq!(of("GET", "/components/a/b/c"), Err(RouteError::NotFound));
+        assert_eq!(of("POST", "/components/a/rollback"), Ok(AdminRoute::RollBack("a".into())));
+        assert_eq!(of("DELETE", "/components/a"), Err(AdminRouteError::MethodNotAllowed("GET, HEAD, PUT")));
+        assert_eq!(of("GET", "/components/a/rollback"), Err(AdminRouteError::MethodNotAllowed("POST")));
+        assert_eq!(of("GET", "/"), Err(AdminRouteError::NotFound));
+        assert_eq!(of("GET", "/components/a/b/c"), Err(AdminRouteError::NotFound));
     }
 
     #[test]
@@ -173,7 +175,10 @@ mod tests {
             "max_errors=1",
             "max_latency=1s&without=b",
         ] {
-            assert!(matches!(of("PUT", &format!("/components/a?{wrong}")), Err(RouteError::Parameter(_))), "{wrong}");
+            assert!(
+                matches!(of("PUT", &format!("/components/a?{wrong}")), Err(AdminRouteError::Parameter(_))),
+                "{wrong}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 pub struct Handover(Box<dyn FnOnce(usize) -> BoxFuture<'static, ()> + Send>);
 
 /// Gives a shard a connection. Returns it if the shard has stopped.
-pub type Queue = Box<dyn Fn(Handover) -> Result<(), Handover> + Send + Sync>;
+pub type HandoverQueue = Box<dyn Fn(Handover) -> Result<(), Handover> + Send + Sync>;
 
 impl Handover {
     pub fn new(resume: impl FnOnce(usize) -> BoxFuture<'static, ()> + Send + 'static) -> Self {

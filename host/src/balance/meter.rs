@@ -33,11 +33,11 @@ impl Schedule {
 /// Measures from call to call.
 pub struct Meter {
     schedules: Vec<Schedule>,
-    last: Sample,
+    last: ProcessorTimes,
 }
 
 /// Totals since the start.
-struct Sample {
+struct ProcessorTimes {
     at: Instant,
     running: Duration,
     missing: Duration,
@@ -47,14 +47,14 @@ struct Sample {
 impl Meter {
     /// Measures the threads with these schedules. `None` where the system does not tell.
     pub fn new(schedules: Vec<Schedule>) -> Option<Self> {
-        let last = Sample::take(&schedules)?;
+        let last = ProcessorTimes::take(&schedules)?;
         Some(Self { schedules, last })
     }
 
     /// Since the last call.
     pub fn measure(&mut self) -> Option<Use> {
-        let sample = Sample::take(&self.schedules)?;
-        let last = std::mem::replace(&mut self.last, sample);
+        let present = ProcessorTimes::take(&self.schedules)?;
+        let last = std::mem::replace(&mut self.last, present);
         let time = (self.last.at - last.at).as_secs_f64();
         let share = |total: Duration, before: Duration| total.saturating_sub(before).as_secs_f64() / time;
         (time > 0.0).then(|| Use {
@@ -65,7 +65,7 @@ impl Meter {
     }
 }
 
-impl Sample {
+impl ProcessorTimes {
     fn take(schedules: &[Schedule]) -> Option<Self> {
         let (mut running, mut missing) = (Duration::ZERO, Duration::ZERO);
         for schedule in schedules {

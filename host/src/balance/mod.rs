@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-pub use handover::{Handover, Queue};
+pub use handover::{Handover, HandoverQueue};
 use meter::{Meter, Schedule};
-use policy::Policy;
+use policy::BalancePolicy;
 
 use crate::busy_poll::PollingTime;
 
@@ -38,7 +38,7 @@ pub struct Balance {
     /// Connections that have chosen a shard after a change.
     chosen: AtomicUsize,
     /// For each shard.
-    queues: Vec<Queue>,
+    queues: Vec<HandoverQueue>,
     schedules: Vec<OnceLock<Option<Schedule>>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Followed(AtomicU64);
 
 impl Balance {
     /// All shards serve, of which these are the queues.
-    pub fn new(queues: Vec<Queue>) -> Self {
+    pub fn new(queues: Vec<HandoverQueue>) -> Self {
         Self {
             state: AtomicU64::new(queues.len() as u64),
             chosen: AtomicUsize::default(),
@@ -124,7 +124,7 @@ impl Balance {
 
     /// Follows the load until the number is fixed.
     pub async fn follow(self: Arc<Self>) {
-        let mut policy = Policy::new(self.schedules.len());
+        let mut policy = BalancePolicy::new(self.schedules.len());
         let mut meter = None;
         let mut period = QUIET_PERIOD;
         loop {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn balance(shards: usize) -> Balance {
-        let stopped = |_| -> Queue { Box::new(Err) };
+        let stopped = |_| -> HandoverQueue { Box::new(Err) };
         Balance::new((0..shards).map(stopped).collect())
     }
 

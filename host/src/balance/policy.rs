@@ -54,7 +54,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Decides from period to period.
-pub struct Policy {
+pub struct BalancePolicy {
     shards: usize,
     /// The number of shards that the last period proposed. Two proposals in succession must agree.
     proposed: usize,
@@ -67,7 +67,7 @@ pub struct Policy {
     full_period: Duration,
 }
 
-impl Policy {
+impl BalancePolicy {
     pub fn new(shards: usize) -> Self {
         Self {
             shards,
@@ -155,14 +155,14 @@ mod tests {
     const NOTHING: Use = Use { running: 0.0, missing: 0.0, idle: 2.0 };
 
     struct Clock {
-        policy: Policy,
+        policy: BalancePolicy,
         now: Instant,
         serving: usize,
     }
 
     impl Clock {
         fn new(shards: usize) -> Self {
-            Self { policy: Policy::new(shards), now: Instant::now(), serving: shards }
+            Self { policy: BalancePolicy::new(shards), now: Instant::now(), serving: shards }
         }
 
         /// The last choice after some periods like this one.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_shard_takes_what_two_were_in_each_others_way_for() {
+    fn two_contending_shards_are_reduced_to_one() {
         let mut clock = Clock::new(2);
         assert_eq!(clock.after(1, CACHED_ON_TWO), 2, "one period may be chance");
         assert_eq!(clock.after(1, CACHED_ON_TWO), 1);

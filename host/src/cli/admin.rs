@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_reads_is_asked_again_after_a_lost_connection() {
+    fn a_read_is_sent_again_after_a_lost_connection() {
         let (folder, listener) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let url = format!("http://{}", listener.local_addr().unwrap());
         let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::deploy::Policy;
+use crate::deploy::TrustPolicy;
 
 #[derive(Args)]
 pub struct PolicyArgs {
@@ -20,7 +20,7 @@ pub struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    pub fn policy(&self) -> Policy {
-        Policy { digests: self.allow_digests.clone(), keys: self.trusted_keys.clone() }
+    pub fn policy(&self) -> TrustPolicy {
+        TrustPolicy { digests: self.allow_digests.clone(), keys: self.trusted_keys.clone() }
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_during_the_work_is_done_once_more() {
+    fn requests_during_the_work_repeat_it_once() {
         let (begin, began) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let thread = start_thread("test", move || {

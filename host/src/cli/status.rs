@@ -58,7 +58,7 @@ struct ComponentStatus {
     state: String,
     #[serde(flatten)]
     current: ServedVersion,
-    canary: Option<Canary>,
+    canary: Option<CanaryStatus>,
     in_flight: u64,
     waiting: u64,
     #[serde(rename = "figures")]
@@ -73,7 +73,7 @@ struct ServedVersion {
 }
 
 #[derive(Deserialize)]
-struct Canary {
+struct CanaryStatus {
     #[serde(flatten)]
     served: ServedVersion,
     percent: f64,
@@ -255,17 +255,19 @@ impl ComponentStatus {
     /// The canary, or a state other than serving.
     fn remark(&self) -> Option<String> {
         match &self.canary {
-            Some(Canary { served, percent, responses, failed, missing_responses, seconds_left }) => Some(format!(
-                "canary {} {}: {percent} %, {} answers, {} failed, {}",
-                served.short_version(),
-                served.short_digest(),
-                count(*responses),
-                count(*failed),
-                match missing_responses {
-                    1.. if *seconds_left <= 0.0 => format!("waits for {missing_responses} more answers"),
-                    _ => format!("{seconds_left:.0} s left"),
-                }
-            )),
+            Some(CanaryStatus { served, percent, responses, failed, missing_responses, seconds_left }) => {
+                Some(format!(
+                    "canary {} {}: {percent} %, {} answers, {} failed, {}",
+                    served.short_version(),
+                    served.short_digest(),
+                    count(*responses),
+                    count(*failed),
+                    match missing_responses {
+                        1.. if *seconds_left <= 0.0 => format!("waits for {missing_responses} more answers"),
+                        _ => format!("{seconds_left:.0} s left"),
+                    }
+                ))
+            }
             None => (self.state != "serving").then(|| printable(&self.state)),
         }
     }

@@ -39,7 +39,7 @@ pub enum Health {
 
 /// How a failure or a response has changed a breaker.
 #[derive(Debug, PartialEq, Eq)]
-enum Change {
+enum BreakerTransition {
     None,
     /// Open for this long.
     Opened(Duration),
@@ -120,7 +120,9 @@ impl Breakers {
     /// True if this opens a breaker.
     pub fn record_failure(&self, path: Option<&str>) -> bool {
         self.has_failed.store(true, Ordering::Relaxed);
-        let Change::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else { return false };
+        let BreakerTransition::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else {
+            return false;
+        };
         let (Self { component, generation, .. }, path) = (self, path.unwrap_or_default().escape_debug());
         tracing::error!(component, generation, %path, ?back_off, "the component keeps failing; its circuit breaker opens");
         true
@@ -132,7 +134,7 @@ impl Breakers {
             return;
         }
         for breaker in [self.breaker_for(Some(path)), &self.instantiation] {
-            if breaker.record_success() == Change::Closed {
+            if breaker.record_success() == BreakerTransition::Closed {
                 let (Self { component, generation, .. }, path) = (self, path.escape_debug());
                 tracing::info!(component, generation, %path, "the component responds again; its circuit breaker closes");
             }
@@ -182,19 +184,19 @@ impl Breaker {
         }
     }
 
-    fn record_success(&self) -> Change {
+    fn record_success(&self) -> BreakerTransition {
         match self.state.load(Ordering::Relaxed) {
-            CLOSED => Change::None,
+            CLOSED => BreakerTransition::None,
             _ => self.close(),
         }
     }
 
-    fn close(&self) -> Change {
+    fn close(&self) -> BreakerTransition {
         let mut detail = self.detail();
         let closed = matches!(*detail, BreakerState::Closed { .. });
         *detail = BreakerState::Closed { failures: 0, first: Instant::now() };
         self.state.store(CLOSED, Ordering::Relaxed);
-        if closed { Change::None } else { Change::Closed }
+        if closed { BreakerTransition::None } else { BreakerTransition::Closed }
     }
 
     fn admit_at(&self, now: Instant) -> Result<(), Duration> {
@@ -220,11 +222,11 @@ impl Breaker {
         }
     }
 
-    fn record_failure_at(&self, now: Instant) -> Change {
+    fn record_failure_at(&self, now: Instant) -> BreakerTransition {
         let mut detail = self.detail();
         let back_off = match &mut *detail {
             // Of a request that was admitted before the breaker opened.
-            BreakerState::Open { .. } => return Change::None,
+            BreakerState::Open { .. } => return BreakerTransition::None,
             BreakerState::HalfOpen { back_off, .. } => MAX_BACK_OFF.min(*back_off * 2),
             BreakerState::Closed { failures, first } => {
                 if *failures == 0 || now.saturating_duration_since(*first) > WINDOW {
@@ -233,14 +235,14 @@ impl Breaker {
                 *failures += 1;
                 if *failures < FAILURES {
                     self.state.store(COUNTING, Ordering::Relaxed);
-                    return Change::None;
+                    return BreakerTransition::None;
                 }
                 MIN_BACK_OFF
             }
         };
         *detail = BreakerState::Open { until: now + back_off, back_off };
         self.state.store(OPEN, Ordering::Relaxed);
-        Change::Opened(back_off)
+        BreakerTransition::Opened(back_off)
     }
 
     fn detail(&self) -> MutexGuard<'_, BreakerState> {
@@ -258,10 +260,10 @@ mod tests {
     fn opened() -> (Breaker, Instant) {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for _ in 1..FAILURES {
-            assert_eq!(breaker.record_failure_at(start), Change::None);
+            assert_eq!(breaker.record_failure_at(start), BreakerTransition::None);
             assert_eq!(breaker.admit_at(start), Ok(()));
         }
-        assert_eq!(breaker.record_failure_at(start), Change::Opened(MIN_BACK_OFF));
+        assert_eq!(breaker.record_failure_at(start), BreakerTransition::Opened(MIN_BACK_OFF));
         (breaker, start)
     }
 
@@ -269,22 +271,22 @@ mod tests {
     fn failures_in_a_row_open_it_unless_a_response_is_between_them() {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
-            assert_eq!(breaker.record_failure_at(start), Change::None, "{n}");
+            assert_eq!(breaker.record_failure_at(start), BreakerTransition::None, "{n}");
             if n % (FAILURES - 1) == 0 {
-                assert_eq!(breaker.close(), Change::None);
+                assert_eq!(breaker.close(), BreakerTransition::None);
             }
         }
         let (breaker, start) = opened();
         assert_eq!(breaker.admit_at(start), Err(MIN_BACK_OFF));
         assert_eq!(breaker.health(), Health::Failing);
-        assert_eq!(breaker.record_failure_at(start), Change::None, "a request that was admitted before");
+        assert_eq!(breaker.record_failure_at(start), BreakerTransition::None, "a request that was admitted before");
     }
 
     #[test]
     fn few_failures_in_a_long_time_do_not_open_it() {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
-            assert_eq!(breaker.record_failure_at(start + SECOND * n), Change::None, "{n}");
+            assert_eq!(breaker.record_failure_at(start + SECOND * n), BreakerTransition::None, "{n}");
         }
     }
 
@@ -298,9 +300,9 @@ mod tests {
         assert_eq!(breaker.admit_at(later), Err(MIN_BACK_OFF));
         assert_eq!(breaker.health(), Health::Recovering);
         assert_eq!(breaker.admit_at(later + PROBE_TIMEOUT), Ok(()), "the other probes have no outcome");
-        assert_eq!(breaker.close(), Change::Closed);
+        assert_eq!(breaker.close(), BreakerTransition::Closed);
         assert_eq!((breaker.health(), breaker.admit()), (Health::Healthy, Ok(())));
-        assert_eq!(breaker.record_failure_at(later), Change::None, "the count began again");
+        assert_eq!(breaker.record_failure_at(later), BreakerTransition::None, "the count began again");
     }
 
     #[test]
@@ -309,7 +311,7 @@ mod tests {
         for expected in [2, 4, 8, 16, 30, 30] {
             now += MAX_BACK_OFF;
             assert_eq!(breaker.admit_at(now), Ok(()));
-            assert_eq!(breaker.record_failure_at(now), Change::Opened(SECOND * expected));
+            assert_eq!(breaker.record_failure_at(now), BreakerTransition::Opened(SECOND * expected));
         }
     }
 

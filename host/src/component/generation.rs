@@ -14,7 +14,7 @@ use super::area::{self, AreaError, Description};
 use super::breaker::{Breakers, Health};
 use super::by_value::ByValueExport;
 use super::capabilities;
-use super::pool::{InstanceTemplate, Pool};
+use super::pool::{InstancePool, InstanceTemplate};
 use crate::digest::Digest;
 use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
@@ -39,7 +39,7 @@ pub struct Generation {
     code: LinkedCode,
     breakers: Arc<Breakers>,
     /// One for each shard.
-    pools: Vec<Arc<Pool>>,
+    pools: Vec<Arc<InstancePool>>,
 }
 
 /// A component that was compiled and linked.
@@ -189,7 +189,7 @@ impl Generation {
         let pools = backends.iter().enumerate().map(|(shard, backend)| {
             let outbound_hooks =
                 outbound.map(|outbound| OutboundHooks::new(outbound.clone(), shard)).unwrap_or_default();
-            let pool = Arc::new(Pool::new(InstanceTemplate {
+            let pool = Arc::new(InstancePool::new(InstanceTemplate {
                 runtime: runtime.clone(),
                 pre: code.proxy.clone(),
                 by_value: code.by_value,
@@ -201,7 +201,7 @@ impl Generation {
                 breakers: breakers.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
             }));
-            let weak: Weak<Pool> = Arc::downgrade(&pool);
+            let weak: Weak<InstancePool> = Arc::downgrade(&pool);
             memory.add_idle_instances(weak);
             pool
         });
@@ -220,7 +220,7 @@ impl Generation {
     }
 
     /// The instances on the given shard.
-    pub(crate) fn pool(&self, shard: usize) -> Option<&Arc<Pool>> {
+    pub(crate) fn pool(&self, shard: usize) -> Option<&Arc<InstancePool>> {
         self.pools.get(shard)
     }
 

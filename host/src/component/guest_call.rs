@@ -22,7 +22,7 @@ use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
 use super::by_value::{self, Passed};
 use super::lease::Lease;
-use super::pool::{Instance, Pool};
+use super::pool::{Instance, InstancePool};
 use super::unfinished_bodies;
 use crate::guest::Guest;
 use crate::metrics::{CpuTimer, InstanceEnd, InstanceFailure};
@@ -67,7 +67,7 @@ struct GuestTask {
 impl GuestCall {
     /// The guest starts at the first poll. If it becomes a task, that is one of `tasks`.
     pub fn new(
-        pool: Arc<Pool>,
+        pool: Arc<InstancePool>,
         context: Arc<RequestContext>,
         lease: Arc<Lease>,
         request: Request<WasiBody>,
@@ -207,7 +207,7 @@ impl Future for GuestTask {
 
 /// Serves the request in an instance, and gives the instance back or ends it.
 async fn run_guest(
-    pool: Arc<Pool>,
+    pool: Arc<InstancePool>,
     context: Arc<RequestContext>,
     lease: Arc<Lease>,
     request: Request<WasiBody>,
@@ -300,7 +300,7 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
 /// An instance that serves a request. A failure is logged and counted, whatever its cause.
 struct InUse {
     instance: Option<Instance>,
-    pool: Arc<Pool>,
+    pool: Arc<InstancePool>,
     context: Arc<RequestContext>,
     lease: Arc<Lease>,
 }

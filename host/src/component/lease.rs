@@ -12,7 +12,7 @@ use crate::request_context::{RequestContext, UploadFailure};
 /// The guest call and the response body share it, and it ends with the later of them.
 pub struct Lease {
     permit: Arc<InstancePermit>,
-    outcome: Mutex<Outcome>,
+    response: Mutex<ResponseState>,
     generation: Arc<Generation>,
     counters: Arc<Counters>,
 }
@@ -31,8 +31,9 @@ pub enum ResponseEnd {
     Abandoned,
 }
 
+/// How far the response has come.
 #[derive(Default)]
-struct Outcome {
+struct ResponseState {
     end: Option<ResponseEnd>,
     /// Whether the head was sent.
     is_sent: bool,
@@ -42,7 +43,7 @@ struct Outcome {
 impl Lease {
     /// `counters` are the component's on the shard of the request.
     pub fn new(permit: InstancePermit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
-        Self { permit: Arc::new(permit), outcome: Mutex::default(), generation, counters }
+        Self { permit: Arc::new(permit), response: Mutex::default(), generation, counters }
     }
 
     /// Records for the circuit breaker that the response was complete.
@@ -69,43 +70,43 @@ impl Lease {
     /// Records that the head is sent. Returns how the response has ended, if it has: the host can still
     /// answer in its place.
     pub fn mark_sent(&self) -> Option<ResponseEnd> {
-        let mut outcome = self.outcome();
-        outcome.is_sent = true;
-        outcome.end
+        let mut response = self.response();
+        response.is_sent = true;
+        response.end
     }
 
     /// Calls `observer` once the response has ended: now, if it has.
     pub fn when_ended(&self, observer: impl FnOnce(ResponseEnd) + Send + 'static) {
-        let mut outcome = self.outcome();
-        match outcome.end {
+        let mut response = self.response();
+        match response.end {
             Some(end) => {
-                drop(outcome);
+                drop(response);
                 observer(end);
             }
-            None => outcome.observer = Some(Box::new(observer)),
+            None => response.observer = Some(Box::new(observer)),
         }
     }
 
     /// Records an end of the response. The first one counts.
     fn end(&self, end: ResponseEnd) {
-        let mut outcome = self.outcome();
-        if outcome.end.is_none() {
-            outcome.end = Some(end);
+        let mut response = self.response();
+        if response.end.is_none() {
+            response.end = Some(end);
             match end {
-                ResponseEnd::Broken if outcome.is_sent => self.counters.broken.add(1),
-                ResponseEnd::TimedOut if outcome.is_sent => self.counters.timed_out.add(1),
+                ResponseEnd::Broken if response.is_sent => self.counters.broken.add(1),
+                ResponseEnd::TimedOut if response.is_sent => self.counters.timed_out.add(1),
                 _ => {}
             }
-            let observer = outcome.observer.take();
-            drop(outcome);
+            let observer = response.observer.take();
+            drop(response);
             if let Some(observer) = observer {
                 observer(end);
             }
         }
     }
 
-    fn outcome(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    fn response(&self) -> MutexGuard<'_, ResponseState> {
+        self.response.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a response that was cut off because it was too large.

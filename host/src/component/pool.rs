@@ -72,17 +72,17 @@ pub struct InstanceTemplate {
 }
 
 /// The instances of one generation on one shard.
-pub struct Pool {
+pub struct InstancePool {
     pub(super) template: InstanceTemplate,
     /// Bounds the log lines about failed instances.
     pub(super) failure_throttle: LogThrottle,
     /// Requests after which an instance ends.
     max_requests: usize,
-    idle: Mutex<Idle>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct Idle {
+struct PoolState {
     /// Idle instances and since when, in the order in which they became idle.
     instances: VecDeque<(Instance, Instant)>,
     /// The generation serves no requests. No instance is kept, so that a host that swaps often does not
@@ -92,14 +92,14 @@ struct Idle {
     has_reaper: bool,
 }
 
-impl Pool {
+impl InstancePool {
     pub fn new(template: InstanceTemplate) -> Self {
         let max_requests = template.component.limits.reuse.unwrap_or(match *template.pre {
             ProxyPre::P2(_) => MAX_REQUESTS_0_2,
             ProxyPre::P3(_) => MAX_REQUESTS,
         });
         let failure_throttle = LogThrottle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND);
-        Self { template, failure_throttle, max_requests, idle: Mutex::default() }
+        Self { template, failure_throttle, max_requests, state: Mutex::default() }
     }
 
     /// Takes an idle instance for one request, or makes one.
@@ -123,7 +123,7 @@ impl Pool {
     fn take_idle(&self) -> Option<Instance> {
         let losses = self.template.backend.losses();
         loop {
-            let (instance, _) = self.idle().instances.pop_back()?;
+            let (instance, _) = self.state().instances.pop_back()?;
             if instance.losses == losses {
                 return Some(instance);
             }
@@ -144,31 +144,31 @@ impl Pool {
         if instance.store.data().limiter().is_nearly_used_up() {
             return counters.record_retirement(Retirement::Memory);
         }
-        let mut idle = self.idle();
-        if idle.retired {
+        let mut state = self.state();
+        if state.retired {
             // Dropping an instance takes too long to do it under this lock.
-            drop(idle);
+            drop(state);
             return drop(instance);
         }
-        idle.instances.push_back((instance, Instant::now()));
-        if !std::mem::replace(&mut idle.has_reaper, true) {
-            drop(idle);
+        state.instances.push_back((instance, Instant::now()));
+        if !std::mem::replace(&mut state.has_reaper, true) {
+            drop(state);
             self.spawn_reaper();
         }
     }
 
     /// Ends the idle instances now, and the busy ones as soon as they are idle.
     pub fn retire(&self) {
-        let mut idle = self.idle();
-        idle.retired = true;
-        let instances = std::mem::take(&mut idle.instances);
-        drop(idle);
+        let mut state = self.state();
+        state.retired = true;
+        let instances = std::mem::take(&mut state.instances);
+        drop(state);
         drop(instances);
     }
 
     /// Keeps instances again after [`retire`](Self::retire).
     pub fn revive(&self) {
-        self.idle().retired = false;
+        self.state().retired = false;
     }
 
     /// Makes an instance. If wasmtime's pool is full, idle instances make room.
@@ -225,12 +225,12 @@ impl Pool {
     /// instance is idle.
     fn end_idle(&self, now: Instant) -> Option<Instant> {
         let timeout = self.template.component.limits.idle_timeout;
-        let mut idle = self.idle();
-        let expired = idle.instances.partition_point(|(_, since)| *since + timeout <= now);
-        let ended: Vec<_> = idle.instances.drain(..expired).collect();
-        let next = idle.instances.front().map(|(_, since)| *since + timeout);
-        idle.has_reaper = next.is_some();
-        drop(idle);
+        let mut state = self.state();
+        let expired = state.instances.partition_point(|(_, since)| *since + timeout <= now);
+        let ended: Vec<_> = state.instances.drain(..expired).collect();
+        let next = state.instances.front().map(|(_, since)| *since + timeout);
+        state.has_reaper = next.is_some();
+        drop(state);
         for ended in ended {
             drop(ended);
             self.template.counters.record_retirement(Retirement::Idle);
@@ -238,8 +238,8 @@ impl Pool {
         next
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -256,13 +256,13 @@ async fn instantiate(
     Ok((Proxy::P3(proxy), Some(by_value.of_instance(store, &instance)?)))
 }
 
-impl IdleInstances for Pool {
+impl IdleInstances for InstancePool {
     fn idle_since(&self) -> Option<Instant> {
-        self.idle().instances.front().map(|(_, since)| *since)
+        self.state().instances.front().map(|(_, since)| *since)
     }
 
     fn evict(&self) -> bool {
-        let evicted = self.idle().instances.pop_front();
+        let evicted = self.state().instances.pop_front();
         let is_evicted = evicted.is_some();
         if is_evicted {
             self.template.counters.record_retirement(Retirement::Evicted);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use super::client::Client;
-use super::queue::{Bounds, Full, Queue};
+use super::queue::{Bounds, Full, PermitQueue};
 use super::reports::{REPORT_INTERVAL, Reports};
 
 /// Set in the state while callers wait.
@@ -25,7 +25,7 @@ const PERMIT: usize = 2;
 #[derive(Debug)]
 pub struct Permits {
     state: AtomicUsize,
-    queue: Mutex<Queue<oneshot::Sender<Permit>>>,
+    queue: Mutex<PermitQueue<oneshot::Sender<Permit>>>,
     /// Reports of callers whose client has permits of its share left.
     pub reports: Arc<Reports>,
 }
@@ -38,7 +38,7 @@ pub struct Permit {
 }
 
 /// A caller in the queue. Dropping it takes the caller out, or gives the permit back that it had got.
-struct Waiting {
+struct QueuedCaller {
     permits: Arc<Permits>,
     client: Client,
     id: u64,
@@ -50,7 +50,7 @@ struct Waiting {
 /// The immediate result of a caller's request for a permit.
 enum Beginning {
     Acquired(Permit),
-    Queued(Waiting),
+    Queued(QueuedCaller),
 }
 
 impl Permits {
@@ -93,7 +93,7 @@ impl Permits {
         };
         match self.begin(client, bounds)? {
             Beginning::Acquired(permit) => Ok(permit),
-            Beginning::Queued(waiting) => waiting.wait().await,
+            Beginning::Queued(caller) => caller.wait().await,
         }
     }
 
@@ -117,7 +117,7 @@ impl Permits {
         self.unlock(queue);
         // This tells the caller that had to leave.
         drop(displaced);
-        Ok(Beginning::Queued(Waiting { permits: self.clone(), client, id, answer, is_answered: false }))
+        Ok(Beginning::Queued(QueuedCaller { permits: self.clone(), client, id, answer, is_answered: false }))
     }
 
     /// Takes a permit. Returns how many were free, with this one.
@@ -170,11 +170,11 @@ impl Permits {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<Permit>>> {
+    fn queue(&self) -> MutexGuard<'_, PermitQueue<oneshot::Sender<Permit>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unlock(&self, queue: MutexGuard<'_, Queue<oneshot::Sender<Permit>>>) {
+    fn unlock(&self, queue: MutexGuard<'_, PermitQueue<oneshot::Sender<Permit>>>) {
         if queue.is_empty() {
             self.state.fetch_and(!WAITING, Ordering::AcqRel);
         }
@@ -189,7 +189,7 @@ impl Drop for Permit {
     }
 }
 
-impl Waiting {
+impl QueuedCaller {
     async fn wait(mut self) -> Result<Permit, Full> {
         loop {
             let reports = self.client.full_share().map_or(&self.permits.reports, |share| &share.reports);
@@ -203,7 +203,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedCaller {
     fn drop(&mut self) {
         if self.is_answered {
             return;

@@ -18,15 +18,15 @@ pub struct Full;
 /// Callers, each with a `T` to answer it. The next is of the client that has the fewest permits; clients that have
 /// equally many take turns, and the callers of one are served in the order in which they came.
 #[derive(Debug)]
-pub struct Queue<T> {
-    /// One line for each client that waits, never empty. A client that comes or was served goes to the end.
-    lines: VecDeque<Line<T>>,
+pub struct PermitQueue<T> {
+    /// One queue for each client that waits, never empty. A client that comes or was served goes to the end.
+    queues: VecDeque<ClientQueue<T>>,
     callers: usize,
     next_id: u64,
 }
 
 #[derive(Debug)]
-struct Line<T> {
+struct ClientQueue<T> {
     client: Client,
     callers: VecDeque<Caller<T>>,
 }
@@ -39,13 +39,13 @@ struct Caller<T> {
     answer: T,
 }
 
-impl<T> Default for Queue<T> {
+impl<T> Default for PermitQueue<T> {
     fn default() -> Self {
-        Self { lines: VecDeque::new(), callers: 0, next_id: 0 }
+        Self { queues: VecDeque::new(), callers: 0, next_id: 0 }
     }
 }
 
-impl<T> Queue<T> {
+impl<T> PermitQueue<T> {
     pub fn len(&self) -> usize {
         self.callers
     }
@@ -73,42 +73,42 @@ impl<T> Queue<T> {
         self.callers += 1;
         client.enter_queue();
         let caller = Caller { id, may_be_displaced, answer };
-        match self.lines.iter_mut().find(|line| line.client.is(client)) {
-            Some(line) => line.callers.push_back(caller),
-            None => self.lines.push_back(Line { client: client.clone(), callers: [caller].into() }),
+        match self.queues.iter_mut().find(|queue| queue.client.is(client)) {
+            Some(queue) => queue.callers.push_back(caller),
+            None => self.queues.push_back(ClientQueue { client: client.clone(), callers: [caller].into() }),
         }
         id
     }
 
     /// Removes a caller. `None` if it has been taken out.
     pub fn remove(&mut self, client: &Client, id: u64) -> Option<T> {
-        let line = self.lines.iter().position(|line| line.client.is(client))?;
-        let caller = self.lines.get(line)?.callers.iter().position(|caller| caller.id == id)?;
-        self.take(line, caller)
+        let queue = self.queues.iter().position(|queue| queue.client.is(client))?;
+        let caller = self.queues.get(queue)?.callers.iter().position(|caller| caller.id == id)?;
+        self.take(queue, caller)
     }
 
     /// Takes out the next caller whose client may have one more of the `free` permits, and takes that of its shares.
     pub fn take_next(&mut self, free: usize) -> Option<(Client, T)> {
         loop {
-            let line = self.next_line(free)?;
-            let client = self.lines.get(line)?.client.clone();
+            let queue = self.next_queue(free)?;
+            let client = self.queues.get(queue)?.client.clone();
             // Another request of the client may have taken the last one just now.
             if !client.try_take(free) {
                 continue;
             }
-            let answer = self.take(line, 0)?;
-            if self.lines.get(line).is_some_and(|line| line.client.is(&client))
-                && let Some(line) = self.lines.remove(line)
+            let answer = self.take(queue, 0)?;
+            if self.queues.get(queue).is_some_and(|queue| queue.client.is(&client))
+                && let Some(queue) = self.queues.remove(queue)
             {
-                self.lines.push_back(line);
+                self.queues.push_back(queue);
             }
             return Some((client, answer));
         }
     }
 
-    fn next_line(&self, free: usize) -> Option<usize> {
+    fn next_queue(&self, free: usize) -> Option<usize> {
         let mut next = None;
-        for (index, Line { client, .. }) in self.lines.iter().enumerate() {
+        for (index, ClientQueue { client, .. }) in self.queues.iter().enumerate() {
             if !client.may_take(free) {
                 continue;
             }
@@ -126,23 +126,23 @@ impl<T> Queue<T> {
 
     /// Takes out the newest caller of the client that has the most, if `client` will have fewer.
     fn displace_for(&mut self, client: &Client) -> Option<T> {
-        let newest = |line: &Line<T>| line.callers.iter().rposition(|caller| caller.may_be_displaced);
-        let lines = self.lines.iter().enumerate();
-        let longest = lines.filter_map(|(index, line)| Some((line.client.queued(), index, newest(line)?))).max();
-        let (queued, line, caller) = longest?;
+        let newest = |queue: &ClientQueue<T>| queue.callers.iter().rposition(|caller| caller.may_be_displaced);
+        let queues = self.queues.iter().enumerate();
+        let longest = queues.filter_map(|(index, queue)| Some((queue.client.queued(), index, newest(queue)?))).max();
+        let (queued, queue, caller) = longest?;
         if queued <= client.queued() + 1 {
             return None;
         }
-        self.take(line, caller)
+        self.take(queue, caller)
     }
 
-    fn take(&mut self, line: usize, caller: usize) -> Option<T> {
-        let Line { client, callers } = self.lines.get_mut(line)?;
+    fn take(&mut self, queue: usize, caller: usize) -> Option<T> {
+        let ClientQueue { client, callers } = self.queues.get_mut(queue)?;
         let caller = callers.remove(caller)?;
         client.leave_queue();
         self.callers -= 1;
         if callers.is_empty() {
-            self.lines.remove(line);
+            self.queues.remove(queue);
         }
         Some(caller.answer)
     }

@@ -127,7 +127,7 @@ async fn order(callers: &mut Vec<(&'static str, Caller<'_>)>) -> Vec<&'static st
 }
 
 #[tokio::test]
-async fn a_client_without_a_permit_is_the_next_whatever_the_others_have_in_the_queue() {
+async fn a_client_without_permits_is_served_before_clients_that_hold_some() {
     let limit = ConcurrencyLimit::new(16, LONG, 1024).with_share(8);
     let greedy: Vec<_> = (1..=8).map(|address| client(address, None)).collect();
     let mut held: Vec<_> = (0..16).map(|n| limit.try_acquire(greedy[n % 8]).unwrap()).collect();
@@ -147,7 +147,7 @@ async fn a_client_without_a_permit_is_the_next_whatever_the_others_have_in_the_q
 }
 
 #[tokio::test]
-async fn clients_that_take_what_they_can_leave_as_much_as_each_of_them_has() {
+async fn greedy_clients_leave_permits_for_the_next_client() {
     // With three, the first takes one more while each has as many as are free.
     for (clients, first, others, free) in [(1, 32, 0, 32), (3, 17, 16, 15), (15, 5, 4, 3), (31, 3, 2, 1)] {
         let limit = ConcurrencyLimit::new(64, LONG, usize::MAX).with_share(32);

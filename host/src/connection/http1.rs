@@ -43,7 +43,7 @@ enum End {
 }
 
 /// A connection without a request.
-pub struct Idle<S> {
+pub struct IdleStream<S> {
     pub stream: S,
     /// The bytes of the next request that were read. `None` if there are none, rather than a part of a buffer
     /// that would live on.
@@ -52,7 +52,12 @@ pub struct Idle<S> {
 }
 
 /// Serves requests of which `read` was read already. Returns the connection once it is idle.
-pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, stop: &mut StopSignal) -> Option<Idle<S>>
+pub async fn serve<S>(
+    connection: &Arc<Connection>,
+    stream: S,
+    read: Bytes,
+    stop: &mut StopSignal,
+) -> Option<IdleStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -132,7 +137,7 @@ where
         End::Idle(since) => {
             let parts = http.into_parts();
             let ReadAhead { read, stream, .. } = parts.io.into_inner();
-            Some(Idle { stream, read: unread(&parts.read_buf, &read), since })
+            Some(IdleStream { stream, read: unread(&parts.read_buf, &read), since })
         }
     }
 }
@@ -163,9 +168,9 @@ fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
 }
 
 /// The part of a request that the host waits for, and since when.
-enum Waiting {
+enum AwaitedPart {
     /// A response is under way; when the host looks whether the client has gone.
-    No(Instant),
+    Nothing(Instant),
     /// More of the body of a request that was answered.
     Body(Instant),
     /// The rest of a head.
@@ -177,7 +182,7 @@ enum Waiting {
 /// Bounds the time of a head, the time that an idle connection keeps its buffers, and the time that a request goes
 /// on without its client.
 struct Clock<'a> {
-    waiting: Waiting,
+    awaited: AwaitedPart,
     /// While a head has been waited for longer than a client needs for it.
     idle: Option<IdleConnection<'a>>,
     /// Requests so far.
@@ -189,7 +194,7 @@ struct Clock<'a> {
 impl<'a> Clock<'a> {
     /// The first byte of a request was read.
     fn new(connection: &Connection) -> Self {
-        Self { waiting: Waiting::Head(Instant::now()), idle: None, requests: connection.requests(), timer: None }
+        Self { awaited: AwaitedPart::Head(Instant::now()), idle: None, requests: connection.requests(), timer: None }
     }
 
     /// Ready if the client is too slow, has nothing to ask for or has gone.
@@ -197,35 +202,37 @@ impl<'a> Clock<'a> {
         let has_read = connection.socket.take_has_read();
         let requests = connection.requests();
         let is_same = std::mem::replace(&mut self.requests, requests) == requests;
-        self.waiting = match self.waiting {
-            Waiting::No(at) if connection.responds() => Waiting::No(at),
-            _ if connection.responds() => Waiting::No(Instant::now() + PRESENCE_INTERVAL),
-            Waiting::Body(since) if !connection.is_idle() && !has_read => Waiting::Body(since),
-            _ if !connection.is_idle() => Waiting::Body(Instant::now()),
+        self.awaited = match self.awaited {
+            AwaitedPart::Nothing(at) if connection.responds() => AwaitedPart::Nothing(at),
+            _ if connection.responds() => AwaitedPart::Nothing(Instant::now() + PRESENCE_INTERVAL),
+            AwaitedPart::Body(since) if !connection.is_idle() && !has_read => AwaitedPart::Body(since),
+            _ if !connection.is_idle() => AwaitedPart::Body(Instant::now()),
             // The bytes that were read may be the end of the body of the request before.
-            Waiting::No(_) | Waiting::Body(_) => Waiting::Request(Instant::now()),
-            Waiting::Head(since) if is_same => Waiting::Head(since),
-            Waiting::Request(since) if is_same && !has_read => Waiting::Request(since),
-            _ if has_read => Waiting::Head(Instant::now()),
-            _ => Waiting::Request(Instant::now()),
+            AwaitedPart::Nothing(_) | AwaitedPart::Body(_) => AwaitedPart::Request(Instant::now()),
+            AwaitedPart::Head(since) if is_same => AwaitedPart::Head(since),
+            AwaitedPart::Request(since) if is_same && !has_read => AwaitedPart::Request(since),
+            _ if has_read => AwaitedPart::Head(Instant::now()),
+            _ => AwaitedPart::Request(Instant::now()),
         };
-        match (&self.waiting, &mut self.idle) {
-            (Waiting::Head(_), None) => {}
-            (Waiting::Head(_), Some(idle)) => {
+        match (&self.awaited, &mut self.idle) {
+            (AwaitedPart::Head(_), None) => {}
+            (AwaitedPart::Head(_), Some(idle)) => {
                 if idle.poll_evicted(cx).is_ready() {
                     return Poll::Ready(End::Evicted);
                 }
             }
             (_, idle) => *idle = None,
         }
-        let mut deadline = match self.waiting {
-            Waiting::No(at) => at,
-            Waiting::Body(since) => since + BODY_TIMEOUT,
-            Waiting::Head(since) if self.idle.is_none() => since + TIME_TO_SEND,
-            Waiting::Head(since) => since + HEAD_TIMEOUT,
+        let mut deadline = match self.awaited {
+            AwaitedPart::Nothing(at) => at,
+            AwaitedPart::Body(since) => since + BODY_TIMEOUT,
+            AwaitedPart::Head(since) if self.idle.is_none() => since + TIME_TO_SEND,
+            AwaitedPart::Head(since) => since + HEAD_TIMEOUT,
             // The client has not taken its last response, and there is no minimum rate.
-            Waiting::Request(since) if connection.socket.is_blocked() => since + connection.ingress.keep_alive.timeout,
-            Waiting::Request(since) => since + BUFFERS_KEPT,
+            AwaitedPart::Request(since) if connection.socket.is_blocked() => {
+                since + connection.ingress.keep_alive.timeout
+            }
+            AwaitedPart::Request(since) => since + BUFFERS_KEPT,
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if timer.deadline() > deadline {
@@ -234,25 +241,25 @@ impl<'a> Clock<'a> {
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if deadline <= now {
-                match self.waiting {
-                    Waiting::No(_) if connection.socket.has_hung_up() => return Poll::Ready(End::Gone),
-                    Waiting::No(_) => {
+                match self.awaited {
+                    AwaitedPart::Nothing(_) if connection.socket.has_hung_up() => return Poll::Ready(End::Gone),
+                    AwaitedPart::Nothing(_) => {
                         deadline = now + PRESENCE_INTERVAL;
-                        self.waiting = Waiting::No(deadline);
+                        self.awaited = AwaitedPart::Nothing(deadline);
                     }
-                    Waiting::Body(_) => return Poll::Ready(End::SlowBody),
-                    Waiting::Head(since) if self.idle.is_none() => {
+                    AwaitedPart::Body(_) => return Poll::Ready(End::SlowBody),
+                    AwaitedPart::Head(since) if self.idle.is_none() => {
                         deadline = since + HEAD_TIMEOUT;
                         let idle = self.idle.insert(connection.await_client());
                         if idle.poll_evicted(cx).is_ready() {
                             return Poll::Ready(End::Evicted);
                         }
                     }
-                    Waiting::Head(_) => return Poll::Ready(End::SlowHead),
-                    Waiting::Request(_) if connection.socket.is_blocked() => {
+                    AwaitedPart::Head(_) => return Poll::Ready(End::SlowHead),
+                    AwaitedPart::Request(_) if connection.socket.is_blocked() => {
                         return Poll::Ready(End::SlowReader(TooSlow::Period));
                     }
-                    Waiting::Request(since) => return Poll::Ready(End::Idle(since)),
+                    AwaitedPart::Request(since) => return Poll::Ready(End::Idle(since)),
                 }
             }
             timer.as_mut().reset(deadline);

@@ -69,7 +69,7 @@ pub struct Connection {
 
 /// A request that is served. It has some kilobytes, which would be copied from hand to hand, and which a connection
 /// would keep while it has no request.
-pub type Serving = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send>>;
 
 /// Bytes after a request whose end is not certain are not taken for a request.
 #[derive(Debug, thiserror::Error)]
@@ -188,7 +188,7 @@ impl Connection {
     }
 
     /// Serves one request.
-    pub fn handle(self: &Arc<Self>, request: Request<Incoming>) -> Serving {
+    pub fn handle(self: &Arc<Self>, request: Request<Incoming>) -> ResponseFuture {
         if self.requests.fetch_add(1, Ordering::Relaxed) == 0 || request.version() == Version::HTTP_2 {
             self.request_begun.notify_waiters();
         }

@@ -280,7 +280,7 @@ mod tests {
 
     /// TLS, which is above the socket, reads as long as the socket has bytes.
     #[tokio::test]
-    async fn a_turn_bounds_what_is_read_of_a_socket() {
+    async fn a_turn_bounds_the_bytes_read_from_a_socket() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         socket2::SockRef::from(&listener).set_recv_buffer_size(1 << 20).unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_it_is_given_and_removes_what_nobody_wants() {
+    fn pruning_removes_unwanted_components_and_keeps_the_record() {
         let folder = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::open(folder.path().join("components")).unwrap();
         let signature: Signature = "QUJD".repeat(21).chars().chain("QQ==".chars()).collect::<String>().parse().unwrap();

@@ -31,7 +31,7 @@ pub enum Action {
 /// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum AuditOutcome {
     Done,
     Refused,
     /// The store of the hosts was lost before it had replied.
@@ -47,7 +47,7 @@ pub struct AuditEntry<'a> {
     pub component: Option<&'a str>,
     pub digest: Option<Digest>,
     pub previous: Option<Digest>,
-    pub outcome: Outcome,
+    pub outcome: AuditOutcome,
     /// The reason for trusting the component, if there is a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<&'a str>,
@@ -106,7 +106,7 @@ impl AuditRecord {
     }
 
     pub fn is_done(&self) -> bool {
-        serde_json::to_value(Outcome::Done).is_ok_and(|name| name == self.outcome.as_str())
+        serde_json::to_value(AuditOutcome::Done).is_ok_and(|name| name == self.outcome.as_str())
     }
 }
 
@@ -198,11 +198,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_appended_and_name_who_what_and_why() {
+    fn lines_are_appended_and_name_operator_action_and_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.ndjson");
         for reason in [None, Some("it traps\nat once")] {
-            let outcome = if reason.is_some() { Outcome::Refused } else { Outcome::Done };
+            let outcome = if reason.is_some() { AuditOutcome::Refused } else { AuditOutcome::Done };
             let digest = Some(Digest::of(b"x"));
             let (by, action, component, trust) = ("mia", Action::Swap, Some("a"), None);
             let line = AuditEntry { by, action, component, digest, previous: None, outcome, trust, reason };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn reload(by: &str) -> AuditEntry<'_> {
-        let (action, outcome) = (Action::Reload, Outcome::Done);
+        let (action, outcome) = (Action::Reload, AuditOutcome::Done);
         let (component, digest, previous, trust, reason) = (None, None, None, None, None);
         AuditEntry { by, action, component, digest, previous, outcome, trust, reason }
     }
@@ -273,7 +273,7 @@ mod tests {
             component: Some(&long),
             digest: None,
             previous: None,
-            outcome: Outcome::Refused,
+            outcome: AuditOutcome::Refused,
             trust: Some(&long),
             reason: Some(&long),
         };

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stop_does_not_wait_for_what_is_compiled() {
+    fn a_stop_does_not_wait_for_compilations() {
         let phases = StopPhases::default();
         let (begin, began) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_hosts_wait_for_goes_on_until_the_end() {
+    fn work_that_other_hosts_wait_for_continues_while_stopping() {
         let phases = StopPhases::default();
         phases.enter(StopPhase::Stopping);
         assert_eq!(run(&phases, StopPhase::Ended, || 1).unwrap(), Some(1));

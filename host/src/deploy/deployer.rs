@@ -5,12 +5,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::audit::{Action, AuditEntry, AuditRecord, Outcome};
+use super::audit::{Action, AuditEntry, AuditOutcome, AuditRecord};
 use super::expected::Expected;
 use super::files::{Deployments, completed, io_error};
 use super::fleet::{Fleet, FleetHost};
 use super::planned_change::FleetChange;
-use super::record::Entry;
+use super::record::RecordEntry;
 use super::reload_record::ReloadRecord;
 use super::stop_phase::{StopPhase, StopPhases};
 use super::{DeployError, DeployReport, SwapRequest, proposal, slot_of};
@@ -278,7 +278,7 @@ impl Deployer {
             true => files.records.get(&component.id).and_then(|entry| entry.previous),
             false => Some(current.digest),
         };
-        let entry = Entry { digest: generation.digest, previous, source };
+        let entry = RecordEntry { digest: generation.digest, previous, source };
         let line = completed(by, action, &component.id, generation.digest, Some(current.digest));
         files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
         slot.replace(generation.clone());
@@ -349,8 +349,8 @@ impl Deployer {
             return;
         }
         let outcome = match error {
-            DeployError::Unconfirmed(_) => Outcome::Unknown,
-            _ => Outcome::Refused,
+            DeployError::Unconfirmed(_) => AuditOutcome::Unknown,
+            _ => AuditOutcome::Refused,
         };
         tracing::warn!(component, by, reason, ?outcome, "not deployed");
         let line = AuditEntry {

@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::artifacts::Artifacts;
-use super::audit::{Action, Audit, AuditEntry, Outcome};
+use super::audit::{Action, Audit, AuditEntry, AuditOutcome};
 use super::fleet::{Fleet, ServingEntry};
-use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
-use super::record::{Choice, Entry, Records};
+use super::policy::{PolicyError, Signature, Trust, TrustPolicy, Untrusted};
+use super::record::{Choice, RecordEntry, Records};
 use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
 use crate::bounded_file::read_component;
@@ -35,7 +35,7 @@ pub enum RecordError {
 
 /// The deployment state on disk: components, active records and the audit log; and the policy.
 pub struct Deployments {
-    policy: Policy,
+    policy: TrustPolicy,
     /// The files stay as they are.
     is_read_only: bool,
     artifacts: Artifacts,
@@ -50,7 +50,7 @@ pub struct InitialComponent {
 }
 
 impl Deployments {
-    pub fn open(data: &Path, policy: Policy, is_read_only: bool) -> Result<Self, RecordError> {
+    pub fn open(data: &Path, policy: TrustPolicy, is_read_only: bool) -> Result<Self, RecordError> {
         policy.check()?;
         let folder = data.join(FOLDER);
         let at = |path: PathBuf| move |source| RecordError::Record { path, source };
@@ -121,7 +121,7 @@ impl Deployments {
         {
             tracing::warn!(component = component.id, swapped = %entry.digest, "not serving what was swapped in: {reason}");
             let line = completed(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
-            let next = Entry { digest, previous: Some(entry.digest), source: Some(digest) };
+            let next = RecordEntry { digest, previous: Some(entry.digest), source: Some(digest) };
             self.store_source(&component.source, &digest, &wasm)
                 .map_err(io_error("the component"))
                 .and_then(|()| self.record(&component.id, next, &AuditEntry { reason: Some(reason), ..line }))
@@ -137,7 +137,7 @@ impl Deployments {
             return Err(refusal(Box::new(untrusted)));
         }
         let reason = untrusted.to_string();
-        let line = AuditEntry { outcome: Outcome::Refused, ..completed(HOST, Action::Start, id, *digest, None) };
+        let line = AuditEntry { outcome: AuditOutcome::Refused, ..completed(HOST, Action::Start, id, *digest, None) };
         if let Err(error) = self.audit.append(&AuditEntry { reason: Some(&reason), ..line }) {
             tracing::error!(%error, "the audit log cannot be written");
         }
@@ -222,7 +222,7 @@ impl Deployments {
             let reason = "the manifest names another component than the hosts serve; `hexad swap` makes all serve it";
             tracing::warn!(component = component.id, serving = %digest, reason);
         }
-        let record = Entry { digest: *digest, previous: entry.previous, source };
+        let record = RecordEntry { digest: *digest, previous: entry.previous, source };
         self.records.set(&component.id, Some(record)).map_err(io_error("the record of what serves"))?;
         Ok(InitialComponent { wasm, origin: path })
     }
@@ -251,7 +251,12 @@ impl Deployments {
 
     /// Records the active component of a slot, with the audit log's line about it. The line is in the record before it
     /// is in the log, so that each line is about a change that took place, and each change has its line.
-    pub(super) fn record(&mut self, component: &str, entry: Entry, line: &AuditEntry<'_>) -> Result<(), DeployError> {
+    pub(super) fn record(
+        &mut self,
+        component: &str,
+        entry: RecordEntry,
+        line: &AuditEntry<'_>,
+    ) -> Result<(), DeployError> {
         announce(line);
         // The record has room for one line.
         self.log_recorded().map_err(io_error("the audit log"))?;
@@ -347,14 +352,14 @@ pub(super) fn completed<'a>(
         component: Some(component),
         digest: Some(digest),
         previous,
-        outcome: Outcome::Done,
+        outcome: AuditOutcome::Done,
         trust: None,
         reason: None,
     }
 }
 
-pub(super) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> DeployError {
-    move |source| DeployError::Io { what, source }
+pub(super) fn io_error(subject: &'static str) -> impl FnOnce(io::Error) -> DeployError {
+    move |source| DeployError::Io { subject, source }
 }
 
 fn untrusted(component: &str, source: Untrusted) -> DeployError {

@@ -214,7 +214,7 @@ fn without_earlier_processes(mut hosts: Vec<FleetHost>) -> Vec<FleetHost> {
 }
 
 fn new_id() -> Result<String, DeployError> {
-    random::token(8).map_err(|source| DeployError::Io { what: "the system's randomness", source })
+    random::token(8).map_err(|source| DeployError::Io { subject: "the system's randomness", source })
 }
 
 fn digest_of(manifest: &Path) -> Option<Digest> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::DeployError;
 use super::fleet::{Fleet, ServingRecord};
 use crate::store::StoreError;
-use crate::store::postgres::Serving;
+use crate::store::postgres::ServingRow;
 
 /// How many revisions a record names with their ids.
 const RECENT: usize = 32;
@@ -105,7 +105,7 @@ impl Fleet {
     }
 }
 
-pub(super) fn decode(serving: &Serving) -> Result<(i64, ServingRecord), DeployError> {
+pub(super) fn decode(serving: &ServingRow) -> Result<(i64, ServingRecord), DeployError> {
     let record = serde_json::from_str(&serving.record).map_err(|error| {
         let reason = format!("what the hosts serve is written in a form that this hexad does not read: {error}");
         DeployError::Store(StoreError::Engine(reason.into()))

@@ -154,7 +154,7 @@ impl FollowerState {
         });
         if is_applied {
             self.fleet.followed.record_applied(number);
-            self.forget_what_nobody_needs(&record);
+            self.forget_unneeded_generations(&record);
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
         // Components that the others serve come before a proposed one.
@@ -252,7 +252,7 @@ impl FollowerState {
         }
     }
 
-    fn forget_what_nobody_needs(&self, record: &ServingRecord) {
+    fn forget_unneeded_generations(&self, record: &ServingRecord) {
         self.fleet.forget_prepared_except(&record.digests());
     }
 }

@@ -45,7 +45,7 @@ impl Deployer {
                 Surroundings { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
             Ok(make(surroundings, number)?)
         });
-        let made = made.map_err(|source| DeployError::Io { what: "a thread to compile on", source })?;
+        let made = made.map_err(|source| DeployError::Io { subject: "a thread to compile on", source })?;
         made.ok_or(DeployError::Stopping)?
     }
 }

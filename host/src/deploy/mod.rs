@@ -2,7 +2,7 @@
 //!
 //! A new component is compiled and checked off the request path, one at a time and at low priority,
 //! by the same checks as at the start: its imports and exports, its area, the stored formats that it
-//! reads, its own `check`, and, if there is a [`Policy`], whether it is trusted. Then the host writes
+//! reads, its own `check`, and, if there is a [`TrustPolicy`], whether it is trusted. Then the host writes
 //! its bytes, the record of active components, and an entry of the audit log to disk, in this order,
 //! and replaces one pointer. The record has the entry until the log has it, so that after a crash or with
 //! a full disk the log has each change that took place and no other. A refused component changes nothing.
@@ -64,7 +64,7 @@ pub use expected::Expected;
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use fleet::{Fleet, FleetHost, ServingRecord};
 pub use follower::Follower;
-pub use policy::{Policy, PolicyError, Signature, Untrusted};
+pub use policy::{PolicyError, Signature, TrustPolicy, Untrusted};
 pub use reload::ReloadError;
 pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 pub use store_copy::RecordLocation;
@@ -157,8 +157,8 @@ pub enum DeployError {
     Record(Box<RecordError>),
     #[error("the host is stopping")]
     Stopping,
-    #[error("cannot use {what}: {source}")]
-    Io { what: &'static str, source: io::Error },
+    #[error("cannot use {subject}: {source}")]
+    Io { subject: &'static str, source: io::Error },
 }
 
 impl DeployError {

@@ -26,7 +26,7 @@ const MAX_SIGNATURE_FILE: usize = 64 * 1024;
 
 /// The policy. It is applied before a component is compiled.
 #[derive(Clone, Debug, Default)]
-pub struct Policy {
+pub struct TrustPolicy {
     /// A file with a SHA-256 per line; text after a space or `#` is a comment.
     pub digests: Option<PathBuf>,
     /// Files with one Ed25519 public key each, PEM (SPKI).
@@ -78,7 +78,7 @@ impl Trust {
     }
 }
 
-impl Policy {
+impl TrustPolicy {
     /// Whether there is a list or a key.
     pub fn is_set(&self) -> bool {
         self.digests.is_some() || !self.keys.is_empty()
@@ -213,23 +213,23 @@ mod tests {
     use super::*;
 
     /// A policy with a trusted key, and the key.
-    fn trusting(folder: &Path) -> (Policy, SigningKey) {
+    fn trusting(folder: &Path) -> (TrustPolicy, SigningKey) {
         let signer = SigningKey::from_bytes(&[7; 32]);
         let path = folder.join("key.pem");
         fs::write(&path, signer.verifying_key().to_public_key_pem(pem::LineEnding::LF).unwrap()).unwrap();
-        (Policy { digests: None, keys: vec![path] }, signer)
+        (TrustPolicy { digests: None, keys: vec![path] }, signer)
     }
 
     #[test]
     fn without_a_policy_everything_is_trusted() {
-        assert_eq!(Policy::default().admit(b"x", &Digest::of(b"x"), None).unwrap(), Trust::NoPolicy);
+        assert_eq!(TrustPolicy::default().admit(b"x", &Digest::of(b"x"), None).unwrap(), Trust::NoPolicy);
     }
 
     #[test]
     fn a_listed_digest_is_trusted_as_soon_as_it_is_listed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("digests");
-        let policy = Policy { digests: Some(path.clone()), keys: Vec::new() };
+        let policy = TrustPolicy { digests: Some(path.clone()), keys: Vec::new() };
         let admitted = |wasm: &[u8]| policy.admit(wasm, &Digest::of(wasm), None);
         assert!(matches!(admitted(b"x"), Err(Untrusted::Policy(PolicyError::Unreadable { .. }))));
         fs::write(&path, format!("# ours\n\n{}  x.wasm\n", Digest::of(b"x").to_string().to_uppercase())).unwrap();
@@ -255,7 +255,7 @@ mod tests {
         let stranger = SigningKey::from_bytes(&[8; 32]);
         assert!(matches!(admitted(Some(sign(&stranger, b"x"))), Err(Untrusted::Forged { .. })));
         assert!(admitted(None).unwrap_err().to_string().contains("without a signature"));
-        let both = Policy { keys: vec!["nowhere.pem".into()], ..policy };
+        let both = TrustPolicy { keys: vec!["nowhere.pem".into()], ..policy };
         assert!(both.check().unwrap_err().to_string().contains("nowhere.pem"));
     }
 

@@ -19,7 +19,7 @@ const FORMAT: u32 = 1;
 
 /// The entry of a slot. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct RecordEntry {
     /// The active component.
     pub digest: Digest,
     /// The previous component.
@@ -36,16 +36,16 @@ pub enum Choice {
     /// The manifest's source.
     Source,
     /// The swapped-in component.
-    Recorded(Entry),
+    Recorded(RecordEntry),
     /// The manifest's source, because it was changed after the swap.
-    Superseded(Entry),
+    Superseded(RecordEntry),
 }
 
 /// The content of the file.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RecordFile {
     format: u32,
-    components: BTreeMap<String, Entry>,
+    components: BTreeMap<String, RecordEntry>,
     /// The components of a copied store that no host has started with since, see [`Records::adopt_source`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     copied: BTreeSet<String>,
@@ -92,7 +92,7 @@ impl Records {
         &self.path
     }
 
-    pub fn get(&self, component: &str) -> Option<&Entry> {
+    pub fn get(&self, component: &str) -> Option<&RecordEntry> {
         self.content.components.get(component)
     }
 
@@ -109,16 +109,16 @@ impl Records {
 
     /// Sets or removes the entry of a component. It is on disk when this returns; on an error nothing
     /// has changed.
-    pub fn set(&mut self, component: &str, entry: Option<Entry>) -> io::Result<()> {
+    pub fn set(&mut self, component: &str, entry: Option<RecordEntry>) -> io::Result<()> {
         self.write(self.changed(component, entry))
     }
 
     /// Sets the entry of a component, as [`set`](Self::set) does, with the line of the audit log about it.
-    pub fn set_with_line(&mut self, component: &str, entry: Entry, line: String) -> io::Result<()> {
+    pub fn set_with_line(&mut self, component: &str, entry: RecordEntry, line: String) -> io::Result<()> {
         self.write(RecordFile { unlogged: Some(line), ..self.changed(component, Some(entry)) })
     }
 
-    fn changed(&self, component: &str, entry: Option<Entry>) -> RecordFile {
+    fn changed(&self, component: &str, entry: Option<RecordEntry>) -> RecordFile {
         let mut content = self.content.clone();
         match entry {
             Some(entry) => content.components.insert(component.to_owned(), entry),
@@ -149,7 +149,7 @@ impl Records {
     }
 
     /// Replaces all entries by those of another store, for which the manifest's sources are not known.
-    pub fn set_copied(&mut self, entries: BTreeMap<String, Entry>) -> io::Result<()> {
+    pub fn set_copied(&mut self, entries: BTreeMap<String, RecordEntry>) -> io::Result<()> {
         let copied = entries.keys().cloned().collect();
         self.write(RecordFile { components: entries, copied, ..self.content.clone() })
     }
@@ -159,7 +159,7 @@ impl Records {
     pub fn adopt_source(&mut self, component: &str, source: Option<Digest>) -> io::Result<()> {
         match self.get(component) {
             Some(entry) if source.is_some() && self.content.copied.contains(component) => {
-                let entry = Entry { source, ..entry.clone() };
+                let entry = RecordEntry { source, ..entry.clone() };
                 self.set(component, Some(entry))
             }
             _ => Ok(()),
@@ -167,7 +167,7 @@ impl Records {
     }
 
     /// The components that have entries.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RecordEntry)> {
         self.content.components.iter().map(|(component, entry)| (component.as_str(), entry))
     }
 
@@ -202,8 +202,8 @@ mod tests {
         Records::open(folder.join("active.json")).unwrap()
     }
 
-    fn entry() -> Entry {
-        Entry { digest: digest("new"), previous: Some(digest("old")), source: Some(digest("old")) }
+    fn entry() -> RecordEntry {
+        RecordEntry { digest: digest("new"), previous: Some(digest("old")), source: Some(digest("old")) }
     }
 
     #[test]
@@ -229,9 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_serves_until_the_source_changes() {
+    fn a_copied_entry_serves_until_its_source_changes() {
         let folder = tempfile::tempdir().unwrap();
-        let copied = Entry { source: None, ..entry() };
+        let copied = RecordEntry { source: None, ..entry() };
         let start = |source: Option<&str>| {
             let (mut records, source) = (records(folder.path()), source.map(digest));
             records.adopt_source("a", source).unwrap();
@@ -240,7 +240,10 @@ mod tests {
         records(folder.path()).set_copied(BTreeMap::from([("a".to_owned(), copied.clone())])).unwrap();
         assert_eq!(start(None), Choice::Recorded(copied.clone()), "the source is not known yet");
         for _ in 0..2 {
-            assert_eq!(start(Some("any")), Choice::Recorded(Entry { source: Some(digest("any")), ..copied.clone() }));
+            assert_eq!(
+                start(Some("any")),
+                Choice::Recorded(RecordEntry { source: Some(digest("any")), ..copied.clone() })
+            );
         }
         assert!(matches!(start(Some("changed")), Choice::Superseded(_)));
     }
@@ -256,6 +259,6 @@ mod tests {
         let golden = format!(r#"{{"format":1,"components":{{"a":{{"digest":"{}","new":1}}}},"new":2}}"#, digest("x"));
         fs::write(&path, golden).unwrap();
         let records = Records::open(path).unwrap();
-        assert_eq!(records.get("a"), Some(&Entry { digest: digest("x"), previous: None, source: None }));
+        assert_eq!(records.get("a"), Some(&RecordEntry { digest: digest("x"), previous: None, source: None }));
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::audit::{Action, AuditEntry, Outcome};
+use super::audit::{Action, AuditEntry, AuditOutcome};
 use super::files::{announce, completed, io_error};
 use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 use super::stop_phase::StopPhase;
@@ -61,7 +61,7 @@ impl ReloadError {
 }
 
 /// A slot's new settings, and its generation with them.
-struct Change<'a> {
+struct SlotChange<'a> {
     slot: &'a Slot,
     /// The slot's deployment when the change was made.
     before: Arc<Deployment>,
@@ -121,7 +121,7 @@ impl Deployer {
             return Err(ReloadError::Replaced(change.slot.id().to_owned()));
         }
         let mut lines = Vec::new();
-        for Change { slot, generation, names, .. } in &changes {
+        for SlotChange { slot, generation, names, .. } in &changes {
             let (digest, names) = (generation.digest, names.join(", "));
             let line = completed(ACTOR, Action::Reload, slot.id(), digest, Some(digest));
             let line = AuditEntry { reason: Some(&names), ..line };
@@ -129,12 +129,12 @@ impl Deployer {
             lines.push(line.to_json());
         }
         if changed_routes {
-            lines.push(AuditEntry { reason: Some("routes"), ..of_manifest(Outcome::Done) }.to_json());
+            lines.push(AuditEntry { reason: Some("routes"), ..of_manifest(AuditOutcome::Done) }.to_json());
         }
         // In one append: if a line cannot be written, the log has none of them.
         state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
         let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
-        for Change { slot, settings, generation, names, .. } in changes {
+        for SlotChange { slot, settings, generation, names, .. } in changes {
             slot.reconfigure(settings, generation);
             reloaded.components.push((slot.id().to_owned(), names));
         }
@@ -145,7 +145,7 @@ impl Deployer {
     }
 
     /// The slot's new settings and its generation with them; `None` if they are the present ones.
-    fn change<'a>(&self, slot: &'a Slot, component: Arc<Component>) -> Result<Option<Change<'a>>, ReloadError> {
+    fn change<'a>(&self, slot: &'a Slot, component: Arc<Component>) -> Result<Option<SlotChange<'a>>, ReloadError> {
         let deployment = slot.deployment();
         let present = &deployment.settings;
         if component.source != present.component.source {
@@ -168,13 +168,13 @@ impl Deployer {
             DeployError::Load(error) => ReloadError::Component(error),
             error => ReloadError::Deployment(error),
         })?);
-        Ok(Some(Change { slot, before: deployment.clone(), settings, generation, names }))
+        Ok(Some(SlotChange { slot, before: deployment.clone(), settings, generation, names }))
     }
 
     fn log_refused_reload(&self, error: &ReloadError) {
         let reason = error.to_string();
         tracing::error!(component = error.component(), reason, "the manifest was not applied; nothing was changed");
-        let entry = of_manifest(Outcome::Refused);
+        let entry = of_manifest(AuditOutcome::Refused);
         let line = AuditEntry { component: error.component(), reason: Some(&reason), ..entry };
         if let Err(error) = self.state().files.audit.append(&line) {
             tracing::error!(%error, "the audit log cannot be written");
@@ -183,7 +183,7 @@ impl Deployer {
 }
 
 /// An entry about the manifest as a whole.
-fn of_manifest<'a>(outcome: Outcome) -> AuditEntry<'a> {
+fn of_manifest<'a>(outcome: AuditOutcome) -> AuditEntry<'a> {
     AuditEntry {
         by: ACTOR,
         action: Action::Reload,

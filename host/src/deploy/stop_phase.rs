@@ -15,10 +15,10 @@ pub enum StopPhase {
 
 /// Tells the phase to all threads that wait for it.
 #[derive(Clone, Debug, Default)]
-pub struct StopPhases(Arc<Shared>);
+pub struct StopPhases(Arc<SharedPhase>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedPhase {
     phase: Mutex<StopPhase>,
     /// Notified of a change of the phase, or of a result that a thread waits for.
     changed: Condvar,

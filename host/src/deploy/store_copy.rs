@@ -10,7 +10,7 @@ use super::files::{completed, io_error};
 use super::fleet::{ServingEntry, ServingRecord};
 use super::fleet_update::decode;
 use super::policy::Signature;
-use super::record::{Entry, Records};
+use super::record::{RecordEntry, Records};
 use super::stored_component::{fetch, publish};
 use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
@@ -58,7 +58,7 @@ impl RecordLocation<'_> {
         Ok(components)
     }
 
-    fn entries(&self) -> Result<BTreeMap<String, Entry>, DeployError> {
+    fn entries(&self) -> Result<BTreeMap<String, RecordEntry>, DeployError> {
         Ok(match self {
             Self::Folder(data) => {
                 open_records(data)?.iter().map(|(component, entry)| (component.to_owned(), entry.clone())).collect()
@@ -66,7 +66,7 @@ impl RecordLocation<'_> {
             Self::Fleet(store) => {
                 let (_, record) = decode(&store.read().map_err(DeployError::Store)?)?;
                 let entry =
-                    |entry: ServingEntry| Entry { digest: entry.digest, previous: entry.previous, source: None };
+                    |entry: ServingEntry| RecordEntry { digest: entry.digest, previous: entry.previous, source: None };
                 record.components.into_iter().map(|(component, served)| (component, entry(served))).collect()
             }
         })
@@ -94,8 +94,8 @@ impl RecordLocation<'_> {
     }
 
     /// Writes the record, and a line of the audit log for each component before it.
-    fn record(&self, entries: BTreeMap<String, Entry>) -> Result<(), DeployError> {
-        let line = |(component, entry): (&String, &Entry)| -> String {
+    fn record(&self, entries: BTreeMap<String, RecordEntry>) -> Result<(), DeployError> {
+        let line = |(component, entry): (&String, &RecordEntry)| -> String {
             let line = completed(HOST, Action::Swap, component, entry.digest, entry.previous);
             AuditEntry { reason: Some(REASON), ..line }.to_json()
         };
@@ -109,8 +109,8 @@ impl RecordLocation<'_> {
             }
             Self::Fleet(store) => {
                 let id = random::token(8).map_err(io_error("the system's randomness"))?;
-                let entry = |entry: Entry| {
-                    let (Entry { digest, previous, .. }, by) = (entry, HOST.to_owned());
+                let entry = |entry: RecordEntry| {
+                    let (RecordEntry { digest, previous, .. }, by) = (entry, HOST.to_owned());
                     ServingEntry { digest, previous, canary: None, by, action: Action::Swap, reason: None }
                 };
                 let components = entries.into_iter().map(|(component, copied)| (component, entry(copied))).collect();
@@ -141,7 +141,7 @@ mod tests {
     use crate::store::postgres::tests::{Host, start};
 
     #[test]
-    fn what_serves_is_copied_from_a_folder_to_the_hosts_of_a_store_and_back() {
+    fn deployments_are_copied_to_a_store_and_back() {
         let Some(server) = start(&[]) else { return };
         let (folder, back) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (source, returned) = (RecordLocation::Folder(folder.path()), RecordLocation::Folder(back.path()));
@@ -151,7 +151,7 @@ mod tests {
         artifacts.keep(&new, b"new", Some(&signature)).unwrap();
         artifacts.keep(&old, b"old", None).unwrap();
         let mut records = open_records(folder.path()).unwrap();
-        let entry = |digest, previous| Entry { digest, previous: Some(previous), source: Some(old) };
+        let entry = |digest, previous| RecordEntry { digest, previous: Some(previous), source: Some(old) };
         records.set("admin", Some(entry(new, old))).unwrap();
         records.set("hello", Some(entry(old, gone))).unwrap();
 

@@ -107,7 +107,7 @@ fn a_rollback_whose_line_cannot_be_written_leaves_a_canary_that_is_judged() {
 }
 
 #[test]
-fn a_canary_without_requests_stays_on_trial_and_says_once_what_it_waits_for() {
+fn a_canary_without_requests_stays_on_trial_and_warns_once() {
     let (host, _folder) = start_alone();
     swap(&host, 1, Some(CanaryPolicy { window: Duration::ZERO, ..CanaryPolicy::default() })).unwrap();
     let canary = slot(&host).deployment().canary.clone().expect("it is on trial");
@@ -145,7 +145,7 @@ fn a_change_that_cannot_be_recorded_is_not_logged_as_done() {
     let unfinished = folder.path().join("data/components/active.new");
     std::fs::create_dir(&unfinished).unwrap();
     for failed in [swap(&host, 2, None), host.deployer().roll_back("a", "mia", None)] {
-        assert!(matches!(&failed, Err(DeployError::Io { what: "the record of what serves", .. })), "{failed:?}");
+        assert!(matches!(&failed, Err(DeployError::Io { subject: "the record of what serves", .. })), "{failed:?}");
     }
     assert_eq!(slot(&host).current().digest, digest(1));
     assert_eq!(audit(&folder), ["swap done", "swap refused", "rollback refused"]);
@@ -165,7 +165,7 @@ fn a_change_whose_line_only_the_record_has_is_logged_once() {
     // The log has the first line already when the host starts for the second time.
     for (line, swaps_next, count) in [(&first, false, 2), (&first, false, 2), (&second, true, 4)] {
         // As after a crash, or with a disk that is full by then.
-        let entry = record::Entry { digest: digest(0), previous: Some(digest(1)), source: None };
+        let entry = record::RecordEntry { digest: digest(0), previous: Some(digest(1)), source: None };
         host.deployer().state().files.records.set_with_line("a", entry, line.clone()).unwrap();
         if swaps_next {
             swap(&host, 1, None).unwrap();
@@ -210,7 +210,7 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
 }
 
 #[test]
-fn what_a_restart_could_not_serve_is_not_restored_and_is_named() {
+fn a_missing_or_damaged_component_is_not_restored_and_is_named() {
     let (host, folder) = start_alone();
     swap(&host, 1, None).unwrap();
     swap(&host, 2, None).unwrap();
@@ -242,7 +242,7 @@ fn the_manifests_source_is_kept_anew_for_a_restart() {
 }
 
 #[test]
-fn what_is_recorded_and_not_served_yet_is_not_logged_as_refused() {
+fn a_recorded_change_that_serves_late_is_not_logged_as_refused() {
     let (host, folder) = start_alone();
     swap(&host, 1, None).unwrap();
     let late = Err(DeployError::NotServedYet("it takes too long".to_owned()));
@@ -251,7 +251,7 @@ fn what_is_recorded_and_not_served_yet_is_not_logged_as_refused() {
 }
 
 #[test]
-fn a_change_of_all_hosts_is_of_what_was_seen() {
+fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     let Some(server) = server::start(&[]) else { return };
     let folder = tempfile::tempdir().unwrap();
     let url = StoreUrl::parse(&server.new_database("fleet"), &Passwords::default()).unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::busy_poll;
 use crate::component::LoadError;
-use crate::deploy::{DeployError, Policy, RecordError};
-use crate::imports::outbound::{self, TlsError};
+use crate::deploy::{DeployError, RecordError, TrustPolicy};
+use crate::imports::outbound::{OutboundOptions, TlsError};
 use crate::instance_permit::STALLED_INSTANCES;
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
@@ -28,13 +28,13 @@ pub struct Options {
     pub store: sqlite::Options,
     /// The store on PostgreSQL; `None` for SQLite in the data directory.
     pub postgres: Option<postgres::Options>,
-    pub outbound: outbound::Options,
+    pub outbound: OutboundOptions,
     /// Swap in a component whenever the manifest's source of it changes.
     pub watch: bool,
     /// The collector of traces; `None` for no traces.
     pub traces: Option<Export>,
     /// Decides which components may be served.
-    pub policy: Policy,
+    pub policy: TrustPolicy,
     /// The host works for a command such as `hexad fsck`, and leaves the deployment records in the folder as they are.
     pub is_temporary: bool,
     /// The memory of caches, responses and guests together, in bytes. `None`: three quarters of the machine's.
@@ -56,10 +56,10 @@ impl Options {
             busy_poll: busy_poll::default_window(threads.get()),
             store: sqlite::Options::default(),
             postgres: None,
-            outbound: outbound::Options::default(),
+            outbound: OutboundOptions::default(),
             watch: false,
             traces: None,
-            policy: Policy::default(),
+            policy: TrustPolicy::default(),
             is_temporary: false,
             memory: None,
             send_buffer: SendLimits::default().total,

@@ -13,13 +13,14 @@ use tokio::sync::{Notify, oneshot};
 /// the address that has the most.
 #[derive(Debug, Default)]
 pub struct IdleConnections {
-    waiting: Mutex<Waiting>,
+    order: Mutex<EvictionOrder>,
     /// Told when a connection begins to wait.
     entered: Notify,
 }
 
+/// The connections by address, and which address loses one next.
 #[derive(Debug, Default)]
-struct Waiting {
+struct EvictionOrder {
     next: u64,
     addresses: HashMap<Option<IpAddr>, OfAddress>,
     /// The ranks of the addresses.
@@ -46,11 +47,11 @@ impl IdleConnections {
     /// those close last.
     pub fn enter(&self, address: Option<IpAddr>) -> IdleConnection<'_> {
         let (sender, evicted) = oneshot::channel();
-        let mut waiting = self.waiting();
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.change(address, |connections| connections.insert(number, sender));
-        drop(waiting);
+        let mut order = self.order();
+        let number = order.next;
+        order.next += 1;
+        order.change(address, |connections| connections.insert(number, sender));
+        drop(order);
         self.entered.notify_one();
         IdleConnection { all: self, address, number, evicted }
     }
@@ -65,22 +66,22 @@ impl IdleConnections {
 
     /// The same, if there is one now; returns whether there was.
     pub fn try_evict(&self) -> bool {
-        let mut waiting = self.waiting();
-        let Some((_, address)) = waiting.ranks.last().copied() else { return false };
-        waiting.change(address, BTreeMap::pop_first);
+        let mut order = self.order();
+        let Some((_, address)) = order.ranks.last().copied() else { return false };
+        order.change(address, BTreeMap::pop_first);
         true
     }
 
     pub fn count(&self) -> usize {
-        self.waiting().addresses.values().map(BTreeMap::len).sum()
+        self.order().addresses.values().map(BTreeMap::len).sum()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn order(&self) -> MutexGuard<'_, EvictionOrder> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl EvictionOrder {
     fn change<T>(&mut self, address: Option<IpAddr>, change: impl FnOnce(&mut OfAddress) -> T) {
         let connections = self.addresses.entry(address).or_default();
         let before = rank(address, connections);
@@ -115,7 +116,7 @@ impl IdleConnection<'_> {
 
 impl Drop for IdleConnection<'_> {
     fn drop(&mut self) {
-        self.all.waiting().change(self.address, |connections| connections.remove(&self.number));
+        self.all.order().change(self.address, |connections| connections.remove(&self.number));
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
         assert!(is_evicted(&mut first) && !is_evicted(&mut second));
         drop((first, second));
         assert_eq!((idle.try_evict(), idle.count()), (false, 0));
-        assert!(idle.waiting().addresses.is_empty(), "nothing of them is left");
+        assert!(idle.order().addresses.is_empty(), "nothing of them is left");
     }
 
     #[test]

@@ -11,13 +11,13 @@ use crate::concurrency_limit::{ClientKey, ClientKeys};
 /// The stalled permits of a host.
 pub struct StalledPermits {
     size: usize,
-    state: Mutex<State>,
+    table: Mutex<PermitTable>,
     /// Told when a permit is given back.
     freed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct PermitTable {
     next: u64,
     taken: HashMap<u64, Taken>,
 }
@@ -51,21 +51,21 @@ pub struct StalledWait<'a> {
 
 impl StalledPermits {
     pub fn new(size: usize) -> Arc<Self> {
-        Arc::new(Self { size, state: Mutex::default(), freed: Notify::new() })
+        Arc::new(Self { size, table: Mutex::default(), freed: Notify::new() })
     }
 
     pub fn taken(&self) -> usize {
-        self.state().taken.len()
+        self.table().taken.len()
     }
 
     /// Takes a permit if one is free.
     pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<StalledPermit> {
-        let mut state = self.state();
-        if state.taken.len() >= self.size {
+        let mut table = self.table();
+        if table.taken.len() >= self.size {
             return None;
         }
-        let number = state.next();
-        state.taken.insert(number, Taken { client: key(client), wait: Wait::No });
+        let number = table.next();
+        table.taken.insert(number, Taken { client: key(client), wait: Wait::No });
         Some(StalledPermit { permits: self.clone(), number })
     }
 
@@ -86,9 +86,9 @@ impl StalledPermits {
     /// before.
     pub fn begin_wait(&self, number: u64) -> StalledWait<'_> {
         let (sender, ended) = oneshot::channel();
-        let mut state = self.state();
-        let since = state.next();
-        if let Some(taken) = state.taken.get_mut(&number)
+        let mut table = self.table();
+        let since = table.next();
+        if let Some(taken) = table.taken.get_mut(&number)
             && !matches!(taken.wait, Wait::Ended)
         {
             taken.wait = Wait::Since(since, sender);
@@ -99,19 +99,19 @@ impl StalledPermits {
     /// How many permits a client has.
     pub fn taken_by(&self, client: ClientKeys) -> usize {
         let client = key(client);
-        self.state().taken.values().filter(|taken| taken.client == client).count()
+        self.table().taken.values().filter(|taken| taken.client == client).count()
     }
 
     /// Ends one instance that waits for its client: of the client that has the most permits, which must be more than
     /// `client` has, the one that has waited for longest. Returns whether there is one.
     pub fn end_one_for(&self, client: ClientKeys) -> bool {
-        let mut state = self.state();
+        let mut table = self.table();
         let mut counts: HashMap<Option<ClientKey>, usize> = HashMap::new();
-        for taken in state.taken.values().filter(|taken| !matches!(taken.wait, Wait::Ended)) {
+        for taken in table.taken.values().filter(|taken| !matches!(taken.wait, Wait::Ended)) {
             *counts.entry(taken.client).or_default() += 1;
         }
         let own = counts.get(&key(client)).copied().unwrap_or(0);
-        let waits = state.taken.iter().filter_map(|(number, taken)| match &taken.wait {
+        let waits = table.taken.iter().filter_map(|(number, taken)| match &taken.wait {
             Wait::Since(since, _) => {
                 let count = counts.get(&taken.client).copied().unwrap_or(0);
                 Some((count, std::cmp::Reverse(*since), *number))
@@ -119,7 +119,7 @@ impl StalledPermits {
             Wait::No | Wait::Ended => None,
         });
         let Some((_, _, number)) = waits.max().filter(|(count, ..)| *count > own) else { return false };
-        if let Some(taken) = state.taken.get_mut(&number)
+        if let Some(taken) = table.taken.get_mut(&number)
             && let Wait::Since(_, sender) = std::mem::replace(&mut taken.wait, Wait::Ended)
         {
             let _ = sender.send(());
@@ -127,12 +127,12 @@ impl StalledPermits {
         true
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, PermitTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PermitTable {
     fn next(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -154,7 +154,7 @@ impl StalledWait<'_> {
 
 impl Drop for StalledWait<'_> {
     fn drop(&mut self) {
-        if let Some(taken) = self.permits.state().taken.get_mut(&self.number)
+        if let Some(taken) = self.permits.table().taken.get_mut(&self.number)
             && !matches!(taken.wait, Wait::Ended)
         {
             taken.wait = Wait::No;
@@ -164,7 +164,7 @@ impl Drop for StalledWait<'_> {
 
 impl Drop for StalledPermit {
     fn drop(&mut self) {
-        self.permits.state().taken.remove(&self.number);
+        self.permits.table().taken.remove(&self.number);
         self.permits.freed.notify_one();
     }
 }

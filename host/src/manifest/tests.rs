@@ -308,7 +308,7 @@ fn every_part_that_fits_to_no_other_is_told() {
 
 /// Each manifest is refused for one reason only.
 #[test]
-fn what_is_not_of_the_kind_that_belongs_there_is_named_with_its_place() {
+fn wrong_missing_and_unknown_keys_are_named_with_their_place() {
     let area = "trigger = {}\n[component.a]\nsource = \"a\"\n";
     for (text, expected) in [
         (

@@ -137,14 +137,14 @@ impl<'de> Deserializer<'de> for Value<'_> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         self.read(|value| match value {
             DeValue::String(text) => visitor.visit_str(text),
-            DeValue::Table(table) => visitor.visit_map(Entries { left: table.iter(), value: None }),
+            DeValue::Table(table) => visitor.visit_map(TableEntries { left: table.iter(), value: None }),
             value => misfit(value, &(&visitor as &dyn Expected).to_string()),
         })
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         self.read(|value| match value {
-            DeValue::Table(table) => visitor.visit_map(Entries { left: table.iter(), value: None }),
+            DeValue::Table(table) => visitor.visit_map(TableEntries { left: table.iter(), value: None }),
             value => misfit(value, TABLE),
         })
     }
@@ -206,13 +206,13 @@ impl<'de> Deserializer<'de> for Value<'_> {
 }
 
 /// The entries of a table.
-struct Entries<'a> {
+struct TableEntries<'a> {
     left: toml::map::Iter<'a, Spanned<DeString<'a>>, Spanned<DeValue<'a>>>,
     /// The last key and its value.
     value: Option<(&'a str, &'a Spanned<DeValue<'a>>)>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'_> {
+impl<'de> MapAccess<'de> for TableEntries<'_> {
     type Error = ValueError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ValueError> {

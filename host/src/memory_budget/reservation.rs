@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_is_given_back() {
+    fn a_dropped_reservation_gives_its_bytes_back() {
         let budget = MemoryBudget::new(100);
         let mut reservation = Reservation::new(budget.clone());
         assert!(reservation.grow(60) && !reservation.grow(41) && reservation.grow(40));

@@ -9,7 +9,7 @@ use http_body::SizeHint;
 
 use super::read_set::ReadSet;
 use crate::body::{ResponseBody, empty, full, shared};
-use crate::store::{ChangeClock, Key, Slot};
+use crate::store::{ChangeClock, HashSlot, Key};
 
 /// The memory of an entry beside its body and the text of its headers, in bytes: mostly tables.
 pub const OVERHEAD: usize = 2048;
@@ -21,12 +21,12 @@ pub const CHUNK_OVERHEAD: usize = 128;
 /// response may have been evicted, so that only this entry keeps it.
 const NESTED_OVERHEAD: usize = 256;
 
-pub struct Entry {
+pub struct CacheEntry {
     /// The number of the last commit before the guest read anything.
     pub commit: u64,
     /// The slots of the keys that were read until the response was complete, by its guest and for the
     /// responses that its guest got from the application itself.
-    pub reads: Box<[Slot]>,
+    pub reads: Box<[HashSlot]>,
     /// The same keys by name, if they can be fetched at once when the entry is not fresh any more.
     pub keys: Box<[Key]>,
     pub read_set: Arc<ReadSet>,
@@ -46,7 +46,7 @@ pub enum CachedBody {
     Empty(SizeHint),
 }
 
-impl Entry {
+impl CacheEntry {
     /// The memory that the entry takes, in bytes.
     pub fn bytes(&self) -> usize {
         let body = match &self.body {

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::entry::Entry;
+use super::entry::CacheEntry;
 use super::key::CacheKey;
 use crate::byte_lru::ByteLru;
 
-type Segment = ByteLru<CacheKey, Arc<Entry>>;
+type Segment = ByteLru<CacheKey, Arc<CacheEntry>>;
 
 /// How long an entry is kept after it has expired: its keys are read in advance when its response is asked for
 /// again. Entries of earlier generations and of tokens that are not used any more would otherwise fill the table.
@@ -22,17 +22,18 @@ pub struct Lru(Box<[Mutex<Segment>]>);
 impl Lru {
     /// `memory` is in bytes, for all segments together.
     pub fn new(segments: usize, memory: usize) -> Self {
-        let segment =
-            || Mutex::new(ByteLru::new(memory / segments.max(1), |_: &CacheKey, entry: &Arc<Entry>| entry.bytes()));
+        let segment = || {
+            Mutex::new(ByteLru::new(memory / segments.max(1), |_: &CacheKey, entry: &Arc<CacheEntry>| entry.bytes()))
+        };
         Self((0..segments).map(|_| segment()).collect())
     }
 
-    pub fn get(&self, key: &CacheKey) -> Option<Arc<Entry>> {
+    pub fn get(&self, key: &CacheKey) -> Option<Arc<CacheEntry>> {
         self.segment(key)?.get(key).cloned()
     }
 
     /// Inserts or replaces an entry at the time `now`.
-    pub fn insert(&self, key: CacheKey, entry: Arc<Entry>, now: Instant) {
+    pub fn insert(&self, key: CacheKey, entry: Arc<CacheEntry>, now: Instant) {
         if let Some(mut segment) = self.segment(&key) {
             segment.insert(key, entry);
             segment.remove_oldest(REMOVED_AT_ONCE, |oldest| now < oldest.expires_at + KEPT_EXPIRED);
@@ -59,8 +60,8 @@ mod tests {
     use super::super::entry::{CachedBody, OVERHEAD};
     use super::*;
 
-    fn entry(body: usize) -> Arc<Entry> {
-        Arc::new(Entry {
+    fn entry(body: usize) -> Arc<CacheEntry> {
+        Arc::new(CacheEntry {
             commit: 0,
             reads: Box::default(),
             keys: Box::default(),
@@ -92,7 +93,7 @@ mod tests {
         let (key, now) = (|number: u8| CacheKey([number; 32]), Instant::now());
         (0..10).for_each(|number| table.insert(key(number), entry(1000), now));
         let later = now + KEPT_EXPIRED + Duration::from_secs(1);
-        let fresh = || Arc::new(Entry { expires_at: later, ..Arc::into_inner(entry(1000)).unwrap() });
+        let fresh = || Arc::new(CacheEntry { expires_at: later, ..Arc::into_inner(entry(1000)).unwrap() });
         (10..14).for_each(|number| table.insert(key(number), fresh(), now));
         assert_eq!(table.size().0, 14, "they are kept for a while");
         (14..20).for_each(|number| table.insert(key(number), fresh(), later));

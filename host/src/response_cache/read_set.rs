@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::store::{Backend, Key, Slot};
+use crate::store::{Backend, HashSlot, Key};
 
 /// A response that read more keys is not cached: checking them all would cost what the cache saves.
 const MAX_READS: usize = 256;
@@ -27,7 +27,7 @@ pub struct ReadSet {
 
 #[derive(Debug, Default)]
 struct Reads {
-    slots: Vec<Slot>,
+    slots: Vec<HashSlot>,
     /// Only for a store from which they can be fetched at once.
     keys: Vec<Key>,
     /// The responses of the application itself that the guest has asked for.
@@ -50,7 +50,7 @@ pub struct MadeOf {
 /// All that a response was made of: its guest's reads, and those for the responses that its guest got from
 /// the application itself.
 pub struct Sources {
-    pub slots: Vec<Slot>,
+    pub slots: Vec<HashSlot>,
     pub keys: Vec<Key>,
     /// The read sets of these responses.
     pub nested: Vec<Arc<ReadSet>>,
@@ -195,7 +195,7 @@ mod tests {
     static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
 
     #[test]
-    fn a_response_expires_with_the_first_of_those_that_it_is_made_of() {
+    fn a_response_expires_with_its_first_source() {
         let (outer, nested, inner) = (made_of(9), made_of(8), made_of(7));
         for (one, other) in [(&nested, &inner), (&outer, &nested)] {
             one.read_set.begin_nested();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_does_not_wait_for_what_its_guest_asked_for_is_not_cached() {
+    fn a_response_with_unfinished_nested_requests_is_not_cached() {
         let awaiting = made_of(1);
         awaiting.read_set.begin_nested();
         assert!(Sources::of(&awaiting).is_none());
@@ -221,7 +221,7 @@ mod tests {
         assert!(!late.read_set.is_cacheable(), "a guest that asks after its response may have to ask again");
         let other = made_of(1);
         late.read_set.end_nested(Some(other.clone()));
-        assert_eq!(Arc::strong_count(&other.read_set), 1, "what a response was made of gets no longer");
+        assert_eq!(Arc::strong_count(&other.read_set), 1, "no source is added after the response");
     }
 
     #[test]

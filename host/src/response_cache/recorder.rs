@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::entry::{CHUNK_OVERHEAD, CachedBody, Entry};
+use super::entry::{CHUNK_OVERHEAD, CacheEntry, CachedBody};
 use super::key::CacheKey;
 use super::pending_body::PendingBody;
 use super::policy::is_storable;
@@ -103,7 +103,7 @@ impl Recorder {
     pub(super) fn store(self, body: CachedBody) {
         let Miss { key, commit, ref made_of, .. } = self.miss;
         let Some(Sources { slots, keys, nested, expires_at }) = Sources::of(made_of) else { return };
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(CacheEntry {
             commit,
             reads: slots.into(),
             keys: keys.into(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::entry::{Entry, OVERHEAD};
+use super::entry::{CacheEntry, OVERHEAD};
 use super::key::CacheKey;
 use super::lru::Lru;
 use super::pending_body::PendingBodies;
@@ -69,7 +69,7 @@ impl Storage {
     }
 
     /// The entry of that key that satisfies `is_fresh`. Counts a hit or a miss.
-    pub fn find(&self, key: &CacheKey, is_fresh: impl Fn(&Arc<Entry>) -> bool) -> Option<Arc<Entry>> {
+    pub fn find(&self, key: &CacheKey, is_fresh: impl Fn(&Arc<CacheEntry>) -> bool) -> Option<Arc<CacheEntry>> {
         let found = self.small.get(key).filter(&is_fresh).or_else(|| self.large.get(key).filter(&is_fresh));
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Storage {
         entry.map(|entry| entry.keys.clone()).unwrap_or_default()
     }
 
-    pub fn insert(&self, key: CacheKey, entry: Arc<Entry>) {
+    pub fn insert(&self, key: CacheKey, entry: Arc<CacheEntry>) {
         self.counters.stored.fetch_add(1, Ordering::Relaxed);
         let table = if entry.bytes() > SMALL_BODY + OVERHEAD { &self.large } else { &self.small };
         table.insert(key, entry, Instant::now());

@@ -38,7 +38,7 @@ pub struct SendBuffer {
     budgets: Budgets,
     /// Bytes that count as long as the response is there.
     overhead: usize,
-    queue: Mutex<Queue>,
+    queue: Mutex<SendQueue>,
     /// Bytes that are in the queue or in a buffer of the HTTP implementation.
     held: AtomicUsize,
     /// Woken when there is room, or when the response is abandoned.
@@ -48,7 +48,7 @@ pub struct SendBuffer {
 }
 
 #[derive(Default)]
-struct Queue {
+struct SendQueue {
     frames: VecDeque<Result<Frame<Charged>, BodyError>>,
     is_complete: bool,
     is_abandoned: bool,
@@ -220,7 +220,7 @@ impl SendBuffer {
         self.writer.wake();
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, SendQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ use super::server_clock::ServerClock;
 
 /// The outcome of a compare-and-swap. A lost race is an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Swap {
+pub enum CasOutcome {
     Swapped,
     /// Another value was there: the one given, or none.
     Lost(Option<Vec<u8>>),
@@ -98,7 +98,7 @@ pub trait Backend: Send + Sync {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError>;
+    ) -> Result<CasOutcome, StoreError>;
 
     /// The same as [`increment`](Self::increment) for a key that the manifest calls volatile: a crash of the engine
     /// may undo the last changes of it, if that costs less, and a store that cannot keep the change fails no more than
@@ -114,7 +114,7 @@ pub trait Backend: Send + Sync {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.cas(ledger, key, expected, value).await
     }
 

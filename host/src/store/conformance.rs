@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Backend, ErrorKind, Key, Ledger, StoreError, Swap};
+use super::{Backend, CasOutcome, ErrorKind, Key, Ledger, StoreError};
 
 /// Two shards of one store, or of two hosts on it.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ pub async fn check(shards: Shards<'_>) {
     many_values_are_read_in_the_order_of_the_keys(shards).await;
     stores_are_apart(shards).await;
     a_value_may_have_any_bytes_and_a_key_any_text(shards).await;
-    what_is_remembered_is_never_older_than_a_write_before_the_request(shards).await;
+    cached_values_are_never_older_than_an_acknowledged_write(shards).await;
     a_deleted_key_is_gone_everywhere(shards).await;
 }
 
@@ -70,12 +70,12 @@ async fn a_swap_is_exact_about_presence_and_bytes(Shards { one, .. }: Shards<'_>
         let expected = expected.map(<[u8]>::to_vec);
         one.cas(&ledger, key("swap"), expected, value.to_vec()).await.unwrap()
     };
-    assert_eq!(swap(Some(b"v0"), b"v1").await, Swap::Lost(None));
-    assert_eq!(swap(None, b"").await, Swap::Swapped);
+    assert_eq!(swap(Some(b"v0"), b"v1").await, CasOutcome::Lost(None));
+    assert_eq!(swap(None, b"").await, CasOutcome::Swapped);
     // An empty value is present.
-    assert_eq!(swap(None, b"v1").await, Swap::Lost(Some(Vec::new())));
-    assert_eq!(swap(Some(b""), b"v1").await, Swap::Swapped);
-    assert_eq!(swap(Some(b"v"), b"v2").await, Swap::Lost(Some(b"v1".to_vec())));
+    assert_eq!(swap(None, b"v1").await, CasOutcome::Lost(Some(Vec::new())));
+    assert_eq!(swap(Some(b""), b"v1").await, CasOutcome::Swapped);
+    assert_eq!(swap(Some(b"v"), b"v2").await, CasOutcome::Lost(Some(b"v1".to_vec())));
     one.durable(&ledger).await.unwrap();
 }
 
@@ -86,11 +86,11 @@ async fn of_two_creators_one_wins_and_the_other_gets_its_value(Shards { one, two
         two.cas(&second, key("create"), None, b"yours".to_vec()),
     );
     let (winner, lost) = match (a.unwrap(), b.unwrap()) {
-        (Swap::Swapped, lost) => (b"mine".to_vec(), lost),
-        (lost, Swap::Swapped) => (b"yours".to_vec(), lost),
+        (CasOutcome::Swapped, lost) => (b"mine".to_vec(), lost),
+        (lost, CasOutcome::Swapped) => (b"yours".to_vec(), lost),
         outcome => panic!("no swap succeeded: {outcome:?}"),
     };
-    assert_eq!(lost, Swap::Lost(Some(winner.clone())));
+    assert_eq!(lost, CasOutcome::Lost(Some(winner.clone())));
     one.durable(&first).await.unwrap();
     two.durable(&second).await.unwrap();
     assert_eq!(read(one, "create").await, Some(winner));
@@ -105,10 +105,12 @@ async fn of_many_swaps_of_one_value_one_wins(Shards { one, two }: Shards<'_>) {
         (n, swap)
     });
     let outcomes = futures::future::join_all(swaps).await;
-    let winners: Vec<u8> = outcomes.iter().filter(|(_, swap)| *swap == Swap::Swapped).map(|(n, _)| *n).collect();
+    let winners: Vec<u8> = outcomes.iter().filter(|(_, swap)| *swap == CasOutcome::Swapped).map(|(n, _)| *n).collect();
     assert_eq!(winners.len(), 1, "{outcomes:?}");
     assert!(
-        outcomes.iter().all(|(_, swap)| matches!(swap, Swap::Swapped) || *swap == Swap::Lost(Some(winners.clone())))
+        outcomes
+            .iter()
+            .all(|(_, swap)| matches!(swap, CasOutcome::Swapped) || *swap == CasOutcome::Lost(Some(winners.clone())))
     );
     assert_eq!(read(two, "race").await, Some(winners));
 }
@@ -198,14 +200,14 @@ async fn a_value_may_have_any_bytes_and_a_key_any_text(Shards { one, two }: Shar
     }
 }
 
-async fn what_is_remembered_is_never_older_than_a_write_before_the_request(Shards { one, two }: Shards<'_>) {
+async fn cached_values_are_never_older_than_an_acknowledged_write(Shards { one, two }: Shards<'_>) {
     assert_eq!(read(two, "fresh").await, None);
     let mut present = None;
     for n in 0..50u8 {
         // The swap is acknowledged before the other shard reads, which has remembered the value before.
         let ledger = Ledger::default();
         let swap = one.cas(&ledger, key("fresh"), present.clone(), vec![n]).await.unwrap();
-        assert_eq!(swap, Swap::Swapped);
+        assert_eq!(swap, CasOutcome::Swapped);
         one.durable(&ledger).await.unwrap();
         present = Some(vec![n]);
         assert_eq!(read(two, "fresh").await, present);

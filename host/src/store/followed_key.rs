@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::change_clock::{ChangeClock, Slot};
+use super::change_clock::{ChangeClock, HashSlot};
 use super::error::StoreError;
 use super::key::Key;
 use super::problem::StoreProblem;
@@ -13,7 +13,7 @@ use super::problem::StoreProblem;
 /// How far the thread has followed the key. Requests wait until it has applied every change that the
 /// change clock knows of.
 pub struct FollowedKey {
-    slot: Slot,
+    slot: HashSlot,
     /// The number of the clock before the read that was applied last.
     applied: watch::Sender<Option<u64>>,
     signal: Mutex<Signal>,
@@ -95,7 +95,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    fn followed() -> (Arc<ChangeClock>, Arc<FollowedKey>, Slot) {
+    fn followed() -> (Arc<ChangeClock>, Arc<FollowedKey>, HashSlot) {
         let clock = Arc::new(ChangeClock::default());
         let key = Key { store: Arc::from("hexad"), key: Arc::from("serving") };
         let followed = Arc::new(FollowedKey::new(&clock, &key));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::problem::{StoreFailure, StoreProblem};
-use super::watched_files::{Look, WatchedFiles};
+use super::watched_files::{FileCheck, WatchedFiles};
 
 const MIN_PROBE_BYTES: usize = 64 * 1024;
 const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
@@ -83,21 +83,21 @@ impl StoreHealth {
 
     /// Looks whether the database's files and the lock are still in their place: values written after one of the
     /// files was removed are lost when the host ends, and without the lock another host may write as well. While
-    /// the files cannot be seen, nothing may be written either, and the next look may find them.
+    /// the files cannot be seen, nothing may be written either, and the next check may find them.
     pub fn check_files(&self) -> Result<(), StoreFailure> {
         if let Some(removed) = self.removed.get() {
             return Err(removed.clone());
         }
-        let look = self.files.look();
+        let check = self.files.check();
         // Asked after the files, because the end of the writer removes the log.
         if self.writer_stopped.get().is_some() {
             return Ok(());
         }
         let mut unseen = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
-        match look {
-            Look::InPlace => *unseen = None,
-            Look::Gone(path, problem) => self.set_gone(&path, problem),
-            Look::Unseen(path, error) => {
+        match check {
+            FileCheck::InPlace => *unseen = None,
+            FileCheck::Gone(path, problem) => self.set_gone(&path, problem),
+            FileCheck::Unseen(path, error) => {
                 let reason = format!("it cannot be seen whether {} is in its place: {error}", path.display());
                 let since = unseen.as_ref().map_or_else(Instant::now, |failure| failure.since);
                 if unseen.is_none() {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_took_place_or_may_have_is_remembered_whatever_fails_besides() {
+    async fn stored_or_unknown_writes_are_remembered_despite_other_failures() {
         let problem = StoreProblem::Unavailable;
         let unavailable = || StoreError::Unavailable { problem, reason: Arc::from("away") };
         let unknown = || StoreError::Unknown { problem, reason: Arc::from("lost") };

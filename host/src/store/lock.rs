@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_ends_with_its_last_clone_whoever_has_the_file_open() {
+    fn a_lock_ends_with_its_last_clone_despite_an_open_file() {
         let directory = tempfile::tempdir().unwrap();
         let first = DataLock::acquire(directory.path()).unwrap();
         let inherited = first.file.0.try_clone().unwrap();

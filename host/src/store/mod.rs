@@ -40,8 +40,8 @@ mod watched_files;
 #[cfg(test)]
 mod conformance;
 
-pub use backend::{Backend, CatchUp, CaughtUp, Swap};
-pub use change_clock::{ChangeClock, Slot};
+pub use backend::{Backend, CasOutcome, CatchUp, CaughtUp};
+pub use change_clock::{ChangeClock, HashSlot};
 pub use engine::{Engine, EngineError};
 pub use error::{ErrorKind, StoreError};
 pub use followed_key::FollowedKey;
@@ -51,4 +51,4 @@ pub use ledger::{Ledger, LedgerEntry};
 pub use lock::LockError;
 pub use near_cache::CAPACITY as NEAR_CACHE_BYTES;
 pub use problem::{StoreFailure, StoreProblem};
-pub use server_clock::{Look, ServerClock};
+pub use server_clock::{ClockReading, ServerClock};

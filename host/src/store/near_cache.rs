@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::backend::{Backend, CatchUp, Swap};
-use super::change_clock::{ChangeClock, Slot};
+use super::backend::{Backend, CasOutcome, CatchUp};
+use super::change_clock::{ChangeClock, HashSlot};
 use super::error::StoreError;
 use super::key::Key;
 use super::ledger::Ledger;
@@ -47,7 +47,7 @@ struct NearCache {
 
 struct CachedValue {
     value: Option<Box<[u8]>>,
-    slot: Slot,
+    slot: HashSlot,
     /// Number of the last commit before the read.
     commit: u64,
     read_at: Instant,
@@ -108,7 +108,7 @@ impl<B: Backend> Backend for NearCached<B> {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.engine.cas(ledger, key, expected, value).await
     }
 
@@ -122,7 +122,7 @@ impl<B: Backend> Backend for NearCached<B> {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.engine.cas_volatile(ledger, key, expected, value).await
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Areas compare times that different hosts have written: when a blob was made, when a token ends. With a clock of its
 //! own on each host, one clock that is wrong could remove a blob that another host is about to name. So all hosts tell
-//! their guests the server's time, and between two looks at it they count on.
+//! their guests the server's time, and between two readings of it they count on.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::SignedDuration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock that counts on between two looks, also while the machine is suspended.
+/// The clock that counts on between two readings, also while the machine is suspended.
 #[cfg(target_os = "linux")]
 const COUNTER: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -23,15 +23,15 @@ pub struct ServerClock {
     start: AtomicI64,
 }
 
-/// A look at the server's time.
+/// A reading of the server's time.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct ClockReading {
     start: i64,
     /// How far `start` may be wrong, in nanoseconds.
     error: i64,
 }
 
-impl Look {
+impl ClockReading {
     /// The server said that it is `micros` microseconds after 1970, in the reply to a statement that was sent at
     /// `began` and whose reply has just arrived.
     pub fn new(micros: i64, began: Instant) -> Self {
@@ -41,11 +41,11 @@ impl Look {
 }
 
 impl ServerClock {
-    /// Goes by a look from now on, if it differs from the looks before by more than its error.
-    pub fn set(&self, look: Look) {
-        let difference = look.start.saturating_sub(self.start.load(Ordering::Relaxed));
-        if difference.saturating_abs() > look.error {
-            self.start.store(look.start, Ordering::Relaxed);
+    /// Goes by a reading from now on, if it differs from the readings before by more than its error.
+    pub fn set(&self, reading: ClockReading) {
+        let difference = reading.start.saturating_sub(self.start.load(Ordering::Relaxed));
+        if difference.saturating_abs() > reading.error {
+            self.start.store(reading.start, Ordering::Relaxed);
         }
     }
 
@@ -76,20 +76,20 @@ fn nanoseconds(time: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    fn look(micros: i64) -> Look {
-        Look::new(micros, Instant::now())
+    fn reading(micros: i64) -> ClockReading {
+        ClockReading::new(micros, Instant::now())
     }
 
     #[test]
-    fn a_look_counts_if_it_says_something_else() {
+    fn a_reading_counts_if_it_says_something_else() {
         let clock = ServerClock::default();
         let hour = Duration::from_secs(3600);
         for start in [3 * hour, 9 * hour, 6 * hour] {
-            clock.set(look(start.as_micros() as i64));
+            clock.set(reading(start.as_micros() as i64));
             let now = clock.now();
             assert!(now >= start && now < start + hour, "{now:?} after {start:?}");
         }
-        let vague = Look { error: nanoseconds(2 * hour), ..look((5 * hour).as_micros() as i64) };
+        let vague = ClockReading { error: nanoseconds(2 * hour), ..reading((5 * hour).as_micros() as i64) };
         clock.set(vague);
         assert!(clock.now() >= 6 * hour, "a reply that took so long says nothing new");
         assert!(clock.machine_ahead().is_positive());

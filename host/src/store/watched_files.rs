@@ -27,8 +27,8 @@ fn found(path: &Path) -> io::Result<Option<FileId>> {
     }
 }
 
-/// The result of a look at the files.
-pub enum Look {
+/// The result of a check of the files.
+pub enum FileCheck {
     InPlace,
     Gone(PathBuf, StoreProblem),
     Unseen(PathBuf, io::Error),
@@ -46,16 +46,16 @@ impl WatchedFiles {
         self.0.push((path.to_owned(), file_id(file), StoreProblem::Unlocked));
     }
 
-    pub fn look(&self) -> Look {
-        let mut look = Look::InPlace;
+    pub fn check(&self) -> FileCheck {
+        let mut check = FileCheck::InPlace;
         for (path, id, problem) in &self.0 {
             match found(path) {
                 Ok(found) if found == Some(*id) => {}
                 // A file that is gone outweighs one that cannot be seen.
-                Ok(_) => return Look::Gone(path.clone(), *problem),
-                Err(error) => look = Look::Unseen(path.clone(), error),
+                Ok(_) => return FileCheck::Gone(path.clone(), *problem),
+                Err(error) => check = FileCheck::Unseen(path.clone(), error),
             }
         }
-        look
+        check
     }
 }

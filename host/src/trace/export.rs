@@ -141,10 +141,10 @@ impl SpanProcessor for BoundedProcessor {
 struct CountingExporter {
     inner: Otlp,
     counters: Arc<SpanCounters>,
-    outage: Mutex<Option<Outage>>,
+    outage: Mutex<Option<CollectorOutage>>,
 }
 
-struct Outage {
+struct CollectorOutage {
     /// When the host last logged it.
     logged_at: Instant,
     lost_spans: u64,
@@ -181,7 +181,7 @@ impl CountingExporter {
         match exported {
             Ok(()) => {
                 self.counters.exported.add(spans);
-                if let Some(Outage { lost_spans: lost, .. }) = outage.take() {
+                if let Some(CollectorOutage { lost_spans: lost, .. }) = outage.take() {
                     tracing::info!(lost, "the collector accepts spans again");
                 }
             }
@@ -194,7 +194,7 @@ impl CountingExporter {
                     tracing::warn!(%error, lost, "spans could not be sent to the collector");
                 }
                 let logged_at = outage.as_ref().filter(|_| !is_due).map_or(now, |outage| outage.logged_at);
-                *outage = Some(Outage { logged_at, lost_spans: lost });
+                *outage = Some(CollectorOutage { logged_at, lost_spans: lost });
             }
         }
     }

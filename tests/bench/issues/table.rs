@@ -30,12 +30,12 @@ impl Table {
     }
 
     pub fn print(&self) {
-        for (what, is_search) in [("without search", false), ("with search", true)] {
+        for (name, is_search) in [("without search", false), ("with search", true)] {
             let rows = || self.0.iter().filter(move |row| row.is_search == is_search);
             let highest = |of: fn(&Row) -> f64| rows().map(of).fold(f64::MIN, f64::max);
             let ratios = Times(rows().map(Row::ratio).collect());
             println!(
-                "{what}: in the median {:.0} times as fast as PostgreSQL, at least {:.1} times and {:+.2} ms; \
+                "{name}: in the median {:.0} times as fast as PostgreSQL, at least {:.1} times and {:+.2} ms; \
                  at most {:.1} ms the first time, {:.2} ms in the median",
                 ratios.at(0.5),
                 ratios.at(0.0),

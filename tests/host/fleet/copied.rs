@@ -25,7 +25,7 @@ fn copy(from: &str, to: &str) {
 }
 
 #[test]
-fn what_was_swapped_in_serves_after_the_store_is_copied_to_postgresql_and_back() {
+fn deployments_serve_after_a_copy_to_postgresql_and_back() {
     let Some(fleet) = Fleet::start() else { return };
     let first = alone(tempfile::tempdir().expect("a temporary folder"));
     for number in 1..=2 {

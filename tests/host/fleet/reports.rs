@@ -13,7 +13,7 @@ fn wait_for_lock(digest: &str) -> String {
 }
 
 #[test]
-fn the_way_back_is_to_what_another_host_has_swapped_in_meanwhile() {
+fn a_concurrent_swap_of_another_host_becomes_the_way_back() {
     let Some(fleet) = Fleet::start() else { return };
     let hosts = [fleet.host(&[]), fleet.host(&[])];
     let [held, other] = [1, 2].map(|number| digests(&[number]));
@@ -46,7 +46,7 @@ fn the_way_back_is_to_what_another_host_has_swapped_in_meanwhile() {
 }
 
 #[test]
-fn the_way_back_of_a_promotion_is_what_a_rollback_restores() {
+fn a_rollback_restores_the_previous_version_that_a_promotion_reported() {
     let Some(fleet) = Fleet::start() else { return };
     let (first, Member { server, folder }) = (fleet.host(&[]), fleet.host(&[]));
     let operator = first.operator();

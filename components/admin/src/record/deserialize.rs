@@ -11,16 +11,16 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::num::NonZeroU64;
 
-/// A text that `read` knows; `null` counts as absent. `what` names it in the error.
+/// A text that `read` knows; `null` counts as absent. `kind` names the field in the error.
 fn known<'de, D: Deserializer<'de>, T>(
     from: D,
-    what: &str,
+    kind: &str,
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, D::Error> {
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     match read(&text) {
         Some(value) => Ok(Some(value)),
-        None => Err(D::Error::custom(format_args!("{what} `{text}` is not known"))),
+        None => Err(D::Error::custom(format_args!("{kind} `{text}` is not known"))),
     }
 }
 

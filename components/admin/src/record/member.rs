@@ -41,16 +41,16 @@ impl PendingMemberships {
                 if membership.is_none() {
                     continue;
                 }
-                if let Some(what) = deleted_record(env, deleted, user_id, *source)? {
-                    without_holder.insert(*source, what);
+                if let Some(name) = deleted_record(env, deleted, user_id, *source)? {
+                    without_holder.insert(*source, name);
                     *membership = None;
                 }
             }
             match member::save(env, user_id, &changes).map_err(LineError::from) {
                 Ok(()) => lines.iter().for_each(|(line, source)| {
                     report.imported("member");
-                    if let Some(what) = without_holder.get(source) {
-                        report.warn(*line, format!("{what} is deleted, and nobody has the role"));
+                    if let Some(name) = without_holder.get(source) {
+                        report.warn(*line, format!("{name} is deleted, and nobody has the role"));
                     }
                 }),
                 Err(LineError::Invalid(invalid)) => lines.iter().for_each(|(line, _)| report.failed(*line, &invalid)),
@@ -61,7 +61,7 @@ impl PendingMemberships {
     }
 }
 
-/// The user, group or project, if it is deleted.
+/// The name of the user, group or project, if it is deleted.
 fn deleted_record(
     env: &Env,
     deleted: &mut DeletedRecords,

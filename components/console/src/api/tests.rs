@@ -71,7 +71,7 @@ fn only_pages_that_are_the_same_for_all_are_kept() {
 }
 
 #[test]
-fn who_may_not_do_a_thing_does_not_see_its_button() {
+fn pages_have_no_buttons_for_actions_the_caller_may_not_take() {
     let forge = Forge::new("plain");
     let package = "/packages/@acme/lib?project=acme/app";
     let anonymous = forge.get(package, None).text;
@@ -153,7 +153,7 @@ fn an_unknown_token_is_refused_and_a_revoked_one_ends_the_session() {
 }
 
 #[test]
-fn what_the_api_refuses_is_shown_with_its_reason() {
+fn a_refusal_of_the_api_is_shown_with_its_reason() {
     let forge = Forge::new("plain");
     let token = forge.get("/", Some("developer-token")).form_token();
     let cookie = "hexad-session=developer-token";
@@ -168,7 +168,7 @@ fn what_the_api_refuses_is_shown_with_its_reason() {
 }
 
 #[test]
-fn forms_ask_the_api_for_what_they_say() {
+fn forms_send_their_action_and_fields_to_the_api() {
     let forge = Forge::new("plain");
     let token = forge.get("/", Some("admin-token")).form_token();
     let send = |path: &str, fields: &str| {

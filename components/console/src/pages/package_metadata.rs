@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_publishers_write_may_be_of_any_type() {
+    fn fields_of_published_versions_may_have_any_type() {
         let text = r#"{"name": "a\"b", "versions": {
             "1.0.0": {"deprecated": true, "dependencies": ["a"], "license": {"type": "MIT"}, "repository": {"url": "u", "directory": "d"},
                       "engines": null, "homepage": 7, "dist": {"attestations": {}}, "_npmUser": null},
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_by_time_and_those_of_one_time_by_their_place() {
+    fn releases_are_sorted_by_time_and_then_by_their_place() {
         let text = r#"{"name": "a", "versions": {"1": {}, "2": {}, "3": {}, "4": {}}, "dist-tags": {"latest": "2"},
                        "time": {"created": "2026", "1": "2026-03", "2": "2026-01", "3": "2026-03"}}"#;
         let metadata = Metadata::parse(text).unwrap();

@@ -191,7 +191,7 @@ fn an_administrator_sends_requests_as_another_user() {
 }
 
 #[test]
-fn a_user_for_whom_an_administrator_acts_has_no_administrators_rights() {
+fn sudo_as_a_user_gives_no_administrator_rights() {
     let env = forge_with_tokens();
     for token in ["adm", "bootstrap-secret"] {
         let caller =
@@ -313,7 +313,7 @@ fn without_a_credential_nothing_counts() {
 }
 
 #[test]
-fn a_valid_token_of_a_known_address_costs_what_it_costs_without_one() {
+fn a_valid_token_costs_two_operations_after_an_invalid_one() {
     let store = MemoryStore::default();
     let env = kit::testing::env(store.clone(), &[]);
     fill(&env);

@@ -66,7 +66,7 @@ fn texts(dangling: &Dangling) -> Vec<(Subject, String)> {
 /// The problems of a record.
 pub(super) fn problems(env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
     let found = texts(&of(env, &[subject])?);
-    Ok(found.into_iter().map(|(_, what)| format!("it has {what}; `hexad fsck --repair` removes it")).collect())
+    Ok(found.into_iter().map(|(_, text)| format!("it has {text}; `hexad fsck --repair` removes it")).collect())
 }
 
 /// Removes the dangling roles and invitations of these records, which can be read.
@@ -75,8 +75,8 @@ pub(super) fn end(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> 
     let intent_log = IntentLog::begin(env, dangling.changes())?;
     dependents::end_late(env, &dangling)?;
     intent_log.update_catalog(env, DanglingRows::Listed)?;
-    for (subject, what) in texts(&dangling) {
-        report.found(&subject.key(), format!("it had {what}, and is without it now"));
+    for (subject, text) in texts(&dangling) {
+        report.found(&subject.key(), format!("it had {text}, and is without it now"));
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_those_of_the_interface() {
+    fn roles_have_the_access_levels_of_the_api() {
         for level in [0, 5, 10, 15, 20, 30, 40, 50] {
             assert_eq!(Role::from_level(level).map(Role::level), Some(level));
         }

@@ -235,7 +235,7 @@ fn groups_do_not_nest_in_themselves_nor_without_end() {
 }
 
 #[test]
-fn what_is_in_a_stored_cycle_is_not_there() {
+fn namespaces_and_projects_in_a_stored_cycle_are_not_found() {
     let env = forge();
     store::write(&env, &Key::Namespace(10), Some(store::NamespaceRecord::group(new_group(10, "acme", Some(11)))))
         .unwrap();

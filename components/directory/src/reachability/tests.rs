@@ -205,7 +205,7 @@ fn a_catalog_and_paths_that_do_not_agree_with_the_records_are_reported_and_repai
 }
 
 #[test]
-fn what_is_in_no_place_of_the_tree_is_reported() {
+fn records_below_a_missing_namespace_or_too_deep_are_reported() {
     let (store, env) = forge();
     let record = |id: u64, parent_id: u64| {
         format!(r#"{{"name":"x","path":"g{id}","parent_id":{parent_id},"visibility":"public"}}"#)
@@ -259,7 +259,7 @@ fn a_batch_that_took_too_long_makes_no_revision() {
 }
 
 #[test]
-fn what_is_derived_and_cannot_be_read_is_overwritten() {
+fn unreadable_derived_records_are_rebuilt_or_removed() {
     for name in ["path/0/acme9", "path/10/site", "catalog", "catalog/changes"] {
         let (store, env) = forge();
         let key = format!("{PREFIX}{name}");
@@ -303,7 +303,7 @@ fn lose(store: &MemoryStore, name: &str) {
 }
 
 #[test]
-fn a_lost_record_is_reported_and_what_is_left_of_it_removed() {
+fn entries_of_a_missing_record_are_reported_and_removed() {
     for (name, entry, owner) in
         [("project/100", "path/10/site", "project 100"), ("namespace/12", "path/0/guild", "namespace 12")]
     {
@@ -350,7 +350,7 @@ fn a_lost_user_and_lost_memberships_are_reported() {
 }
 
 #[test]
-fn deleted_records_and_those_that_a_writer_is_about_to_write_are_not_missing() {
+fn deleted_and_pending_records_are_not_missing() {
     let (store, env) = forge();
     let mut changes = Changes::default();
     changes.delete_project(100);
@@ -367,7 +367,7 @@ fn deleted_records_and_those_that_a_writer_is_about_to_write_are_not_missing() {
 
 /// Names below a path outlive its owner ([`path::is_or_was_path`]).
 #[test]
-fn the_paths_of_what_is_deleted_are_kept_through_collections_and_repairs() {
+fn paths_of_deleted_records_survive_collections_and_repairs() {
     let (store, env) = forge();
     let mut changes = Changes::default();
     changes.delete_group(10);

@@ -243,7 +243,7 @@ fn a_failing_store_is_a_500() {
 }
 
 #[test]
-fn what_an_instance_knows_is_never_out_of_date() {
+fn cached_records_are_never_out_of_date() {
     let store = MemoryStore::default();
     let env = forge(store.clone());
     change(&env, |changes| changes.group(10), || ());

@@ -87,7 +87,7 @@ impl Area {
 }
 
 #[test]
-fn what_is_old_and_not_reached_goes_and_nothing_else() {
+fn only_old_unreachable_keys_are_removed() {
     let mut area = Area::new();
     let [reached, young, old] =
         [(GRACE * 9, 1), (GRACE - 600_000, 2), (GRACE + 60_000, 3)].map(|(a, n)| area.blob(a, n));
@@ -136,7 +136,7 @@ fn nothing_is_swept_before_reads_under_way_are_over() {
 }
 
 #[test]
-fn what_a_root_comes_to_reach_during_a_run_stays() {
+fn blobs_that_a_root_reaches_during_a_run_stay() {
     let mut area = Area::new();
     let (first, second) = (area.blob(GRACE * 2, 1), area.blob(GRACE * 2, 2));
     area.root("b", &[&first, &second]);
@@ -147,7 +147,7 @@ fn what_a_root_comes_to_reach_during_a_run_stays() {
     area.root("b", &[&second, &young]);
     area.now = Timestamp::from_millis(NOW.millis() + SETTLE);
     let wanted = GcRequest { cursor: marked.cursor, ..GcRequest::default() };
-    assert_eq!(area.step(&wanted).unwrap().removed, 0, "what was reached at its beginning is for the next run");
+    assert_eq!(area.step(&wanted).unwrap().removed, 0, "blobs reached at its beginning are for the next run");
     assert_eq!(area.run(false)[2], 2);
     assert_eq!((area.has(&first), area.has(&second), area.has(&young)), (false, true, true));
 }
@@ -252,7 +252,7 @@ fn cursors_that_are_none_are_refused() {
 }
 
 #[test]
-fn what_a_run_left_behind_is_removed_by_a_later_one() {
+fn marks_of_an_abandoned_run_are_removed_by_a_later_one() {
     let mut area = Area::new();
     area.root("a", &[&area.blob(0, 1)]);
     area.step(&GcRequest::default()).unwrap();

@@ -98,7 +98,7 @@ impl Forest {
 }
 
 #[test]
-fn what_blobs_name_is_reached_however_they_name_one_another() {
+fn references_between_blobs_are_followed_even_in_cycles() {
     let forest = Forest::new();
     forest.root(&[1]);
     for (number, names) in [(1, &[2, 3][..]), (2, &[4, 1]), (3, &[4]), (4, &[]), (5, &[6, 4]), (6, &[5])] {
@@ -138,7 +138,7 @@ fn damage_is_told_and_the_check_goes_on_but_nothing_is_swept() {
 }
 
 #[test]
-fn a_step_that_is_repeated_is_refused_and_so_is_what_comes_after_two_at_once() {
+fn a_repeated_step_and_one_after_concurrent_steps_are_refused() {
     let forest = Forest::new();
     forest.root(&[1]);
     forest.blob(1, &[2]);

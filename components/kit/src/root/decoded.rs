@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_decoded_is_not_kept() {
+    fn a_value_that_cannot_be_decoded_is_not_cached() {
         let env = env(MemoryStore::default(), &[]);
         let failed = get_or_decode::<u8>(&env, "a", vec![1], |_| Err(StoreError::corrupt("a", "why")));
         assert!(failed.is_err());

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_of_a_list_begins_with_the_row_or_what_follows_it() {
+    fn seek_skips_to_the_row_or_the_next_larger_one() {
         let list: Vec<u32> = (0..100).map(|n| n / 2 * 3).collect();
         for row in 0..160 {
             let expected: Vec<u32> = list.iter().copied().filter(|found| *found >= row).collect();

@@ -17,7 +17,7 @@ pub fn same_text(status: StatusCode, text: impl Into<String>) -> Error {
 
 /// A client's copy of the metadata is of an earlier revision, and its request would undo another client's change.
 pub fn outdated(revision: &str) -> Error {
-    let text = format!("revision {revision} is not the current one; somebody else changed the package, try again");
+    let text = format!("revision {revision} is not the current one: the package was changed meanwhile, try again");
     same_text(StatusCode::CONFLICT, text)
 }
 

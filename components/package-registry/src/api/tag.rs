@@ -98,8 +98,8 @@ pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Respon
 }
 
 /// 400 if a part of the request is blank.
-fn require_text(text: &str, what: &str) -> Result<(), Error> {
-    if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
+fn require_text(text: &str, field: &str) -> Result<(), Error> {
+    if text.trim().is_empty() { Err(bad_request(&format!("\"{field}\" not given"))) } else { Ok(()) }
 }
 
 /// 400 for a tag that cannot be set, here or by publishing: it is too long, clients would ask for versions of that

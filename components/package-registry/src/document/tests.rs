@@ -80,7 +80,7 @@ fn escapes_and_white_space_do_not_hide_the_file() {
 }
 
 #[test]
-fn what_only_resembles_the_file_stays() {
+fn members_that_only_resemble_the_file_stay() {
     for text in [
         r#"{"_attachments":{"a.sigstore":{"data":"{\"x\":1}"}}}"#,
         r#"{"_attachments":[{"a.tgz":{"data":"no"}}]}"#,
@@ -227,7 +227,7 @@ fn reference(document: &mut Value) -> Result<Option<(String, Vec<u8>)>, ()> {
 }
 
 #[test]
-fn it_finds_what_a_whole_document_parser_finds() {
+fn the_reader_agrees_with_a_parser_of_whole_documents() {
     let mut rng = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let (mut files, mut refusals) = (0, 0);
     for _ in 0..5_000 {

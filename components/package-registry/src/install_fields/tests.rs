@@ -20,10 +20,10 @@ fn refused(file: &Value, document: &Value) -> Option<&'static str> {
     differences(file, document, false).into_iter().find(|difference| difference.is_error).map(|found| found.field)
 }
 
-/// `published.json` has what each client sent for the same packages: unusual forms of every field, one in a
-/// workspace, and one with `binding.gyp`.
+/// `published.json` has the documents that each client sent for the same packages: unusual forms of every field,
+/// one in a workspace, and one with `binding.gyp`.
 #[test]
-fn what_clients_publish_is_not_refused() {
+fn documents_that_clients_publish_are_not_refused() {
     let published: Value = serde_json::from_str(include_str!("published.json")).unwrap();
     let mut clients = BTreeSet::new();
     for package in published.as_array().unwrap() {
@@ -356,7 +356,7 @@ fn a_type_that_installers_do_not_expect_is_refused_or_corrected() {
 
 /// npm 6 to 8 and yarn 1 write such documents for these files; the file's form is passed on.
 #[test]
-fn what_older_clients_change_is_corrected() {
+fn fields_that_older_clients_change_are_corrected() {
     for (file, document, field) in [
         (
             json!({"dependencies": {"a": "^1.0.0", "b": "2"}, "bundleDependencies": ["a"]}),

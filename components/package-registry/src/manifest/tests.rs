@@ -96,7 +96,7 @@ fn provenance_is_listed() {
 }
 
 #[test]
-fn the_abbreviated_record_has_what_installing_needs() {
+fn the_abbreviated_record_has_the_fields_that_installers_need() {
     let (_, abbreviated) = records(&manifest()).unwrap();
     let served = served(&abbreviated);
     let names: Vec<&str> = served.as_object().unwrap().keys().map(String::as_str).collect();
@@ -115,7 +115,7 @@ fn install_scripts_and_shrinkwraps_are_announced() {
     }
 }
 
-/// The manifest's fields that installers act on, compared with those of a `package.json`.
+/// The manifest's fields that installers act on, compared with the fields of a `package.json`.
 fn reconciled(manifest: &Value, file: Value, are_errors: bool) -> Result<Value, ManifestError> {
     let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
     let (text, file) = (RawValue::from_string(manifest.to_string()).unwrap(), file.to_string());
@@ -131,7 +131,7 @@ fn reconciled(manifest: &Value, file: Value, are_errors: bool) -> Result<Value, 
 }
 
 #[test]
-fn fields_of_installers_are_those_of_the_file() {
+fn install_fields_come_from_the_file() {
     let same = json!({"bin": "x.js", "dependencies": {"a": "^1"}, "peerDependenciesMeta": {"a": {"optional": true}}});
     assert_eq!(reconciled(&manifest(), same, true).unwrap()["bin"], "x.js", "as it was published");
 
@@ -164,7 +164,7 @@ fn dependencies_that_are_no_map_are_left_out() {
 }
 
 #[test]
-fn what_cannot_be_installed_is_refused() {
+fn manifests_that_cannot_be_installed_are_refused() {
     let without = |path: &[&str]| {
         let mut manifest = manifest();
         let (last, parents) = path.split_last().unwrap();

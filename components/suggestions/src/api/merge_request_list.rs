@@ -16,10 +16,10 @@ use kit::store::StoreError;
 use kit::{Error, Response, Timestamp};
 use std::rc::Rc;
 
-/// The most merge requests that a list reads: of a project those with the highest iids.
+/// The most merge requests that a list reads: of a project, the highest iids.
 const MAX_READ: usize = 20_000;
 
-/// The most projects in which the list of all merge requests looks: those with the highest ids.
+/// The most projects in which the list of all merge requests looks: the highest ids.
 const MAX_PROJECTS: usize = 20_000;
 
 /// The values of `order_by`. By properties that no merge request has here, all are equal, and their ids decide.
@@ -81,21 +81,21 @@ pub fn of_project(context: &RequestContext, project: &str) -> Result<Response, E
     list.respond(context, found)
 }
 
-/// `GET /merge_requests`: those of all projects that the caller may read, and without a `scope` only those that the
-/// caller made, as in the reference service. Reads the catalog, each project that the caller may read and its list,
-/// and each merge request. 401 for anonymous callers unless `scope` is `all`.
+/// `GET /merge_requests`: the merge requests of all projects that the caller may read, and without a `scope` only the
+/// merge requests of the caller, as in the reference service. Reads the catalog, each project that the caller may read
+/// and its list, and each merge request. 401 for anonymous callers unless `scope` is `all`.
 pub fn of_all_projects(context: &RequestContext) -> Result<Response, Error> {
     let params = context.params();
     let list = ListRequest::read(&params, Scope::CreatedByMe)?;
     if list.filter.scope != Scope::All {
         context.caller.user_or_401()?;
     }
-    list.respond_with_those_of(context, |_| true)
+    list.respond_for_projects(context, |_| true)
 }
 
-/// `GET /groups/:id/merge_requests`: those of the projects in a group and below it that the caller may read, without
-/// the archived ones unless `non_archived` is false. Reads the same of these projects; 404 if the caller may not read
-/// the group.
+/// `GET /groups/:id/merge_requests`: the merge requests of the projects in and below a group that the caller may read,
+/// without archived projects unless `non_archived` is false. Reads the same of these projects; 404 if the caller may not
+/// read the group.
 pub fn of_group(context: &RequestContext, group: &str) -> Result<Response, Error> {
     let params = context.params();
     let list = ListRequest::read(&params, Scope::All)?;
@@ -107,7 +107,7 @@ pub fn of_group(context: &RequestContext, group: &str) -> Result<Response, Error
     if !rights::may_read_group(&context.env, &context.caller, &group)? {
         return Err(not_found());
     }
-    list.respond_with_those_of(context, |project| {
+    list.respond_for_projects(context, |project| {
         let is_below = project.namespace().lineage().any(|above| above.id() == group.id);
         is_below && (with_archived || !project.archived())
     })
@@ -124,7 +124,7 @@ impl<'a> ListRequest<'a> {
         Ok(ListRequest { params, filter, page, order_by, is_ascending })
     }
 
-    /// Adds the merge requests of a project that the filter accepts. Reads at most `left`, and subtracts those read.
+    /// Adds the merge requests of a project that the filter accepts. Reads at most `left`, and subtracts their number.
     fn collect(
         &self,
         context: &RequestContext,
@@ -150,7 +150,7 @@ impl<'a> ListRequest<'a> {
     }
 
     /// Lists the merge requests of all projects that the caller may read and `is_in_question` accepts.
-    fn respond_with_those_of(
+    fn respond_for_projects(
         &self,
         context: &RequestContext,
         is_in_question: impl Fn(CatalogProject) -> bool,

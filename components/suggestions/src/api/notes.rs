@@ -211,13 +211,13 @@ fn update(
 
 /// 400 if a discussion has more notes, suggestions or text than one may have.
 fn check_size(discussion: &Discussion) -> Result<(), Error> {
-    for (count, limit, what) in [
+    for (count, limit, unit) in [
         (discussion.notes.len(), MAX_NOTES, "notes"),
         (discussion.suggestions().count(), MAX_SUGGESTIONS, "suggestions"),
         (discussion.text_length(), MAX_TEXT, "bytes of text"),
     ] {
         if count > limit {
-            let text = format!("the discussion would have {count} {what}, and at most {limit} are allowed");
+            let text = format!("the discussion would have {count} {unit}, and at most {limit} are allowed");
             return Err(Error::bad_request(&text));
         }
     }

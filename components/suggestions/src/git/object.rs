@@ -71,7 +71,7 @@ mod tests {
 
     /// Ids that git documents or prints: of the empty blob, the empty tree, and `hello\n`.
     #[test]
-    fn ids_are_those_of_git() {
+    fn ids_equal_the_ids_of_git() {
         let id = |kind, contents: &str| Object::new(kind, contents.into()).id.to_string();
         assert_eq!(id(ObjectKind::Blob, ""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
         assert_eq!(id(ObjectKind::Tree, ""), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");

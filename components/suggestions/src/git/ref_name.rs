@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_git_accepts() {
+    fn ref_names_follow_the_rules_of_git() {
         for good in ["heads/main", "heads/a/b-c_d.e", "tags/v1.0", "heads/ünïcode", "heads/@", "heads/%2f"] {
             assert!(is_branch_or_tag(good), "{good}");
         }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_those_of_their_type() {
+    fn modes_are_normalized_by_their_type() {
         for (mode, expected) in [
             ("100600", "100644"),
             ("100640", "100644"),

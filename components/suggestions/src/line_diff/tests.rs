@@ -120,7 +120,7 @@ fn followed_lines_are_equal_and_in_order() {
 }
 
 #[test]
-fn unified_differences_are_those_of_git() {
+fn unified_diffs_equal_the_diffs_of_git() {
     let long = |changed: &[u64]| -> String {
         (1..=30).map(|line| if changed.contains(&line) { format!("{line}!\n") } else { format!("{line}\n") }).collect()
     };
@@ -185,7 +185,7 @@ fn a_rewritten_file_takes_steps_by_the_line() {
 }
 
 #[test]
-fn what_is_not_compared_within_the_steps_is_changed() {
+fn lines_not_compared_within_the_step_limit_count_as_changed() {
     let (before, after) = (source(5_000, "old"), source(6_000, "new"));
     let limits = Limits { histogram: 0, steps: 20_000, ..LIMITS };
     let (diff, steps) = LineDiff::bounded(&before, &after, limits);

@@ -302,7 +302,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_open_merge_request_is_listed_whoever_closed_it_meanwhile() {
+    fn an_open_merge_request_is_listed_despite_concurrent_closes() {
         let mut open = 0;
         for seed in 0..400 {
             let seen_after = seed % 2 * 5_000;

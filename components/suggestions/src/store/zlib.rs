@@ -97,7 +97,7 @@ mod tests {
     use kit::testing::{self, MemoryStore};
 
     #[test]
-    fn streams_of_any_length_are_decompressed_to_what_they_were_made_of() {
+    fn compressed_streams_of_any_length_decompress_to_their_input() {
         let env = testing::env(MemoryStore::default(), &[]);
         for length in [0, 1, 20, MAX_STORED, MAX_STORED + 1, 3 * MAX_STORED, 70_000] {
             let input: Vec<u8> = (0..length).map(|at| u8::try_from(at * at % 251).unwrap()).collect();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_or_too_large_is_refused() {
+    fn malformed_and_too_large_forms_are_refused() {
         let large = with_file(&[part(TOKEN, "own"), part("percent", &"1".repeat(MAX_FORM + 1))]);
         assert!(matches!(large, Err(FormError::Invalid(_))), "{large:?}");
         let broken = block(read_with_file(&multipart(), Full::new(Bytes::from("--x\r\n")), |_| true));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_says_what_its_page_showed() {
+    fn a_form_has_the_digests_that_its_page_showed() {
         let digest = |byte: &str| byte.repeat(32);
         let expected = |text: String| block(read(Full::new(Bytes::from(text)))).unwrap().expected();
         let (current, canary) = (digest("0a"), digest("0b"));

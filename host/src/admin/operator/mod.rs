@@ -36,12 +36,12 @@ use self::overview::Overview;
 pub use self::route::OperatorRoute;
 use self::route::{PromoteOrRollBack, SIGN_IN};
 use super::component_status::ComponentStatus;
-use super::connections::Connection;
+use super::connections::AdminConnection;
 use super::context::AdminContext;
 use super::deployment::DeploymentFailure;
 use super::host_status::HostStatus;
 use super::response::{AdminResponse, body};
-use super::route::{RouteError, canary_policy};
+use super::route::{AdminRouteError, canary_policy};
 use super::sessions::Session;
 use super::upload::{self, RequestBody};
 use crate::deploy::{DeployReport, Signature, SwapRequest};
@@ -66,8 +66,8 @@ impl OperatorPages {
     /// session. The response needs to be [protected](protect).
     pub async fn handle(
         &self,
-        connection: &Connection,
-        route: Result<OperatorRoute, RouteError>,
+        connection: &AdminConnection,
+        route: Result<OperatorRoute, AdminRouteError>,
         parts: &Parts,
         request_body: impl RequestBody,
     ) -> AdminResponse {
@@ -109,23 +109,23 @@ impl OperatorPages {
                 }
                 Err(failure) => form_failure(&failure, session),
             },
-            Ok(_) => self.no_page(&RouteError::NotFound, session, headers, request_body).await,
+            Ok(_) => self.no_page(&AdminRouteError::NotFound, session, headers, request_body).await,
             Err(cause) => self.no_page(&cause, session, headers, request_body).await,
         }
     }
 
     async fn no_page(
         &self,
-        cause: &RouteError,
+        cause: &AdminRouteError,
         session: &Session,
         headers: &HeaderMap,
         request_body: impl RequestBody,
     ) -> AdminResponse {
         upload::discard(headers, request_body).await;
         match cause {
-            RouteError::NotFound => frame::failure_page(StatusCode::NOT_FOUND, "There is no such page.", session),
-            RouteError::Parameter(reason) => frame::failure_page(StatusCode::BAD_REQUEST, reason, session),
-            RouteError::MethodNotAllowed(allowed) => {
+            AdminRouteError::NotFound => frame::failure_page(StatusCode::NOT_FOUND, "There is no such page.", session),
+            AdminRouteError::Parameter(reason) => frame::failure_page(StatusCode::BAD_REQUEST, reason, session),
+            AdminRouteError::MethodNotAllowed(allowed) => {
                 let text = format!("The page takes {allowed}.");
                 let mut response = frame::failure_page(StatusCode::METHOD_NOT_ALLOWED, &text, session);
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
@@ -235,7 +235,7 @@ impl OperatorPages {
 fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRequest, String> {
     let given = ["percent", "window"].into_iter().filter_map(|name| Some((name, form.text(name)?)));
     let canary = canary_policy(given).map_err(|failure| match failure {
-        RouteError::Parameter(reason) => reason,
+        AdminRouteError::Parameter(reason) => reason,
         other => format!("{other:?}"),
     })?;
     if form.text("confirmed") != Some("yes") {

@@ -3,7 +3,7 @@
 use http::Method;
 use url::form_urlencoded;
 
-use crate::admin::route::RouteError;
+use crate::admin::route::AdminRouteError;
 
 pub const OVERVIEW: &str = "/operator";
 pub const SIGN_IN: &str = "/operator/sign-in";
@@ -57,7 +57,7 @@ pub fn confirmation(id: &str, change: PromoteOrRollBack) -> String {
 
 impl OperatorRoute {
     /// The route of a request; `None` if its path is not one of the pages.
-    pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Option<Result<Self, RouteError>> {
+    pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Option<Result<Self, AdminRouteError>> {
         let below = path.strip_prefix(OVERVIEW)?;
         if !below.is_empty() && !below.starts_with('/') {
             return None;
@@ -72,7 +72,7 @@ impl OperatorRoute {
             ["sign-out"] => (None, Some(Self::SignOut)),
             ["style.css"] => (Some(Self::Style), None),
             ["icon.svg"] => (Some(Self::Icon), None),
-            _ => return Some(Err(RouteError::NotFound)),
+            _ => return Some(Err(AdminRouteError::NotFound)),
         };
         let allowed = match (&shown, &submitted) {
             (Some(_), Some(_)) => "GET, HEAD, POST",
@@ -85,7 +85,7 @@ impl OperatorRoute {
             Method::POST => submitted,
             _ => None,
         };
-        Some(route.ok_or(RouteError::MethodNotAllowed(allowed)))
+        Some(route.ok_or(AdminRouteError::MethodNotAllowed(allowed)))
     }
 
     fn with_confirmation(change: PromoteOrRollBack, id: &str) -> (Option<Self>, Option<Self>) {
@@ -106,7 +106,7 @@ fn code(query: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(method: &str, target: &str) -> Option<Result<OperatorRoute, RouteError>> {
+    fn of(method: &str, target: &str) -> Option<Result<OperatorRoute, AdminRouteError>> {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         OperatorRoute::parse(&method.parse().unwrap(), path, query)
     }
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(of("GET", path), Some(Ok(OperatorRoute::Overview)));
         }
         assert_eq!(of("HEAD", OVERVIEW), Some(Ok(OperatorRoute::Overview)));
-        assert_eq!(of("HEAD", SIGN_OUT), Some(Err(RouteError::MethodNotAllowed("POST"))));
+        assert_eq!(of("HEAD", SIGN_OUT), Some(Err(AdminRouteError::MethodNotAllowed("POST"))));
         let id = || "a".to_owned();
         assert_eq!(of("GET", &component("a")), Some(Ok(OperatorRoute::Component(id()))));
         assert_eq!(of("POST", &component("a")), Some(Ok(OperatorRoute::Swap(id()))));
@@ -126,10 +126,10 @@ mod tests {
             assert_eq!(of("POST", &confirmation("a", each)), Some(Ok(OperatorRoute::Perform(each, id()))));
         }
         assert_eq!(of("GET", "/operator/sign-in?code=x%2F"), Some(Ok(OperatorRoute::SignInForm(Some("x/".into())))));
-        assert_eq!(of("GET", SIGN_OUT), Some(Err(RouteError::MethodNotAllowed("POST"))));
-        assert_eq!(of("PUT", &component("a")), Some(Err(RouteError::MethodNotAllowed("GET, HEAD, POST"))));
-        assert_eq!(of("POST", OVERVIEW), Some(Err(RouteError::MethodNotAllowed("GET, HEAD"))));
-        assert_eq!(of("GET", "/operator/x"), Some(Err(RouteError::NotFound)));
+        assert_eq!(of("GET", SIGN_OUT), Some(Err(AdminRouteError::MethodNotAllowed("POST"))));
+        assert_eq!(of("PUT", &component("a")), Some(Err(AdminRouteError::MethodNotAllowed("GET, HEAD, POST"))));
+        assert_eq!(of("POST", OVERVIEW), Some(Err(AdminRouteError::MethodNotAllowed("GET, HEAD"))));
+        assert_eq!(of("GET", "/operator/x"), Some(Err(AdminRouteError::NotFound)));
         assert_eq!((of("GET", "/operators"), of("GET", "/status")), (None, None));
     }
 }

@@ -117,7 +117,7 @@ impl<'a> Callers<'a> {
 }
 
 #[tokio::test]
-async fn whatever_callers_do_no_rule_is_broken() {
+async fn random_callers_break_no_rule() {
     for seed in 1..300 {
         let mut rng = Rng::with_seed(seed);
         let limit = ConcurrencyLimit::new(PERMITS, LONG, QUEUE).with_share(SHARE);

@@ -158,7 +158,7 @@ fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
 }
 
 #[test]
-fn what_is_recorded_is_done_although_the_other_hosts_cannot_be_asked() {
+fn a_recorded_change_is_done_although_the_store_is_away() {
     let Some(mut clones) = Clones::start() else { return };
     let [fleet, _] = &clones.fleets;
     fleet.set_report(|report| report.revision = 1);

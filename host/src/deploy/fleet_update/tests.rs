@@ -62,7 +62,7 @@ async fn a_change_without_a_reply_whose_store_stays_away_may_have_taken_place() 
 }
 
 #[tokio::test]
-async fn a_record_that_a_build_without_recent_revisions_has_replaced_does_not_say_what_became_of_a_change() {
+async fn a_record_replaced_by_an_older_build_leaves_a_change_unconfirmed() {
     let Some(mut server) = start(&[]) else { return };
     drop(Host::open(&server.new_database("fleet")));
     let replace = "update hexad.serving set revision = revision + 1, record = '{\"id\": \"other\"}';";

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn volatile_keys_are_some_of_those_that_may_be_written() {
+    fn volatile_keys_are_a_part_of_the_writable_keys() {
         let volatile = |prefix: &str| grants(&["shared/"], &["own/"]).with_volatile(&[prefix.to_owned()]);
         let rates = volatile("own/rate/").unwrap();
         assert!(rates.is_volatile("own/rate/1") && !rates.is_volatile("own/rates") && !rates.is_volatile("own/x"));

@@ -13,7 +13,7 @@ use super::grants::Grants;
 use super::write_scope::WriteScope;
 use crate::metrics::Counters;
 use crate::response_cache::ReadSet;
-use crate::store::{Backend, Key, ServerClock, StoreError, Swap};
+use crate::store::{Backend, CasOutcome, Key, ServerClock, StoreError};
 use crate::trace::Trace;
 
 /// Bytes that the values of one instance may take in the writer's queue. An instance that writes faster
@@ -125,7 +125,12 @@ impl KeyValue {
         }
     }
 
-    pub(super) async fn cas(&self, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, StoreError> {
+    pub(super) async fn cas(
+        &self,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<CasOutcome, StoreError> {
         match self.grants.is_volatile(&key.key) {
             true => self.backend.cas_volatile(self.scope.ledger(), key, expected, value).await,
             false => self.backend.cas(self.scope.ledger(), key, expected, value).await,

@@ -13,7 +13,7 @@ use super::measured_call::MeasuredCall;
 use super::state::{HasKeyValue, KeyValueView, queued_bytes};
 use super::write_scope::WriteScope;
 use crate::metrics::Operation;
-use crate::store::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreError, Swap};
+use crate::store::{CasOutcome, Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreError};
 
 wasmtime::component::bindgen!({
     path: "../wit/deps/keyvalue@0.2.0-draft2",
@@ -335,14 +335,14 @@ impl KeyValueView<'_> {
             let Cas { key, expected, .. } = cas;
             let ctx = &mut *self.ctx;
             let outcome = ctx.cas(key.clone(), expected, value).await?;
-            if matches!(outcome, Swap::Lost(_)) {
+            if matches!(outcome, CasOutcome::Lost(_)) {
                 ctx.saw_uncommitted = true;
                 ctx.counters.swaps_lost.add(1);
             }
             ctx.settle_after_write([key.clone()]).await?;
             match outcome {
-                Swap::Swapped => Ok(None),
-                Swap::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, is_unread: true })?)),
+                CasOutcome::Swapped => Ok(None),
+                CasOutcome::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, is_unread: true })?)),
             }
         };
         let outcome = outcome.await;

@@ -175,12 +175,12 @@ mod tests {
 
     use super::*;
     use crate::concurrency_limit::{ConcurrencyLimit, HOST};
-    use crate::imports::outbound::{Network, Options, OutboundLimits};
+    use crate::imports::outbound::{Network, OutboundLimits, OutboundOptions};
     use crate::memory_budget::MemoryBudget;
 
     #[tokio::test]
     async fn frames_that_are_there_do_not_outlast_the_deadline() {
-        let network = Arc::new(Network::new(&Options::default(), MemoryBudget::new(u64::MAX)).unwrap());
+        let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
         let egress = Egress::new("a", Arc::default(), OutboundLimits::default(), network, Arc::default());
         let (egress, limit) = (Arc::new(egress), ConcurrencyLimit::new(2, Duration::ZERO, 0));
         let body = |deadline: Instant| {

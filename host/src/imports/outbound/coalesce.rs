@@ -58,7 +58,7 @@ impl Hash for RequestKey {
 
 /// How far a leader is with the request that its followers wait for.
 #[derive(Clone)]
-enum Progress {
+enum LeaderProgress {
     /// It waits for its permit.
     Queued,
     /// It has its permit.
@@ -68,7 +68,7 @@ enum Progress {
     Done(Result<Arc<SharedResponse>, Arc<WasiError>>),
 }
 
-impl Progress {
+impl LeaderProgress {
     fn is_over(&self) -> bool {
         matches!(self, Self::Refused | Self::Done(_))
     }
@@ -77,7 +77,7 @@ impl Progress {
 /// The requests of one component that have no response yet.
 pub struct Coalescer {
     memory: Arc<MemoryBudget>,
-    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Progress>>>>,
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<LeaderProgress>>>>,
     /// Randomly seeded, so that a client cannot choose requests with the same hash.
     hasher: RandomState,
     /// Requests that waited for the response of a leader.
@@ -85,8 +85,8 @@ pub struct Coalescer {
 }
 
 enum Role {
-    Leader(Arc<watch::Sender<Progress>>),
-    Follower(watch::Receiver<Progress>),
+    Leader(Arc<watch::Sender<LeaderProgress>>),
+    Follower(watch::Receiver<LeaderProgress>),
 }
 
 impl Coalescer {
@@ -132,11 +132,11 @@ impl Coalescer {
                         Ok(permit) => permit,
                         Err(error) => {
                             drop(registration);
-                            sender.send_replace(Progress::Refused);
+                            sender.send_replace(LeaderProgress::Refused);
                             return Err(error);
                         }
                     };
-                    sender.send_replace(Progress::Permitted);
+                    sender.send_replace(LeaderProgress::Permitted);
                     let body = Full::new(key.parts.body.clone()).map_err(|never| match never {}).boxed_unsync();
                     let response = send(Request::from_parts(parts.clone(), body), permit).await;
                     drop(registration);
@@ -145,15 +145,15 @@ impl Coalescer {
                 Role::Follower(mut receiver) => {
                     // A follower waits without a permit.
                     own_permit = None;
-                    let progress = receiver.wait_for(Progress::is_over).await.map(|progress| progress.clone());
+                    let progress = receiver.wait_for(LeaderProgress::is_over).await.map(|progress| progress.clone());
                     match progress {
-                        Ok(Progress::Done(Ok(shared))) => return Ok(shared.copy()),
-                        Ok(Progress::Done(Err(error))) => return Err(clone_error(&error)),
+                        Ok(LeaderProgress::Done(Ok(shared))) => return Ok(shared.copy()),
+                        Ok(LeaderProgress::Done(Err(error))) => return Err(clone_error(&error)),
                         // From now on this request follows only a leader with a permit, so this comes once, unless
                         // that leader is cancelled.
-                        Ok(Progress::Refused) => own_permit = Some(acquire().await?),
+                        Ok(LeaderProgress::Refused) => own_permit = Some(acquire().await?),
                         // The leader was cancelled.
-                        Ok(Progress::Queued | Progress::Permitted) | Err(_) => {}
+                        Ok(LeaderProgress::Queued | LeaderProgress::Permitted) | Err(_) => {}
                     }
                 }
             }
@@ -173,7 +173,7 @@ impl Coalescer {
             self.followers.add(1);
             return Role::Follower(receiver);
         }
-        let progress = if has_permit { Progress::Permitted } else { Progress::Queued };
+        let progress = if has_permit { LeaderProgress::Permitted } else { LeaderProgress::Queued };
         let sender = Arc::new(watch::Sender::new(progress));
         entry.insert_entry(Arc::downgrade(&sender));
         Role::Leader(sender)
@@ -182,7 +182,7 @@ impl Coalescer {
     /// Gives the outcome to the followers, and returns it to the leader.
     fn publish(
         &self,
-        sender: &watch::Sender<Progress>,
+        sender: &watch::Sender<LeaderProgress>,
         response: Result<Response<WasiBody>, WasiError>,
     ) -> Result<Response<WasiBody>, WasiError> {
         if sender.is_closed() {
@@ -192,25 +192,25 @@ impl Coalescer {
             Ok(response) => {
                 let shared = Arc::new(SharedResponse::new(response, Reservation::new(self.memory.clone())));
                 let own = shared.copy();
-                sender.send_replace(Progress::Done(Ok(shared)));
+                sender.send_replace(LeaderProgress::Done(Ok(shared)));
                 Ok(own)
             }
             Err(error) => {
                 let error = Arc::new(error);
-                sender.send_replace(Progress::Done(Err(error.clone())));
+                sender.send_replace(LeaderProgress::Done(Err(error.clone())));
                 Err(clone_error(&error))
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Progress>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<LeaderProgress>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether a leader waits for its permit.
-fn is_queued(sender: &watch::Sender<Progress>) -> bool {
-    matches!(*sender.borrow(), Progress::Queued)
+fn is_queued(sender: &watch::Sender<LeaderProgress>) -> bool {
+    matches!(*sender.borrow(), LeaderProgress::Queued)
 }
 
 /// Reads a request body of at most [`MAX_COMPARED_BODY`].
@@ -224,7 +224,7 @@ async fn buffer_body(body: WasiBody) -> Result<Bytes, WasiError> {
 struct Registration<'a> {
     coalescer: &'a Coalescer,
     key: &'a RequestKey,
-    sender: &'a Arc<watch::Sender<Progress>>,
+    sender: &'a Arc<watch::Sender<LeaderProgress>>,
 }
 
 impl Drop for Registration<'_> {
@@ -316,18 +316,18 @@ impl SharedResponse {
     }
 
     fn copy(self: &Arc<Self>) -> Response<WasiBody> {
-        let reader = Reader { shared: self.clone(), chunks_read: 0 };
+        let reader = ResponseReader { shared: self.clone(), chunks_read: 0 };
         Response::from_parts(self.head.clone(), reader.boxed_unsync())
     }
 }
 
-struct Reader {
+struct ResponseReader {
     shared: Arc<SharedResponse>,
     /// Number of chunks that were read.
     chunks_read: usize,
 }
 
-impl Body for Reader {
+impl Body for ResponseReader {
     type Data = Bytes;
     type Error = WasiError;
 

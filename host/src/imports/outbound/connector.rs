@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::Uri;
 use hyper::rt::Executor;
 use hyper_util::client::legacy::connect::dns::Name;
-use hyper_util::client::legacy::connect::{Connected, Connection as Pooled, HttpConnector};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -53,7 +53,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Connection>;
+    type Response = TokioIo<OutboundConnection>;
     type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
@@ -78,7 +78,7 @@ async fn connect(
     client: ClientKeys,
     uri: Uri,
     timeout: Duration,
-) -> Result<Connection, ConnectError> {
+) -> Result<OutboundConnection, ConnectError> {
     // Checked here again, directly before the connection is opened.
     let target = Target::of(&uri).ok_or(ConnectError::Denied)?;
     let reach = egress.allowed_hosts.reach(&target).ok_or(ConnectError::Denied)?;
@@ -111,7 +111,7 @@ async fn connect(
     };
     egress.counters.connections.add(1);
     let overhead = (!h2).then(|| Arc::new(OverheadMeter::new(READ_BUFFER_BYTES)));
-    Ok(Connection { stream, overhead, _permit: permit })
+    Ok(OutboundConnection { stream, overhead, _permit: permit })
 }
 
 /// Resolves a name for one connection, without the addresses that the component may not reach.
@@ -209,14 +209,14 @@ where
 }
 
 /// An open connection. It holds its permit until it is closed.
-pub struct Connection {
+pub struct OutboundConnection {
     stream: Box<dyn Stream>,
     /// The meter, which its responses share to tell when their heads and frames have come. `None` on HTTP/2.
     overhead: Option<Arc<OverheadMeter>>,
     _permit: Permit,
 }
 
-impl Pooled for Connection {
+impl Connection for OutboundConnection {
     fn connected(&self) -> Connected {
         match &self.overhead {
             Some(overhead) => Connected::new().extra(overhead.clone()),
@@ -225,14 +225,14 @@ impl Pooled for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for OutboundConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         read_bounds::poll_read_metered(&mut this.stream, this.overhead.as_deref(), cx, buffer)
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for OutboundConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

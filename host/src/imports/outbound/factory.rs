@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::local::LocalService;
-use super::network::{Network, Options};
+use super::network::{Network, OutboundOptions};
 use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
 use crate::memory_budget::MemoryBudget;
@@ -11,7 +11,7 @@ use crate::memory_budget::MemoryBudget;
 /// Makes the outbound HTTP of a host's components. The system's certificates are read for the first component that may
 /// send requests, and the operator's own at once.
 pub struct OutboundFactory {
-    options: Options,
+    options: OutboundOptions,
     shards: usize,
     memory: Arc<MemoryBudget>,
     network: Mutex<Option<Arc<Network>>>,
@@ -20,7 +20,7 @@ pub struct OutboundFactory {
 }
 
 impl OutboundFactory {
-    pub fn new(options: Options, shards: usize, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
+    pub fn new(options: OutboundOptions, shards: usize, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
         let factory = Self { options, shards, memory, network: Mutex::default(), local: OnceLock::new() };
         if factory.options.authority.is_some() {
             factory.network()?;

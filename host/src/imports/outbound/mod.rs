@@ -53,7 +53,7 @@ pub use counters::OutboundCounters;
 pub use factory::OutboundFactory;
 pub use limits::OutboundLimits;
 pub use local::LocalService;
-pub use network::{Network, Options};
+pub use network::{Network, OutboundOptions};
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
@@ -82,7 +82,7 @@ const MAX_HEADERS: usize = 100;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-type Pool = Client<Connector, WasiBody>;
+type ConnectionPool = Client<Connector, WasiBody>;
 
 /// The request that an instance serves while it sends requests of its own.
 #[derive(Clone, Copy)]
@@ -102,7 +102,7 @@ pub struct Outbound {
     egress: Arc<Egress>,
     coalescer: Coalescer,
     /// One pool for each shard: a connection is served by the shard that opened it.
-    pools: Vec<ArcSwap<Pool>>,
+    pools: Vec<ArcSwap<ConnectionPool>>,
 }
 
 impl Outbound {
@@ -309,7 +309,7 @@ impl Outbound {
 
     /// The shard's pool. When idle connections to other hosts take up all of the component's
     /// connections, all pools are replaced: that closes idle connections, and those in use finish.
-    fn pool(&self, shard: usize) -> Result<Arc<Pool>, WasiError> {
+    fn pool(&self, shard: usize) -> Result<Arc<ConnectionPool>, WasiError> {
         if self.egress.connections.available() == 0 {
             for full in &self.pools {
                 full.store(Arc::new(pool(&self.egress)));
@@ -320,7 +320,7 @@ impl Outbound {
     }
 }
 
-fn pool(egress: &Arc<Egress>) -> Pool {
+fn pool(egress: &Arc<Egress>) -> ConnectionPool {
     Client::builder(ConnectionExecutor)
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())

@@ -24,13 +24,13 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Settings of outbound HTTP.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct OutboundOptions {
     pub resolver: Arc<dyn Resolve>,
     /// A PEM file of certificates to trust in addition to the system's.
     pub authority: Option<PathBuf>,
 }
 
-impl Default for Options {
+impl Default for OutboundOptions {
     fn default() -> Self {
         Self { resolver: Arc::new(SystemResolver), authority: None }
     }
@@ -47,7 +47,7 @@ pub struct Network {
 }
 
 impl Network {
-    pub fn new(options: &Options, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
+    pub fn new(options: &OutboundOptions, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
         Ok(Self {
             lookups: Lookups::new(options.resolver.clone()),
             tls: tls::client_config(options.authority.as_deref())?,

@@ -19,7 +19,7 @@ fn a_guest_can_only_shorten_timeouts() {
 }
 
 #[tokio::test]
-async fn what_is_denied_waits_for_no_permit() {
+async fn denied_outbound_requests_wait_for_no_permit() {
     let client = client_keys(None, Some(1));
     let of_component = ConcurrencyLimit::new(1, Duration::from_secs(60), 1);
     let stalled = StalledInstances::new(StalledPermits::new(2), Box::new(|| true));
@@ -34,7 +34,7 @@ async fn what_is_denied_waits_for_no_permit() {
 
     let mut allowed_hosts = AllowedHosts::default();
     allowed_hosts.add("http://*:1", false).unwrap();
-    let network = Arc::new(Network::new(&Options::default(), MemoryBudget::new(u64::MAX)).unwrap());
+    let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
     let limits = OutboundLimits { queue_timeout: Duration::from_millis(1), ..OutboundLimits::default() };
     let outbound = Outbound::new("a", Arc::new(allowed_hosts), limits, network, 1);
     let send = async |method: Method, uri: &str| {
@@ -72,7 +72,8 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     let (begun, lookups) = mpsc::channel();
     let (hold, release) = mpsc::channel::<()>();
     let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
-    let network = Arc::new(Network::new(&Options { resolver, authority: None }, MemoryBudget::new(u64::MAX)).unwrap());
+    let network =
+        Arc::new(Network::new(&OutboundOptions { resolver, authority: None }, MemoryBudget::new(u64::MAX)).unwrap());
     let [one, other] = ["one", "other"].map(|component| {
         let mut allowed_hosts = AllowedHosts::default();
         allowed_hosts.add("http://*:1", false).unwrap();

@@ -9,14 +9,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::patience::PATIENCE;
-use super::shared::Shared;
+use super::shared::SharedStore;
 use super::write_operation::WriteOperation;
 use super::write_queue::WriteQueue;
 use super::writer::Durability;
-use crate::store::{Backend, CatchUp, ChangeClock, Key, Ledger, ServerClock, StoreError, Swap};
+use crate::store::{Backend, CasOutcome, CatchUp, ChangeClock, Key, Ledger, ServerClock, StoreError};
 
 pub struct ShardBackend {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedStore>,
     pub shard: usize,
     /// How old memory may be; zero for exact.
     pub staleness: Duration,
@@ -76,7 +76,7 @@ impl Backend for ShardBackend {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.swap(ledger, Durability::Flushed, key, (expected, value)).await
     }
 
@@ -90,7 +90,7 @@ impl Backend for ShardBackend {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.swap(ledger, Durability::Volatile, key, (expected, value)).await
     }
 
@@ -144,7 +144,7 @@ impl ShardBackend {
         durability: Durability,
         key: Key,
         (expected, value): (Option<Vec<u8>>, Vec<u8>),
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         let (reply, swapped) = oneshot::channel();
         let operation = WriteOperation::Swap { durability, key, expected, value, reply };
         WriteQueue::push(&self.shared, ledger, operation).await?;

@@ -16,8 +16,8 @@ use crate::store::{CatchUp, CaughtUp, StoreError};
 /// How often other threads have the processor before a barrier begins.
 const MOST_TURNS: usize = 16;
 
-type Outcome = Result<(), StoreError>;
-type Answered = (Vec<QueuedRequest>, Outcome);
+type BarrierResult = Result<(), StoreError>;
+type Answered = (Vec<QueuedRequest>, BarrierResult);
 
 struct QueuedRequest {
     /// When its wait ends.
@@ -27,13 +27,13 @@ struct QueuedRequest {
 
 #[derive(Default)]
 pub struct BarrierQueue {
-    shards: Mutex<Vec<Shard>>,
+    shards: Mutex<Vec<ShardQueue>>,
     joined: Notify,
 }
 
 /// The requests of a shard that wait for a barrier which has not begun.
 #[derive(Default)]
-struct Shard {
+struct ShardQueue {
     waiting: Vec<QueuedRequest>,
     /// Leads to the task that wakes them.
     waker: Option<mpsc::UnboundedSender<Answered>>,
@@ -48,7 +48,7 @@ impl BarrierQueue {
         let (caught_up, catch_up) = CatchUp::new();
         let mut shards = self.shards();
         if shards.len() <= shard {
-            shards.resize_with(shard + 1, Shard::default);
+            shards.resize_with(shard + 1, ShardQueue::default);
         }
         if let Some(shard) = shards.get_mut(shard) {
             shard.waiting.push(QueuedRequest { until, caught_up });
@@ -96,7 +96,7 @@ impl BarrierQueue {
         Round(waiting.filter_map(|shard| Some((mem::take(&mut shard.waiting), shard.waker.clone()?))).collect())
     }
 
-    fn shards(&self) -> MutexGuard<'_, Vec<Shard>> {
+    fn shards(&self) -> MutexGuard<'_, Vec<ShardQueue>> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,10 +117,10 @@ impl Round {
         self.0.extend(other.0);
     }
 
-    pub fn answer(self, outcome: &Outcome) {
+    pub fn answer(self, result: &BarrierResult) {
         for (requests, waker) in self.0 {
             // Without the task, its shard has ended, or is another one by now.
-            if let Err(mpsc::error::SendError(answered)) = waker.send((requests, outcome.clone())) {
+            if let Err(mpsc::error::SendError(answered)) = waker.send((requests, result.clone())) {
                 wake(answered);
             }
         }
@@ -138,10 +138,10 @@ fn spawn_waker() -> mpsc::UnboundedSender<Answered> {
     sender
 }
 
-fn wake((requests, outcome): Answered) {
+fn wake((requests, result): Answered) {
     busy_poll::record_work();
     for request in requests {
-        let _ = request.caught_up.send(outcome.clone());
+        let _ = request.caught_up.send(result.clone());
     }
 }
 
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn gathering_ends_and_takes_nobody_away() {
+    async fn gathering_ends_and_keeps_the_waiting_requests() {
         let queue = BarrierQueue::default();
         queue.gather();
         let waiting = [0, 2].map(|shard| queue.join(shard, much_later()));
         queue.gather();
         queue.take().answer(&Ok(()));
-        for outcome in waiting {
-            assert!(outcome.await.is_ok());
+        for result in waiting {
+            assert!(result.await.is_ok());
         }
     }
 
@@ -224,6 +224,6 @@ mod tests {
         };
         drop(runtime);
         queue.take().answer(&Ok(()));
-        assert!(waiting.now_or_never().is_some_and(|outcome| outcome.is_ok()));
+        assert!(waiting.now_or_never().is_some_and(|result| result.is_ok()));
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_tables_have_a_problem_and_those_that_a_request_can_cause_have_none() {
+    fn table_errors_have_a_problem_and_request_errors_have_none() {
         for (code, problem) in [
             ("XX001", Some(StoreProblem::Damaged)),
             ("XX002", Some(StoreProblem::Damaged)),

@@ -13,7 +13,7 @@ use super::classify::{self, away};
 use super::late_reply::outcome_of;
 use super::link::Link;
 use super::patience::PATIENCE;
-use super::shared::Shared;
+use super::shared::SharedStore;
 use super::writer::WriteConnections;
 use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
 
@@ -57,7 +57,7 @@ const PRUNE_COMPONENTS: &str =
 
 /// The record of what the hosts serve: a text of the deployer's, which changes by compare-and-swap of its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Serving {
+pub struct ServingRow {
     pub revision: i64,
     pub record: String,
 }
@@ -78,11 +78,11 @@ pub type StoredComponent = (Vec<u8>, Option<Vec<u8>>);
 /// The tables, as one host uses them.
 #[derive(Clone)]
 pub struct FleetStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 impl FleetStore {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SharedStore>) -> Self {
         Self { shared }
     }
 
@@ -96,15 +96,15 @@ impl FleetStore {
         self.shared.keeper.memory.clock()
     }
 
-    pub fn read(&self) -> Result<Serving, StoreError> {
+    pub fn read(&self) -> Result<ServingRow, StoreError> {
         self.read_within(PATIENCE)
     }
 
     /// The same, for a caller that waits for a server for at most `patience`. A read needs no connection
     /// for writes, which may all wait for a standby.
-    pub fn read_within(&self, patience: Duration) -> Result<Serving, StoreError> {
+    pub fn read_within(&self, patience: Duration) -> Result<ServingRow, StoreError> {
         let shared = self.shared.clone();
-        let decode = |row: &Row| Ok(Serving { revision: row.try_get(3)?, record: row.try_get(4)? });
+        let decode = |row: &Row| Ok(ServingRow { revision: row.try_get(3)?, record: row.try_get(4)? });
         self.wait(async move {
             let read = shared.read_within(patience, 0, |reader| &reader.serving, &[], decode).await;
             if let Err(error) = &read {

@@ -17,7 +17,7 @@ use super::late_reply::outcome_of;
 use super::link::{Connector, Link};
 use super::link_state::{LinkState, PresentLink};
 use super::memory::{Memory, Observation, Snapshot};
-use super::monitor::Report;
+use super::monitor::ServerReport;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
 use super::patience::{HALF_OF_PATIENCE, PATIENCE};
@@ -60,7 +60,7 @@ pub struct Keeper {
     /// Whether the last barrier found that no transaction had ended since the one before.
     expects_nothing_new: AtomicBool,
     pub figures: Figures,
-    pub report: Report,
+    pub report: ServerReport,
     probe: Probe,
     /// Why no server can be used, while there is no link.
     refusal: Mutex<Option<String>>,
@@ -95,7 +95,7 @@ impl Keeper {
             queue: BarrierQueue::default(),
             expects_nothing_new: AtomicBool::default(),
             figures: Figures::default(),
-            report: Report::default(),
+            report: ServerReport::default(),
             probe: Probe::default(),
             refusal: Mutex::default(),
         };
@@ -307,7 +307,7 @@ impl Keeper {
                 Ok(()) => {
                     last = Instant::now();
                     self.look_after_outage().await;
-                    self.look_at_clock().await;
+                    self.update_clock().await;
                 }
                 Err(error) => {
                     let is_known = self.record_failure(&error, &[]);
@@ -341,11 +341,11 @@ impl Keeper {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn look_at_clock(&self) {
+    async fn update_clock(&self) {
         let Some(link) = self.present_link() else { return };
         // If the link is lost, the next one brings the time of its server.
-        if let Ok(Ok(look)) = timeout(BARRIER_DEADLINE, link.barrier().look_at_clock()).await {
-            self.clock.set(look);
+        if let Ok(Ok(reading)) = timeout(BARRIER_DEADLINE, link.barrier().read_clock()).await {
+            self.clock.set(reading);
         }
     }
 

@@ -20,7 +20,7 @@ use super::tls::Tls;
 use super::url::{Server, StoreUrl};
 use super::writer::{WriteConnection, WriteConnections};
 use super::{schema, sql};
-use crate::store::Look;
+use crate::store::ClockReading;
 
 /// The key of the advisory lock of the host that does maintenance; any number that no other program uses.
 const LEADER_LOCK: i64 = 0x6865_7861_6401;
@@ -62,7 +62,7 @@ pub struct Connector {
 }
 
 /// A server that a link may lead to.
-struct Target<'a> {
+struct LinkCandidate<'a> {
     server: &'a Server,
     /// The number of the link.
     number: u64,
@@ -99,8 +99,8 @@ pub struct Link {
     pub table: u32,
     /// The first snapshot, and when its statement was sent.
     pub first: (Snapshot, Instant),
-    /// The first look at the server's time.
-    pub time: Look,
+    /// The first reading of the server's time.
+    pub time: ClockReading,
     /// How many connections there are.
     pub connections: usize,
     barrier: ReadConnection,
@@ -138,8 +138,8 @@ impl Connector {
     pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<Link, OpenError> {
         let mut refusals = Vec::new();
         for server in &self.url.servers {
-            let target = Target { server, number, known, creates: false };
-            match self.open_server(target).await {
+            let candidate = LinkCandidate { server, number, known, creates: false };
+            match self.open_server(candidate).await {
                 Ok(link) => return Ok(link),
                 Err(OpenError::NoStore) if known.is_some() => refusals.push((server, OpenError::TablesGone)),
                 Err(error) => refusals.push((server, error)),
@@ -151,7 +151,7 @@ impl Connector {
         let mut empty = refusals.iter_mut().filter(|(_, error)| self.creates && matches!(error, OpenError::NoStore));
         if let Some((server, error)) = empty.next() {
             *error = match is_nowhere {
-                true => match self.open_server(Target { server, number, known, creates: true }).await {
+                true => match self.open_server(LinkCandidate { server, number, known, creates: true }).await {
                     Ok(link) => return Ok(link),
                     Err(error) => error,
                 },
@@ -161,13 +161,13 @@ impl Connector {
         Err(OpenError::of_servers(refusals.iter().map(|(server, error)| (&*server.name, error))))
     }
 
-    async fn open_server(&self, target: Target<'_>) -> Result<Link, OpenError> {
-        let opened = timeout(OPEN_DEADLINE, self.try_server(target)).await;
+    async fn open_server(&self, candidate: LinkCandidate<'_>) -> Result<Link, OpenError> {
+        let opened = timeout(OPEN_DEADLINE, self.try_server(candidate)).await;
         opened.unwrap_or(Err(OpenError::Slow(OPEN_DEADLINE.as_secs())))
     }
 
-    async fn try_server(&self, target: Target<'_>) -> Result<Link, OpenError> {
-        let Target { server, number, known, creates } = target;
+    async fn try_server(&self, candidate: LinkCandidate<'_>) -> Result<Link, OpenError> {
+        let LinkCandidate { server, number, known, creates } = candidate;
         let lost = CancellationToken::new();
         // A link that is not completed must not leave connections behind.
         let guard = lost.clone().drop_guard();
@@ -189,7 +189,7 @@ impl Connector {
         }));
         let (readers, writers) = (readers.await?, writers.await?);
         let aside = WriteConnection::new(self.connect_again(server, &lost, &era).await?, self.defect).await?;
-        let time = barrier.look_at_clock().await?;
+        let time = barrier.read_clock().await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
         let observed = Observation::of(&row)?.ok_or(OpenError::NoRow("horizon"))?;
@@ -287,10 +287,10 @@ impl ReadConnection {
     }
 
     /// Asks for the server's time.
-    pub async fn look_at_clock(&self) -> Result<Look, tokio_postgres::Error> {
+    pub async fn read_clock(&self) -> Result<ClockReading, tokio_postgres::Error> {
         let began = Instant::now();
         let row = self.client.query_one(&self.clock, &[]).await?;
-        Ok(Look::new(row.try_get(0)?, began))
+        Ok(ClockReading::new(row.try_get(0)?, began))
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Error, Row};
 
 use super::mutant::{Defect, Mutant};
-use crate::store::{ChangeClock, Key, Slot};
+use crate::store::{ChangeClock, HashSlot, Key};
 
 /// Between store and key in the texts of the column of changes.
 const SEPARATOR: char = '\u{1}';
@@ -163,7 +163,7 @@ impl Memory {
             // The changes may be incomplete.
             self.clock.invalidate_all();
         } else if !observed.changes.is_empty() {
-            let slots: Vec<Slot> = observed.changes.iter().map(|change| self.slot(change)).collect();
+            let slots: Vec<HashSlot> = observed.changes.iter().map(|change| self.slot(change)).collect();
             self.clock.begin_commit(&slots);
             self.clock.end_commit();
         }
@@ -177,12 +177,12 @@ impl Memory {
     /// Records that this host has changed keys, or may have.
     pub fn record_own_changes<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
         let _chain = self.chain();
-        let slots: Vec<Slot> = keys.into_iter().map(|key| self.clock.slot(key)).collect();
+        let slots: Vec<HashSlot> = keys.into_iter().map(|key| self.clock.slot(key)).collect();
         self.clock.begin_commit(&slots);
         self.clock.end_commit();
     }
 
-    fn slot(&self, change: &str) -> Slot {
+    fn slot(&self, change: &str) -> HashSlot {
         let (store, key) = change.split_once(SEPARATOR).unwrap_or((change, ""));
         self.clock.slot(&Key { store: Arc::from(store), key: Arc::from(key) })
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_are_ordered_by_what_they_see() {
+    fn snapshots_are_ordered_by_the_transactions_that_they_see() {
         let ordered = ["5:5:", "5:7:5,6", "5:7:5", "7:7:", "7:9:7,8"].map(snapshot);
         for pair in ordered.windows(2) {
             assert!(pair[1].is_newer_than(&pair[0]) && !pair[0].is_newer_than(&pair[1]), "{pair:?}");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_complete_while_a_transaction_runs_that_began_before_those_that_were_pruned() {
+    fn pruning_invalidates_memory_once_an_older_transaction_has_ended() {
         let (memory, began) = (Memory::default(), Instant::now());
         memory.begin(1, snapshot("3:9:3,8"), began);
         let slot = memory.clock().slot(&key("a"));

@@ -61,13 +61,13 @@ use super::lock::DataLock;
 use super::near_cache::NearCached;
 use super::{Backend, StoreHealth};
 use backend::ShardBackend;
-pub use fleet::{FleetStore, HostRow, Serving};
+pub use fleet::{FleetStore, HostRow, ServingRow};
 use keeper::Keeper;
 use link::{Connector, Link};
 use mutant::{Defect, Mutant};
 pub use open_error::OpenError;
 pub use password::Passwords;
-use shared::Shared;
+use shared::SharedStore;
 pub use status::Status;
 pub use url::StoreUrl;
 
@@ -92,7 +92,7 @@ impl Options {
 
 /// An open store. It holds the data directory's lock, and its connections, until it is dropped.
 pub struct Postgres {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     staleness: Duration,
     defect: Defect,
     stop: CancellationToken,
@@ -129,7 +129,7 @@ impl Postgres {
         });
         let thread = thread.map_err(OpenError::Thread)?;
         let keeper = opened.recv().map_err(|error| OpenError::Thread(std::io::Error::other(error)))??;
-        let shared = Arc::new(Shared::new(keeper, handle, defect));
+        let shared = Arc::new(SharedStore::new(keeper, handle, defect));
         Ok(Self { shared, staleness: options.staleness, defect, stop, thread: Some(thread), _lock: lock })
     }
 

@@ -20,7 +20,7 @@ const SAME_TIME: SignedDuration = SignedDuration::from_secs(10);
 
 /// The findings of the last look at the server.
 #[derive(Debug, Default)]
-pub struct Report(Mutex<Findings>);
+pub struct ServerReport(Mutex<Findings>);
 
 /// A danger to data: a setting of the server, or `clock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Findings {
     pub standbys: Vec<(String, u64)>,
 }
 
-impl Report {
+impl ServerReport {
     pub fn findings(&self) -> Findings {
         self.lock().clone()
     }

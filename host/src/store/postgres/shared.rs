@@ -23,7 +23,7 @@ use crate::store::{Key, StoreError};
 /// How long a read may take before its server counts as lost.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 
-pub struct Shared {
+pub struct SharedStore {
     pub keeper: Arc<Keeper>,
     /// Synchronous commits since the start.
     pub commits: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ pub struct Shared {
     pub defect: Defect,
 }
 
-impl Shared {
+impl SharedStore {
     pub fn new(keeper: Arc<Keeper>, runtime: Handle, defect: Defect) -> Self {
         Self { keeper, commits: Arc::default(), queue_budget: Budget::of_host(), runtime, defect }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::conformance::{self, Shards, key, permit, read, write};
-use crate::store::{Engine, ErrorKind, Key, Ledger, StoreError, Swap, sqlite};
+use crate::store::{CasOutcome, Engine, ErrorKind, Key, Ledger, StoreError, sqlite};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../../tests/harness/postgres/mod.rs"]
@@ -88,7 +88,7 @@ async fn until_readable(backend: &dyn Backend, name: &str) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn it_keeps_to_what_every_engine_does_on_one_host_and_on_two() {
+async fn it_passes_the_conformance_checks_on_one_host_and_on_two() {
     let Some(server) = start(&[]) else { return };
     let host = Host::open(&server.new_database("one"));
     conformance::check(Shards { one: &*host.store.backend(0), two: &*host.store.backend(1) }).await;
@@ -110,7 +110,7 @@ async fn hosts_that_start_at_once_make_the_tables_once() {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
+fn an_unusable_server_is_refused_with_a_remedy() {
     let Some(mut server) = start(&[]) else { return };
     let refusal = |url: &str| Host::try_open(url, &Passwords::default()).err().unwrap().to_string();
     let refused = |url: &str, part: &str| {
@@ -217,18 +217,18 @@ async fn connections_that_are_ended_are_made_anew_and_memory_is_not_believed_mea
         assert_eq!(until_readable(&*backend, "value").await, Some(vec![round]));
     }
     let ledger = Ledger::default();
-    assert_eq!(backend.cas(&ledger, key("value"), Some(vec![5]), vec![6]).await.unwrap(), Swap::Swapped);
+    assert_eq!(backend.cas(&ledger, key("value"), Some(vec![5]), vec![6]).await.unwrap(), CasOutcome::Swapped);
     backend.durable(&ledger).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_crash_of_the_server_loses_nothing_durable_and_fails_what_was_not() {
+async fn a_server_crash_loses_no_durable_write_and_fails_the_others() {
     let Some(mut server) = start(&["wal_writer_delay=10s"]) else { return };
     let host = Host::open(&server.new_database("crash"));
     let backend = host.store.backend(0);
     let acknowledged = Ledger::default();
     backend.set(&acknowledged, key("blob"), vec![1; 100_000], permit()).await.unwrap();
-    assert_eq!(backend.cas(&acknowledged, key("root"), None, b"names it".to_vec()).await.unwrap(), Swap::Swapped);
+    assert_eq!(backend.cas(&acknowledged, key("root"), None, b"names it".to_vec()).await.unwrap(), CasOutcome::Swapped);
     backend.durable(&acknowledged).await.unwrap();
 
     // This blob is written, and then the server crashes before the root that names it.
@@ -254,7 +254,7 @@ async fn a_crash_of_the_server_loses_nothing_durable_and_fails_what_was_not() {
 }
 
 #[tokio::test]
-async fn a_value_is_on_disk_once_its_request_is_durable_whatever_came_after_it() {
+async fn a_durable_value_is_on_disk_even_after_operations_without_effect() {
     // The server flushes by itself only every ten seconds.
     let Some(mut server) = start(&["wal_writer_delay=10s"]) else { return };
     let host = Host::open(&server.new_database("flush"));
@@ -265,7 +265,7 @@ async fn a_value_is_on_disk_once_its_request_is_durable_whatever_came_after_it()
         match after {
             "a lost swap" => {
                 let swapped = backend.cas(&ledger, key("absent"), Some(b"other".to_vec()), b"new".to_vec()).await;
-                assert_eq!(swapped.unwrap(), Swap::Lost(None));
+                assert_eq!(swapped.unwrap(), CasOutcome::Lost(None));
             }
             "a deletion of nothing" => backend.delete(&ledger, key("absent")).await.unwrap(),
             _ => {}

@@ -21,7 +21,7 @@ use fastrand::Rng;
 use super::tests::{Host, Own, Proxy, start_with};
 use super::*;
 use crate::store::conformance::{key, permit};
-use crate::store::{Backend, ErrorKind, Ledger, StoreError, Swap};
+use crate::store::{Backend, CasOutcome, ErrorKind, Ledger, StoreError};
 use faults::{DATABASE, Fault};
 
 /// The server writes asynchronous commits as late as it may. The log is short, and the standby can still follow after
@@ -74,10 +74,10 @@ struct Cluster {
     next_id: AtomicU64,
 }
 
-type Outcome<T> = Result<T, StoreError>;
+type StoreResult<T> = Result<T, StoreError>;
 
 /// A request arrives at a host.
-async fn arrive(host: &dyn Backend) -> Outcome<()> {
+async fn arrive(host: &dyn Backend) -> StoreResult<()> {
     match host.catch_up() {
         Some(caught_up) => caught_up.await,
         None => Ok(()),
@@ -104,7 +104,7 @@ impl Cluster {
         }
     }
 
-    async fn swap_chain(&self, rng: &mut Rng) -> Outcome<()> {
+    async fn swap_chain(&self, rng: &mut Rng) -> StoreResult<()> {
         let (host, ledger, began) = (self.host(rng), Ledger::default(), Instant::now());
         arrive(host).await?;
         host.bind_reads(&ledger);
@@ -118,8 +118,8 @@ impl Cluster {
             host.durable(&ledger).await?;
             Ok(swap)
         };
-        let outcome: Outcome<Swap> = outcome.await;
-        if !matches!(outcome, Ok(Swap::Lost(_))) {
+        let outcome: StoreResult<CasOutcome> = outcome.await;
+        if !matches!(outcome, Ok(CasOutcome::Lost(_))) {
             let is_acknowledged = outcome.is_ok();
             let tried = Tried { id, replaced, began, ended: Instant::now(), is_acknowledged };
             self.history.tried.lock().unwrap().push(tried);
@@ -127,7 +127,7 @@ impl Cluster {
         outcome.map(drop)
     }
 
-    async fn read_chain(&self, rng: &mut Rng) -> Outcome<()> {
+    async fn read_chain(&self, rng: &mut Rng) -> StoreResult<()> {
         let (host, began) = (self.host(rng), Instant::now());
         arrive(host).await?;
         let id = host.get(&key("chain")).await?.as_deref().map(number);
@@ -144,7 +144,7 @@ impl Cluster {
         Ok(())
     }
 
-    async fn increment(&self, rng: &mut Rng) -> Outcome<()> {
+    async fn increment(&self, rng: &mut Rng) -> StoreResult<()> {
         let (host, ledger) = (self.host(rng), Ledger::default());
         arrive(host).await?;
         let outcome = async {
@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     /// Raises A and then B. There is one such client.
-    async fn raise_pair(&self, rng: &mut Rng) -> Outcome<()> {
+    async fn raise_pair(&self, rng: &mut Rng) -> StoreResult<()> {
         let host = self.host(rng);
         arrive(host).await?;
         for name in ["a", "b"] {
@@ -177,7 +177,7 @@ impl Cluster {
         Ok(())
     }
 
-    async fn read_pair(&self, rng: &mut Rng) -> Outcome<()> {
+    async fn read_pair(&self, rng: &mut Rng) -> StoreResult<()> {
         let host = self.host(rng);
         arrive(host).await?;
         let read = async |name| Ok::<_, StoreError>(host.get(&key(name)).await?.as_deref().map_or(0, number));
@@ -350,7 +350,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_happens_to_the_server_nothing_acknowledged_is_lost_and_no_answer_is_too_old() {
+async fn seeded_faults_lose_no_acknowledged_write_and_cause_no_stale_read() {
     let (seed, seconds) = (variable("TORTURE_SEED").unwrap_or(1), variable("TORTURE_SECONDS").unwrap_or(20));
     let Some(run) = run(seed, Duration::from_secs(seconds), None).await else { return };
     println!("seed {seed}: {} swaps, {} reads", run.swaps, run.reads);

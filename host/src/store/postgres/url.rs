@@ -70,7 +70,7 @@ impl StoreUrl {
                 "a host writes, and target_session_attrs=read-only is for one that reads".to_owned(),
             ));
         }
-        let missing = |what: &str| OpenError::Url(format!("it names no {what}"));
+        let missing = |part: &str| OpenError::Url(format!("it names no {part}"));
         let database = config.get_dbname().ok_or_else(|| missing("database"))?;
         let user = config.get_user().ok_or_else(|| missing("user"))?;
         if config.get_hosts().is_empty() {

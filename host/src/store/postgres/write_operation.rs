@@ -4,7 +4,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::queue_room::{Need, Room};
 use super::writer::Durability;
-use crate::store::{Key, Ledger, LedgerEntry, StoreError, Swap};
+use crate::store::{CasOutcome, Key, Ledger, LedgerEntry, StoreError};
 
 /// Bytes that a queued operation takes beside its keys and values: its fields, its place in the queue, its entry in the
 /// ledger and the allocator's overhead. A deletion of a short key has hardly more.
@@ -30,7 +30,7 @@ pub enum WriteOperation {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-        reply: oneshot::Sender<Result<Swap, StoreError>>,
+        reply: oneshot::Sender<Result<CasOutcome, StoreError>>,
     },
     Flush,
 }

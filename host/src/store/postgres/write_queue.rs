@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::queue_room::{Budget, Room};
-use super::shared::Shared;
+use super::shared::SharedStore;
 use super::write_operation::{Queued, WriteOperation};
-use super::writes::Worker;
+use super::writes::WriteTask;
 use crate::store::{Ledger, StoreError};
 
 /// The writes of one request that wait. It is a part of the request's ledger.
@@ -26,16 +26,16 @@ impl WriteQueue {
     }
 
     /// Binds the request to the present era, unless it is bound.
-    pub fn bind<'a>(shared: &Shared, ledger: &'a Ledger) -> Option<&'a Self> {
+    pub fn bind<'a>(shared: &SharedStore, ledger: &'a Ledger) -> Option<&'a Self> {
         ledger.engine_state(|| Self::new(shared.keeper.era()))
     }
 
     /// Queues an operation behind the others of its request, and waits only while there is no room for it.
-    pub async fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
+    pub async fn push(shared: &Arc<SharedStore>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
         ledger.check()?;
         let queue = Self::bind(shared, ledger).ok_or_else(StoreError::writer_stopped)?;
         let start = |operations: UnboundedReceiver<Queued>| {
-            shared.spawn(Worker::new(shared.clone(), operations, queue.era.clone()).run());
+            shared.spawn(WriteTask::new(shared.clone(), operations, queue.era.clone()).run());
         };
         queue.add(&shared.queue_budget, ledger, operation, start).await
     }

@@ -40,9 +40,9 @@ pub struct RootStatements {
 }
 
 /// The write connections of one link.
-pub struct WriteConnections(Arc<Pool>);
+pub struct WriteConnections(Arc<WritePool>);
 
-struct Pool {
+struct WritePool {
     idle: Mutex<Vec<WriteConnection>>,
     permits: Arc<Semaphore>,
     /// How often a connection was given back.
@@ -51,7 +51,7 @@ struct Pool {
 
 /// A connection for one write, given back when it is dropped.
 pub struct IdleWriter {
-    pool: Arc<Pool>,
+    pool: Arc<WritePool>,
     writer: Option<WriteConnection>,
     _permit: OwnedSemaphorePermit,
 }
@@ -91,7 +91,7 @@ impl RootStatements {
 impl WriteConnections {
     pub fn new(writers: Vec<WriteConnection>) -> Self {
         let permits = Arc::new(Semaphore::new(writers.len()));
-        Self(Arc::new(Pool { idle: Mutex::new(writers), permits, returned: AtomicU64::new(0) }))
+        Self(Arc::new(WritePool { idle: Mutex::new(writers), permits, returned: AtomicU64::new(0) }))
     }
 
     /// Waits for an idle connection.

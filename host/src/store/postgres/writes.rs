@@ -24,10 +24,10 @@ use super::link::Link;
 use super::mutant::Mutant;
 use super::patience::PATIENCE;
 use super::queue_room::Room;
-use super::shared::Shared;
+use super::shared::SharedStore;
 use super::write_operation::{Queued, WriteOperation, refuse};
 use super::writer::{Durability, RootStatements, WriteConnection};
-use crate::store::{Key, LedgerEntry, StoreError, StoreProblem, Swap};
+use crate::store::{CasOutcome, Key, LedgerEntry, StoreError, StoreProblem};
 
 /// How long a write may take, and how long it may wait for a connection as long as others end. A synchronous commit
 /// can wait for a slow disk or a slow standby.
@@ -44,8 +44,8 @@ const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 const MAX_UNFLUSHED: usize = 64 * 1024;
 
 /// Carries out the writes of one request.
-pub struct Worker {
-    shared: Arc<Shared>,
+pub struct WriteTask {
+    shared: Arc<SharedStore>,
     operations: UnboundedReceiver<Queued>,
     /// Taken from the queue, and not part of the last batch.
     next: Option<Queued>,
@@ -61,9 +61,9 @@ struct Durable<T> {
     outcome: Result<T, StoreError>,
 }
 
-impl Worker {
+impl WriteTask {
     /// For a request that began in this era.
-    pub fn new(shared: Arc<Shared>, operations: UnboundedReceiver<Queued>, era: Arc<str>) -> Self {
+    pub fn new(shared: Arc<SharedStore>, operations: UnboundedReceiver<Queued>, era: Arc<str>) -> Self {
         Self { shared, operations, next: None, unflushed: Vec::new(), era }
     }
 
@@ -223,7 +223,7 @@ impl Worker {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Durable<Swap> {
+    ) -> Durable<CasOutcome> {
         let (store, name) = (&*key.store, &*key.key);
         let row = match &expected {
             None => {
@@ -237,8 +237,8 @@ impl Worker {
         };
         let swapped = row.and_then(|row| row.try_get::<_, bool>(0).map_err(|error| classify::of_write(&error)));
         let outcome = match swapped {
-            Ok(true) => Ok(Swap::Swapped),
-            Ok(false) => self.shared.get(0, &key).await.map(Swap::Lost),
+            Ok(true) => Ok(CasOutcome::Swapped),
+            Ok(false) => self.shared.get(0, &key).await.map(CasOutcome::Lost),
             Err(error) => Err(error),
         };
         Durable { keys: vec![key], outcome }

@@ -44,7 +44,7 @@ use worker::LockWait;
 use writer::{Writer, WriterParts};
 
 use super::near_cache::NearCached;
-use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, StoreHealth, StoreProblem, Swap};
+use crate::store::{Backend, CasOutcome, ChangeClock, Key, Ledger, StoreError, StoreHealth, StoreProblem};
 
 /// How long a shard remembers a value, because a write by another program is not noticed.
 const NEAR_CACHE_AGE: Duration = Duration::from_secs(1);
@@ -251,7 +251,7 @@ impl Backend for ShardBackend {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.writer.apply(ledger, |reply| WriteOperation::Cas { key, expected, value, reply }).await
     }
 
@@ -265,7 +265,7 @@ impl Backend for ShardBackend {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-    ) -> Result<Swap, StoreError> {
+    ) -> Result<CasOutcome, StoreError> {
         self.cas(ledger.of_volatile(), key, expected, value).await
     }
 

@@ -2,7 +2,7 @@
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::store::{Key, LedgerEntry, StoreError, Swap};
+use crate::store::{CasOutcome, Key, LedgerEntry, StoreError};
 
 /// A write of a request.
 pub enum WriteOperation {
@@ -21,7 +21,7 @@ pub enum WriteOperation {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-        reply: oneshot::Sender<Result<Swap, StoreError>>,
+        reply: oneshot::Sender<Result<CasOutcome, StoreError>>,
     },
 }
 

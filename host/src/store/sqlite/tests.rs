@@ -48,7 +48,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn it_keeps_to_what_every_engine_does() {
+async fn it_passes_the_conformance_checks() {
     let f = Fixture::new();
     conformance::check(conformance::Shards { one: &*f.one, two: &*f.two }).await;
 }
@@ -61,7 +61,7 @@ async fn a_publish_needs_one_flush_and_other_shards_see_it_once_durable() {
     f.one.set(&ledger, key("blob/1"), vec![1; 1 << 20], permit()).await.unwrap();
     f.one.set(&ledger, key("blob/2"), vec![2; 1 << 20], permit()).await.unwrap();
     let swap = f.one.cas(&ledger, key("root"), None, b"v1".to_vec()).await.unwrap();
-    assert_eq!(swap, Swap::Swapped);
+    assert_eq!(swap, CasOutcome::Swapped);
     f.one.durable(&ledger).await.unwrap();
     assert_eq!(f.engine.commits(), 1);
     assert_eq!(f.two.get(&key("root")).await.unwrap(), Some(b"v1".to_vec()));
@@ -76,7 +76,7 @@ async fn a_failed_commit_fails_its_requests_and_no_others() {
     f.one.cas(&writer, key("root"), None, b"v1".to_vec()).await.unwrap();
     // The reader wrote nothing, but its result depends on a value that will be rolled back.
     let seen = f.two.cas(&reader, key("root"), None, b"v2".to_vec()).await.unwrap();
-    assert_eq!(seen, Swap::Lost(Some(b"v1".to_vec())));
+    assert_eq!(seen, CasOutcome::Lost(Some(b"v1".to_vec())));
     let error = f.one.durable(&writer).await.unwrap_err();
     assert!(matches!(error, StoreError::NotDurable(_)), "{error}");
     f.two.durable(&reader).await.unwrap_err();

@@ -22,7 +22,7 @@ use super::reader;
 use super::write_probe::{self, WriteProbe, record_failed_probe, record_failure};
 use crate::log_throttle::LogThrottle;
 use crate::store::{
-    ChangeClock, ErrorKind, Key, LedgerEntry, Slot, StoreError, StoreFailure, StoreHealth, StoreProblem, Swap,
+    CasOutcome, ChangeClock, ErrorKind, HashSlot, Key, LedgerEntry, StoreError, StoreFailure, StoreHealth, StoreProblem,
 };
 
 /// A transaction of this size is committed even if no request waits for it, so that the log and the
@@ -86,7 +86,7 @@ struct Batch {
     bytes: usize,
     /// About how many bytes it adds to the write-ahead log.
     log_bytes: usize,
-    changed: Vec<Slot>,
+    changed: Vec<HashSlot>,
     /// Whether the writer stops after this transaction.
     is_last: bool,
 }
@@ -316,9 +316,9 @@ impl Worker {
                 let outcome = if current == expected {
                     self.set(&key, &value)?;
                     batch.changed.push(self.clock.slot(&key));
-                    Swap::Swapped
+                    CasOutcome::Swapped
                 } else {
-                    Swap::Lost(current)
+                    CasOutcome::Lost(current)
                 };
                 drop(reply.send(Ok(outcome)));
             }

@@ -45,7 +45,7 @@ fn an_import_makes_no_administrator() {
 }
 
 #[test]
-fn what_an_import_applied_before_stays_and_is_told() {
+fn lines_applied_before_the_caller_is_blocked_stay_and_are_reported() {
     let env = forge();
     // The change of the group takes effect before the next line, which is in another batch.
     let lines: String =
@@ -72,7 +72,7 @@ fn an_import_can_end_the_authority_that_it_was_sent_with() {
 }
 
 #[test]
-fn what_has_a_small_body_is_refused_too() {
+fn requests_with_small_bodies_are_refused_after_a_loss_of_rights() {
     for (loss, change, status) in LOSSES {
         for (method, path, parts) in [
             (Method::PUT, "application/settings", ["{\"license\":", "\"free\"}"]),

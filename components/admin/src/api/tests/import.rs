@@ -60,7 +60,7 @@ fn chunks_may_end_anywhere() {
 }
 
 #[test]
-fn what_ends_on_the_last_day_that_can_be_written_is_imported() {
+fn tokens_and_memberships_that_expire_on_9999_12_31_are_imported() {
     let env = forge();
     let lines = [
         r#"{"kind":"token","token":"last","user_id":2,"name":"last","scopes":["api"],"expires_at":"9999-12-31"}"#,
@@ -226,7 +226,7 @@ fn a_user_who_is_imported_again_with_a_namespace_id_keeps_their_projects() {
 }
 
 #[test]
-fn a_deletion_takes_what_the_lines_before_it_have_made() {
+fn deleting_a_group_deletes_projects_and_roles_of_earlier_lines() {
     let env = forge();
     let (_, report) = send_lines(
         &env,

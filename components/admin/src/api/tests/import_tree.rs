@@ -92,7 +92,7 @@ fn afterwards(store: &Simulation) -> Env {
 }
 
 #[test]
-fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_with_it() {
+fn children_imported_while_their_namespace_is_deleted_are_refused_or_deleted() {
     let mut refused = 0;
     for seed in 0..400 {
         let (store, env) = simulated(seed, 20, 50_000);
@@ -130,7 +130,7 @@ fn what_is_imported_into_a_namespace_while_it_is_deleted_is_refused_or_deleted_w
 
 /// A group or project that another import has moved out of a group is not deleted with it.
 #[test]
-fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
+fn children_moved_out_of_a_group_during_its_deletion_are_kept() {
     for seed in 0..400 {
         let (store, env) = simulated(seed, 20, 50_000);
         send_lines(
@@ -161,7 +161,7 @@ fn what_is_moved_out_of_a_group_while_that_is_deleted_is_kept() {
 
 /// Whether the role or the deletion comes last, neither the records nor the catalog have the role.
 #[test]
-fn a_role_that_is_imported_while_its_user_is_deleted_is_nobodys() {
+fn a_role_imported_while_its_user_is_deleted_does_not_remain() {
     for seed in 0..200 {
         let (store, env) = simulated(seed, 300, 20_000);
         send_lines(

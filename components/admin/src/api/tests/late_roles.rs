@@ -69,7 +69,7 @@ fn a_role_of_a_deleted_user_is_not_that_of_the_next_one() {
 }
 
 #[test]
-fn a_role_is_that_of_the_one_who_comes_with_the_same_import() {
+fn a_role_belongs_to_the_user_created_by_the_same_import() {
     let env = forge();
     let deletions = [r#"{"kind":"user","id":2,"deleted":true}"#, r#"{"kind":"project","id":100,"deleted":true}"#];
     let next = [&*member("project", 100, 2), project_100(), r#"{"kind":"user","id":2,"username":"next"}"#];
@@ -133,7 +133,7 @@ fn a_gate_that_comes_after_the_deletion_is_not_the_next_holders() {
 }
 
 #[test]
-fn a_gate_is_that_of_the_one_who_comes_with_the_same_import() {
+fn a_gate_belongs_to_the_project_created_by_the_same_import() {
     let env = forge();
     let deletion = r#"{"kind":"project","id":100,"deleted":true}"#;
     let report = import(&env, &[deletion, &gates(&["Project:100"]), project_100()]);

@@ -66,7 +66,7 @@ fn a_block_that_is_no_suggestion_is_shown() {
 }
 
 #[test]
-fn who_may_not_push_to_the_source_branch_cannot_apply() {
+fn apply_is_offered_only_with_push_access_to_the_source_branch() {
     let forge = Forge::new("plain");
     for (path, token, may_apply) in [
         ("/merge_requests/acme/app/7", None, false),
@@ -102,7 +102,7 @@ fn a_project_that_is_named_by_its_id_has_its_path_in_headings() {
 }
 
 #[test]
-fn a_form_leads_to_its_page_which_says_once_what_was_done() {
+fn a_form_redirects_to_its_page_which_shows_its_result_once() {
     let forge = Forge::new("plain");
     let session = "hexad-session=admin-token";
     let token = forge.get("/", Some("admin-token")).form_token();

@@ -127,7 +127,7 @@ fn the_corpus_is_large() {
 }
 
 #[test]
-fn what_users_write_adds_no_element_and_no_attribute() {
+fn text_of_users_adds_no_element_and_no_attribute() {
     for hostile in corpus() {
         let forge = Forge::new(&hostile);
         let harmless = Forge::new("x");

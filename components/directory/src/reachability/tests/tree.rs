@@ -35,7 +35,7 @@ fn delete_alone(store: &MemoryStore, env: &Env, id: u64) {
 }
 
 #[test]
-fn what_is_below_a_deleted_namespace_is_deleted_as_the_deletion_would_have_done_it() {
+fn repair_deletes_groups_and_projects_below_a_deleted_namespace() {
     let (store, env) = forge();
     let developer = Some(Membership { role: Role::Developer, expires_at: None });
     for source in [Source::Group(11), Source::Project(101), Source::Project(100), Source::Group(12)] {
@@ -70,7 +70,7 @@ fn what_is_below_a_deleted_namespace_is_deleted_as_the_deletion_would_have_done_
 }
 
 #[test]
-fn what_was_in_the_personal_namespace_of_a_deleted_user_is_deleted() {
+fn repair_deletes_projects_of_a_deleted_personal_namespace() {
     let (store, env) = forge();
     delete_alone(&store, &env, crate::user::default_namespace(3));
     store.set(&key("user/3"), b"null").unwrap();
@@ -105,10 +105,10 @@ fn roles_and_invitations_that_were_stored_for_deleted_records_end() {
             ("access/3", "the role in group 12: that or the user is deleted"),
             ("namespace/11", "the invitation of group 12, which is deleted"),
         ]
-        .map(|(name, what)| (key(name), text(what)))
+        .map(|(name, description)| (key(name), text(description)))
     };
-    assert_eq!(texts(&env), expected(&|what| format!("it has {what}; `hexad fsck --repair` removes it")));
-    assert_eq!(repaired(&env), expected(&|what| format!("it had {what}, and is without it now")));
+    assert_eq!(texts(&env), expected(&|description| format!("it has {description}; `hexad fsck --repair` removes it")));
+    assert_eq!(repaired(&env), expected(&|description| format!("it had {description}, and is without it now")));
     assert_eq!((problems(&env), repair(&env)), (vec![], 0));
     let held = |user_id| crate::member::of_user(&env, user_id).unwrap().0.into_keys().collect::<Vec<_>>();
     assert_eq!((held(2), held(3)), (vec![], vec![Source::Group(10), Source::Group(99)]));

@@ -42,7 +42,7 @@ fn an_import_changes_nothing_more() {
 }
 
 #[test]
-fn what_was_applied_before_stays_and_is_told() {
+fn lines_applied_before_the_token_is_revoked_stay_and_are_reported() {
     let env = forge();
     let batch = 1 << 15;
     let answer = import_slowly(&env, vec![lines(1..batch + 11), lines(batch + 11..batch + 21)], revoke);

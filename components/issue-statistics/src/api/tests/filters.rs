@@ -174,7 +174,7 @@ fn planning() {
 }
 
 #[test]
-fn reactions_are_those_of_the_caller() {
+fn the_reaction_filter_finds_only_reactions_of_the_caller() {
     let env = forge();
     let reaction = |name: &str, user: u64| json!({"name": name, "user": {"id": user}});
     import(

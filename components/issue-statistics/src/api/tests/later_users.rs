@@ -32,7 +32,7 @@ fn issues(first: u64) -> [Value; 3] {
 }
 
 #[test]
-fn confidential_issues_are_not_those_of_the_next_user() {
+fn confidential_issues_are_hidden_from_the_next_user_with_the_id() {
     let env = forge();
     import(&env, &issues(1));
     assert_eq!(sees(&env, "alice", OWN), [2, 1, 1, 1, 1]);
@@ -51,7 +51,7 @@ fn confidential_issues_are_not_those_of_the_next_user() {
 }
 
 #[test]
-fn filters_by_users_find_issues_of_those_who_have_the_ids_now() {
+fn user_filters_match_the_current_user_with_the_id() {
     let env = forge();
     import(&env, &issues(1));
     replace(&env, 2, "anna");
@@ -96,7 +96,7 @@ fn a_banned_user_hides_no_issues_of_the_deleted_one() {
 /// An earlier build does not tell the catalog that a banned user is a later one with the id: their issues are hidden
 /// all the same.
 #[test]
-fn a_user_whom_an_earlier_build_banned_hides_their_issues() {
+fn issues_of_a_user_banned_by_an_earlier_build_are_hidden() {
     let (store, earlier) = (MemoryStore::default(), MemoryStore::default());
     let env = forge_on(store.clone());
     replace(&env, 4, "ed");

@@ -104,13 +104,13 @@ fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
 }
 
 #[test]
-fn counts_are_those_of_a_plain_count() {
+fn counts_equal_a_plain_count() {
     for seed in 1..5 {
         compare(seed * 77_777, 12, 150, 80);
     }
 }
 
 #[test]
-fn counts_of_more_issues_are_those_of_a_plain_count() {
+fn counts_of_more_issues_equal_a_plain_count() {
     compare(12_345, 3, 1200, 120);
 }

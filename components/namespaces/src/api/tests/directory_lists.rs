@@ -30,7 +30,7 @@ fn is(answer: TestResponse, status: u16, message: &str) {
 }
 
 #[test]
-fn a_caller_sees_who_they_are() {
+fn a_caller_sees_their_own_user() {
     let forge = forge();
     is(forge.get("", "user"), 401, "401 Unauthorized");
     forge.save_user(NewUser { commit_email: Some("alice@forge.test".into()), ..new_user(2, "alice") });
@@ -73,7 +73,7 @@ fn users_are_listed_from_the_youngest_and_without_addresses() {
 }
 
 #[test]
-fn a_project_is_for_those_who_may_read_it() {
+fn projects_are_shown_only_to_callers_who_may_read_them() {
     let forge = forge();
     forge.join(2, Source::Group(10), Role::Developer, None);
     let status = |token: &str, id: &str| forge.get(token, &format!("projects/{id}")).status;
@@ -266,7 +266,7 @@ fn projects_of_a_group_and_of_a_user() {
 }
 
 #[test]
-fn groups_are_for_those_who_may_read_them() {
+fn groups_are_shown_only_to_callers_who_may_read_them() {
     let forge = forge();
     forge.join(2, Source::Group(12), Role::Guest, None);
     forge.join(3, Source::Project(102), Role::Guest, None);
@@ -301,7 +301,7 @@ fn groups_are_for_those_who_may_read_them() {
 }
 
 #[test]
-fn invited_groups_are_for_those_who_may_read_them() {
+fn invited_groups_are_shown_only_to_callers_who_may_read_them() {
     let forge = forge();
     let shares = || [11, 20, 12].map(|group_id| Share { group_id, role: Role::Developer, expires_at: None }).to_vec();
     forge.save_group(NewGroup { shares: shares(), ..new_group(30, "host", None) });

@@ -42,7 +42,7 @@ fn matches(text: &str, search: &str) -> bool {
 }
 
 #[test]
-fn lists_and_totals_are_those_of_the_rules() {
+fn lists_and_totals_match_a_naive_filter() {
     let mut asked = 0;
     for seed in 0..6 {
         let (forge, mut rng) = (Forge::empty(), Rng::with_seed(seed));

@@ -78,7 +78,7 @@ fn projects_have_no_stars_topics_languages_and_times() {
 }
 
 #[test]
-fn filters_of_users_leave_out_what_they_say() {
+fn user_filters_return_only_matching_users() {
     let forge = Forge::filled();
     let with = |id, name, state, external, bot| {
         forge.save_user(NewUser { state, external, bot, ..new_user(id, name) });
@@ -104,7 +104,7 @@ fn filters_of_users_leave_out_what_they_say() {
         ("humans=true&exclude_humans=true", &[]),
         ("admins=true", &[1]),
         ("external=false&humans=false&admins=false&exclude_external=0&blocked=false", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
-        // All that there is passes these.
+        // Every user passes these filters.
         ("exclude_internal=true&skip_ldap=true&two_factor=disabled", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
     ] {
         assert_eq!(found("t1", query), expected, "{query}");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn who_belongs_to_a_namespace_sees_it() {
+fn a_namespace_is_shown_only_to_members_and_administrators() {
     let forge = Forge::filled();
     forge.project(100, 11, vec![], None);
     forge.join(2, Source::Group(10), Role::Guest, None);
@@ -41,7 +41,7 @@ fn who_belongs_to_a_namespace_sees_it() {
 }
 
 #[test]
-fn fields_are_for_those_whom_they_concern() {
+fn fields_depend_on_the_callers_role_and_the_settings() {
     let forge = Forge::filled();
     let basic = "avatar_url billable_members_count full_path id kind name parent_id path web_url";
     let with = |more: &[&str]| -> String {
@@ -131,7 +131,7 @@ fn billing_can_be_kept_for_owners() {
 }
 
 #[test]
-fn members_are_counted_once_and_by_what_they_may_do() {
+fn members_are_counted_once_and_by_their_roles() {
     let forge = Forge::filled();
     forge.save_user(NewUser { state: UserState::Blocked, ..new_user(6, "gone") });
     forge.user(7, "guest");

@@ -18,9 +18,9 @@ fn forge() -> Forge {
 }
 
 #[track_caller]
-fn check(what: &str, expected: [u16; 6], send: impl Fn(&Forge, &str) -> TestResponse) {
+fn check(resource: &str, expected: [u16; 6], send: impl Fn(&Forge, &str) -> TestResponse) {
     let found = CALLERS.map(|caller| send(&forge(), caller).status);
-    assert_eq!(found, expected, "{what} by {CALLERS:?}");
+    assert_eq!(found, expected, "{resource} by {CALLERS:?}");
 }
 
 #[test]

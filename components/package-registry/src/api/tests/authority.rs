@@ -73,7 +73,7 @@ fn a_publication_is_refused_without_a_trace() {
 }
 
 #[test]
-fn what_changes_a_package_is_refused() {
+fn changes_to_a_package_are_refused_after_a_loss_of_rights() {
     for (loss, change, status) in LOSSES {
         let forge = Forge::new();
         forge.publish(PUBLIC, "lib", "1.0.0");

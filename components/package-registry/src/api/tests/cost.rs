@@ -99,7 +99,7 @@ fn a_revalidation_with_a_token_reads_three_keys() {
 }
 
 #[test]
-fn what_an_instance_knows_of_users_and_projects_is_never_out_of_date() {
+fn cached_users_and_projects_are_never_out_of_date() {
     let forge = Forge::new();
     forge.publish(PRIVATE, "lib", "1.0.0");
     let env = forge.env();

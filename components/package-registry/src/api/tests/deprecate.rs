@@ -80,7 +80,7 @@ fn an_outdated_document_undoes_no_other_clients_change() {
     let stale = document();
     assert_eq!(set(&stale, "1.1.0", "").status, 200);
     let revision = stale["_rev"].as_str().unwrap();
-    let conflict = format!("revision {revision} is not the current one; somebody else changed the package, try again");
+    let conflict = format!("revision {revision} is not the current one: the package was changed meanwhile, try again");
     set(&stale, "1.0.0", "old").is_refused(409, &conflict);
     assert_eq!(deprecations(&forge), []);
     // The same request again, as after an answer that was lost.

@@ -120,7 +120,7 @@ fn a_list_has_pages() {
 }
 
 #[test]
-fn each_level_lists_what_the_caller_may_read_there() {
+fn each_level_lists_the_packages_that_the_caller_may_read() {
     let forge = forge();
     let names = |user: &str, path: &str| {
         let mut names = labels(&rows_by(&forge, user, &format!("{path}/packages?package_version=1.0.0")));
@@ -208,7 +208,7 @@ fn a_page_in_the_order_of_names_reads_its_own_indexes() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_and_not_cut() {
+fn lists_that_are_too_long_are_refused_and_not_cut() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let [names, projects] = ["project/7", "projects"].map(|key| format!("package-registry/v1/{key}"));

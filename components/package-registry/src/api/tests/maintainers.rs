@@ -12,7 +12,7 @@ fn names(forge: &Forge, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn they_are_the_maintainers_and_owners_of_the_project_and_not_those_of_the_document() {
+fn maintainers_come_from_the_project_and_not_from_the_document() {
     let forge = Forge::new();
     let publication = publication("lib", "1.0.0").change(|document| {
         document["maintainers"] = json!([{"name": "stranger", "email": "s@example.com"}]);

@@ -39,7 +39,7 @@ fn a_document_without_a_length_is_one_as_well() {
 }
 
 #[test]
-fn rights_are_those_of_reading_and_of_maintaining() {
+fn starring_needs_a_reader_and_changing_owners_a_maintainer() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     forge.publish(PRIVATE, "lib", "1.0.0");
@@ -59,9 +59,9 @@ fn rights_are_those_of_reading_and_of_maintaining() {
     }
 }
 
-/// npm sends them to the address that it installs from.
+/// npm sends changes of owners and stars to the address that it installs from.
 #[test]
-fn owners_and_stars_of_a_group_and_of_the_instance_are_those_of_the_project() {
+fn group_and_instance_paths_answer_owners_and_stars_like_the_project() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     let before = forge.get("/packages/npm/@acme%2flib").body;
@@ -83,7 +83,7 @@ fn owners_and_stars_of_a_group_and_of_the_instance_are_those_of_the_project() {
 }
 
 #[test]
-fn nobody_has_starred_anything() {
+fn no_user_has_starred_packages() {
     let forge = Forge::new();
     for prefix in ["/projects/7", "/groups/acme/-", ""] {
         let path = format!("{prefix}/packages/npm/-/_view/starredByUser?key=%22guest%22");

@@ -19,7 +19,7 @@ fn replace_developer(forge: &Forge) {
 }
 
 #[test]
-fn versions_of_a_deleted_user_are_not_those_of_the_next_with_its_id() {
+fn versions_of_a_deleted_user_do_not_name_the_next_user() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     assert_eq!(shown(&forge), (json!("developer"), json!(4)));

@@ -148,9 +148,9 @@ fn one_version_by_number_or_tag() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     forge.publish(PUBLIC, "@acme/lib", "1.1.0");
-    for (what, version) in [("1.0.0", "1.0.0"), ("latest", "1.1.0"), ("1.1.0", "1.1.0")] {
+    for (number_or_tag, version) in [("1.0.0", "1.0.0"), ("latest", "1.1.0"), ("1.1.0", "1.1.0")] {
         for name in ["@acme/lib", "@acme%2flib"] {
-            let record = forge.get(&format!("/projects/7/packages/npm/{name}/{what}")).json();
+            let record = forge.get(&format!("/projects/7/packages/npm/{name}/{number_or_tag}")).json();
             assert_eq!(record["version"], version);
             assert_eq!(
                 record["dist"]["tarball"],

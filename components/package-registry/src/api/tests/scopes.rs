@@ -65,7 +65,7 @@ fn a_token_for_reading_reads_and_audits() {
 }
 
 #[test]
-fn deploy_tokens_for_packages_do_what_installers_ask_for() {
+fn deploy_tokens_for_packages_may_read_search_and_audit() {
     let forge = forge();
     for scope in ["read_package_registry", "write_package_registry"] {
         forge.token("deploys", Subject::Deployment(Source::Project(PUBLIC)), &[scope]);

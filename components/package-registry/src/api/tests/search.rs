@@ -33,7 +33,7 @@ fn forge() -> Forge {
 }
 
 #[test]
-fn a_result_has_what_clients_show() {
+fn a_search_result_has_the_fields_that_clients_show() {
     let forge = forge();
     let answer = search_by(&forge, "guest", "/projects/7", "text=walls");
     let person = |username: &str| json!({"username": username, "email": ""});
@@ -48,7 +48,7 @@ fn a_result_has_what_clients_show() {
 }
 
 #[test]
-fn the_maintainers_of_a_result_are_those_of_its_metadata() {
+fn results_and_metadata_have_the_same_maintainers() {
     let forge = forge();
     forge.join(6, Source::Project(INTERNAL), Some(Role::Owner));
     for (project, name, count) in [(PUBLIC, "@acme/paint", 1), (INTERNAL, "@acme/wall", 2)] {
@@ -65,7 +65,7 @@ fn the_maintainers_of_a_result_are_those_of_its_metadata() {
 }
 
 #[test]
-fn each_level_finds_what_the_caller_may_read_there() {
+fn each_level_finds_the_packages_that_the_caller_may_read() {
     let forge = forge();
     for (user, prefix, found) in [
         ("developer", "/projects/7", vec!["@acme/paint", "brush"]),
@@ -204,7 +204,7 @@ fn a_package_of_a_group_is_found_however_many_projects_elsewhere_got_packages_la
 }
 
 #[test]
-fn a_name_that_many_projects_have_costs_what_one_does() {
+fn the_cost_of_a_name_does_not_grow_with_its_projects() {
     let forge = Forge::new();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0")] {
         forge.publish(project, "@acme/lib", version);

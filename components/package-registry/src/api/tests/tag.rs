@@ -65,7 +65,8 @@ fn a_version_is_named_in_three_ways() {
 #[test]
 fn each_error_has_its_text() {
     let forge = forge();
-    let not_given = |what: &str| (format!("400 Bad request - \"{what}\" not given"), format!("\"{what}\" not given"));
+    let not_given =
+        |field: &str| (format!("400 Bad request - \"{field}\" not given"), format!("\"{field}\" not given"));
     for body in ["", " ", "\"\"", "\" \"", "{\"version\":\"\"}"] {
         let (message, error) = not_given("Version");
         set(&forge, "xx", body).is(400, &message, &error);

@@ -90,7 +90,7 @@ fn an_outdated_document_removes_nothing() {
     ] {
         let answer = forge.send(request);
         assert_eq!(answer.status, 409);
-        assert!(answer.json()["error"].as_str().unwrap().ends_with("somebody else changed the package, try again"));
+        assert!(answer.json()["error"].as_str().unwrap().ends_with("the package was changed meanwhile, try again"));
     }
     assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 4);
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::tarball::tests::tarball_of;
 
 #[test]
-fn the_registry_writes_what_it_knows_itself() {
+fn forged_fields_of_a_publication_are_replaced_or_removed() {
     let forge = Forge::new();
     forge.token("deploy", Subject::Deployment(Source::Project(PUBLIC)), &["write_package_registry"]);
     let forged = |version: &str| {
@@ -81,7 +81,7 @@ fn a_document_that_differs_from_its_file_is_refused_by_field() {
 }
 
 #[test]
-fn what_runs_on_installation_is_announced_from_the_file() {
+fn install_scripts_and_shrinkwraps_are_announced_from_the_file() {
     let forge = Forge::new();
     let publish = |version: &str, files: &[(&str, &str)]| {
         let manifest = format!(r#"{{"name":"lib","version":"{version}"}}"#);
@@ -134,7 +134,7 @@ const SAME_NAME: &str =
 
 /// With one such version, some clients fail on the whole package.
 #[test]
-fn what_some_clients_cannot_read_is_not_published() {
+fn versions_that_some_clients_cannot_read_are_refused() {
     let forge = Forge::new();
     for version in ["9007199254740992.0.0", "1.0.18446744073709551615"] {
         let text = "Validation failed: Version should follow SemVer: https://semver.org";

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_package_is_public_if_anyone_may_read_it() {
+fn a_package_is_public_if_anonymous_callers_may_read_it() {
     let forge = Forge::new();
     forge.project(10, "open", 101, Visibility::Private, FeatureAccess::Public);
     for project in [PUBLIC, INTERNAL, PRIVATE] {

@@ -88,7 +88,7 @@ fn the_normal_form_is_npm_s() {
 
 /// Clients write `bin` as it is in the file, in npm's form, or without commands that they take for invalid, as yarn 1.
 #[test]
-fn what_is_served_means_to_npm_what_the_file_means() {
+fn npm_reads_the_served_bin_as_the_bin_of_the_file() {
     let usable = |bin: &Value| match bin {
         Value::Object(bin) => {
             let usual = bin.iter().filter(|(name, path)| path.as_str().is_some_and(|path| is_plain(name, path)));
@@ -109,7 +109,7 @@ fn what_is_served_means_to_npm_what_the_file_means() {
 /// npm's two functions differ in these: a folder for one is a part of a name for the other, and a name that ends in
 /// `..` has no command for one. Metadata has the form that npm 11 publishes, which the other one leaves as it is.
 #[test]
-fn what_npm_reads_in_two_ways_has_the_form_that_it_publishes() {
+fn an_ambiguous_bin_has_the_form_that_npm_publishes() {
     for (written, expected) in [
         (json!({"a": "C:\\x.js"}), json!({"a": "C/x.js"})),
         (json!({"a": "http://h/x.js"}), json!({"a": "http/h/x.js"})),

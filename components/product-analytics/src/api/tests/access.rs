@@ -7,7 +7,7 @@ use directory::catalog::intent_log::IntentLog;
 const LOAD: &str = "7/product_analytics/request/load";
 
 #[test]
-fn what_is_wrong_is_told_in_order() {
+fn errors_are_reported_in_order() {
     let forge = Forge::answering("{}");
     forge.set(json!({"license": "free"}));
     let load = |token: &str, project: &str, body: &'static str| {
@@ -22,11 +22,11 @@ fn what_is_wrong_is_told_in_order() {
         load("dev", id, QUERY).is(404, refusal("404 Project Not Found"));
     }
     load("dev", "7", QUERY).is(404, refusal("Product Analytics is not enabled"));
-    assert_eq!(forge.engine.take_calls(), [], "nobody was asked");
+    assert_eq!(forge.engine.take_calls(), [], "the engine was not called");
 }
 
 #[test]
-fn whoever_may_read_the_project_may_ask() {
+fn callers_who_may_read_the_project_may_query_it() {
     let forge = Forge::answering(r#"{"results":[]}"#);
     for (token, project, status) in
         [("outsider", 7, 200), ("guest", 7, 200), ("guest", 9, 200), ("dev", 9, 200), ("outsider", 9, 404)]
@@ -59,7 +59,7 @@ fn a_project_is_named_by_its_path_too_and_a_moved_one_is_redirected() {
 }
 
 #[test]
-fn what_the_engine_has_and_this_area_has_not_is_named() {
+fn refusals_name_unsupported_endpoints_of_the_engine() {
     let forge = Forge::answering("{}");
     for name in ["sql", "subscribe"] {
         let path = format!("7/product_analytics/request/{name}?query=%7B%7D");
@@ -187,7 +187,7 @@ fn a_member_who_is_removed_is_refused_by_an_instance_that_knew_them() {
 
 /// A client may send its body for as long as the host lets it.
 #[test]
-fn who_loses_access_while_the_body_arrives_is_refused() {
+fn a_caller_who_loses_access_while_the_body_arrives_is_refused() {
     let forge = Forge::answering("{}");
     let (env, writer) = (forge.env(), forge.env());
     let set = |role: Option<Role>| {

@@ -98,7 +98,7 @@ fn keys_are_sealed_where_they_are_stored_and_sign_the_same_tokens() {
 }
 
 #[test]
-fn what_the_engine_says_decides_and_not_its_status() {
+fn the_engines_body_decides_and_not_its_status() {
     let refusal = |text: &str| format!(r#"{{"error":"{text}","message":"{text}"}}"#);
     let unusable = |why: &str| refusal(&format!("the analytics engine's answer cannot be used: {why}"));
     let database = r#"{"error":"Error: Code: 81. DB::Exception: gone (UNKNOWN_DATABASE)"}"#;
@@ -206,7 +206,7 @@ fn a_long_error_is_an_error() {
 }
 
 #[test]
-fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
+fn errors_in_the_middle_of_a_response_break_it_off() {
     fn broken(chunks: impl Fn() -> Vec<Chunk> + 'static) -> String {
         let answer = forge_with(chunks).load(QUERY);
         assert_eq!(answer.status, 200);
@@ -240,7 +240,7 @@ fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
 }
 
 #[test]
-fn what_goes_wrong_at_the_beginning_is_told() {
+fn errors_at_the_beginning_of_a_response_are_reported() {
     let told = |chunks: fn() -> Vec<Chunk>| {
         let answer = forge_with(chunks).load(QUERY);
         assert_eq!(answer.status, 502);

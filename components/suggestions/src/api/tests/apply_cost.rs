@@ -114,7 +114,7 @@ fn an_apply_reads_no_root_that_it_has_swapped() {
         lists.push(serde_json::from_slice::<Value>(&list).unwrap()["packs"].as_array().unwrap().len());
     }
     assert!(lists.iter().all(|packs| *packs <= 9), "they are joined: {lists:?}");
-    let count = |what: &str| counts.borrow().get(what).copied().unwrap_or_default();
+    let count = |operation: &str| counts.borrow().get(operation).copied().unwrap_or_default();
     assert_eq!(["compare packs", "swap packs", "compare ref", "compare thread"].map(count), [APPLIES; 4]);
     assert_eq!((count("get thread"), count("increment counter")), (0, 1), "{counts:?}");
     forge.clone(PUBLIC);

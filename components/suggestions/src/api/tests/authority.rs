@@ -295,7 +295,7 @@ fn each_part_of_an_import_takes_an_administrator() {
 }
 
 #[test]
-fn an_import_of_many_lines_asks_a_few_times_who_sends_them() {
+fn an_import_of_many_lines_authenticates_its_caller_a_few_times() {
     let forge = Forge::new();
     let lines: Vec<String> = (1..=250_u64)
         .map(|iid| {

@@ -76,7 +76,7 @@ fn chained(deltas: usize) -> (Pack, Object, Object) {
 }
 
 #[test]
-fn a_pack_has_chains_as_long_as_those_of_git() {
+fn delta_chains_may_be_as_long_as_in_git() {
     for deltas in [4_096, 10_001] {
         let forge = Forge::new();
         let (pack, _, commit) = chained(deltas);

@@ -69,7 +69,7 @@ fn a_clone_is_the_repository_in_both_versions_and_both_forms_of_storage() {
 }
 
 #[test]
-fn a_fetch_gets_what_is_new() {
+fn a_fetch_gets_only_new_objects() {
     for (packed, version) in [(false, "2"), (true, "2"), (false, "0"), (true, "0")] {
         let (forge, repository) = pushed(packed);
         let copy = Repository::empty();
@@ -228,7 +228,7 @@ fn an_empty_repository_can_be_cloned() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_in_gits_words() {
+fn a_missing_object_is_refused_in_gits_words() {
     let (forge, repository) = pushed(true);
     let copy = Repository::empty();
     for version in ["0", "2"] {

@@ -78,7 +78,7 @@ fn a_pack_is_imported_as_a_whole_and_the_next_one_builds_on_it() {
 }
 
 #[test]
-fn a_pack_without_what_it_needs_is_refused() {
+fn a_pack_without_the_objects_that_it_needs_is_refused() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a.txt", b"one\n")]);
     repository.write("a.txt", b"two\n");

@@ -60,7 +60,7 @@ fn changes(forge: &Forge, iid: u64, note: u64, token: &str) -> [u16; 3] {
 }
 
 #[test]
-fn notes_and_merge_requests_stay_those_of_the_deleted_user() {
+fn notes_and_merge_requests_do_not_pass_to_the_next_user() {
     let forge = forge();
     let iid = merge_request(&forge, "dev", "T");
     let first = note(&forge, iid, "dev");
@@ -87,7 +87,7 @@ fn notes_and_merge_requests_stay_those_of_the_deleted_user() {
 }
 
 #[test]
-fn lists_by_author_and_merger_have_those_of_the_user_with_the_id_now() {
+fn lists_by_author_find_the_current_user_with_the_id() {
     let forge = forge();
     forge.merge_request(1, json!({}));
     replace(&forge, 3, "new");
@@ -104,7 +104,7 @@ fn lists_by_author_and_merger_have_those_of_the_user_with_the_id_now() {
 }
 
 #[test]
-fn who_merged_and_who_resolved_are_not_the_next_ones() {
+fn merger_and_resolver_are_not_the_next_users_with_the_ids() {
     let forge = forge();
     let iid = merge_request(&forge, "dev", "T");
     let discussion = forge.comment(iid, "rep", comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, "hm")).json();

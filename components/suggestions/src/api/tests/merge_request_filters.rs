@@ -12,7 +12,7 @@ use kit::testing::CountingStore;
 use serde_json::json;
 
 #[test]
-fn a_filter_by_what_no_merge_request_has_finds_nothing() {
+fn a_filter_by_a_field_that_is_never_set_finds_nothing() {
     let forge = forge().0;
     for (iid, created, updated) in [(1, "2026-01-01", "2026-02-01"), (2, "2026-01-02", "2026-01-03")] {
         forge.merge_request(iid, json!({"created_at": created, "updated_at": updated}));
@@ -126,7 +126,7 @@ fn filters_by_drafts_authors_and_merges() {
 }
 
 #[test]
-fn a_merge_request_that_was_merged_here_is_found_by_who_did_it() {
+fn merge_requests_merged_here_are_found_by_their_merger() {
     let (forge, repository) = forge();
     forge.merge_request(1, json!({"source_branch": "topic"}));
     forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic:main"]).unwrap();
@@ -165,7 +165,7 @@ fn build_catalog(forge: &Forge) {
 }
 
 #[test]
-fn the_list_of_a_group_has_those_of_all_projects_below() {
+fn the_list_of_a_group_covers_all_projects_below_it() {
     let (forge, repository) = forge();
     forge.import(PRIVATE, &repository);
     for (id, path, parent_id, visibility) in

@@ -76,7 +76,7 @@ fn a_merge_request_is_made_and_shows_its_branches() {
 }
 
 #[test]
-fn what_a_new_merge_request_needs() {
+fn invalid_new_merge_requests_are_refused() {
     let (forge, _) = forge();
     let refused = |token: &str, more: Value| {
         let answer = create(&forge, token, more);
@@ -174,7 +174,7 @@ fn lists_have_filters_and_pages() {
 }
 
 #[test]
-fn the_list_of_all_projects_has_what_the_caller_may_read() {
+fn the_list_of_all_projects_has_only_readable_merge_requests() {
     let (forge, repository) = forge();
     forge.import(PRIVATE, &repository);
     for (iid, more) in [
@@ -239,7 +239,7 @@ fn notes_of_users_are_counted() {
 }
 
 #[test]
-fn the_commits_of_a_merge_request_are_those_that_the_target_lacks() {
+fn a_merge_request_lists_the_commits_that_its_target_lacks() {
     let (forge, repository) = forge();
     for number in 1..=3 {
         repository.write("more", format!("{number}\n").as_bytes());

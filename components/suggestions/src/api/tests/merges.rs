@@ -44,7 +44,7 @@ fn a_push_that_contains_the_head_merges() {
 }
 
 #[test]
-fn closing_what_is_merged_meanwhile_changes_nothing() {
+fn closing_a_merge_request_that_is_merged_meanwhile_changes_nothing() {
     let (forge, _) = forge();
     assert_eq!(create(&forge, "dev", json!({})).status, 201);
     let last = "b".repeat(40);
@@ -94,7 +94,7 @@ fn a_source_branch_that_is_deleted_with_the_merge_or_before_is_merged() {
 }
 
 #[test]
-fn a_merged_merge_request_shows_what_it_changed() {
+fn a_merged_merge_request_keeps_its_changes_and_commits() {
     let (forge, repository) = forge();
     assert_eq!(create(&forge, "dev", json!({})).status, 201);
     let shown = |path: &str| forge.get(&format!("{LIST}/1/{path}"), "").json();

@@ -40,7 +40,7 @@ fn a_push_moves_branches_and_tags_and_is_idempotent() {
 }
 
 #[test]
-fn who_may_push_what() {
+fn pushes_are_checked_against_roles_scopes_and_protected_branches() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a", b"one\n")]);
     for (token, expected) in [
@@ -82,7 +82,7 @@ fn who_may_push_what() {
 }
 
 #[test]
-fn a_push_meets_what_others_have_done() {
+fn pushes_that_conflict_with_existing_refs_are_refused() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a.txt", b"one\ntwo\n")]);
     push(&forge, &repository, "mia", &["main", "topic"]).unwrap();

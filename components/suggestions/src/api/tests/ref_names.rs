@@ -160,7 +160,7 @@ fn a_branch_takes_the_place_of_a_folder_that_the_same_push_deletes() {
 }
 
 #[test]
-fn what_a_dead_push_reserved_is_free_after_two_hours_and_what_it_made_is_listed() {
+fn names_reserved_by_a_failed_push_expire_and_its_refs_are_listed() {
     let (forge, commit) = forge();
     let (first, second) =
         (body(&[("heads/a", None, Some(commit))], ""), body(&[("heads/a/b", None, Some(commit))], ""));

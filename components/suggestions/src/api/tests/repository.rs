@@ -25,7 +25,7 @@ fn git(forge: &Forge, path: &str, basic: Option<&str>) -> (u16, HeaderMap) {
 }
 
 #[test]
-fn who_may_read() {
+fn fetching_refs_needs_read_access_to_the_repository() {
     let forge = forge();
     let scopes = |scopes: &[&str]| scopes.iter().map(|scope| (*scope).to_owned()).collect();
     let deploy = |text: &str, scope: &str| {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_change_meanwhile_is_listed() {
+    fn merge_requests_changed_during_an_import_are_listed() {
         let mut open = 0;
         for seed in 0..300 {
             let seen_after = seed % 2 * 5_000;

@@ -291,8 +291,8 @@ impl<'a> PackReceiver<'a> {
 }
 
 /// The objects of deltas are in memory. Larger ones can be stored whole, which is for the client to do.
-fn check_delta_size(what: &str, size: u64) -> Result<(), PackError> {
-    check_size(what, size, MAX_DELTIFIED).map_err(|error| match error {
+fn check_delta_size(name: &str, size: u64) -> Result<(), PackError> {
+    check_size(name, size, MAX_DELTIFIED).map_err(|error| match error {
         PackError::Bad(why) => invalid(format!(
             "{why}; `git -c core.bigFileThreshold=64m repack -a -d -F` stores large files without deltas"
         )),
@@ -300,9 +300,9 @@ fn check_delta_size(what: &str, size: u64) -> Result<(), PackError> {
     })
 }
 
-fn check_size(what: &str, size: u64, limit: u64) -> Result<(), PackError> {
+fn check_size(name: &str, size: u64, limit: u64) -> Result<(), PackError> {
     match size > limit {
-        true => Err(invalid(format!("a {what} has {size} bytes, and at most {limit} are accepted"))),
+        true => Err(invalid(format!("a {name} has {size} bytes, and at most {limit} are accepted"))),
         false => Ok(()),
     }
 }

@@ -240,7 +240,7 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
 
 /// Chunks that a single reader takes need no memory of the host's budget.
 #[tokio::test]
-async fn what_is_kept_for_several_readers_is_of_the_memory_budget() {
+async fn chunks_kept_for_several_readers_count_against_the_memory_budget() {
     let memory = MemoryBudget::new(8);
     let (coalescer, (server, respond)) = (Coalescer::new(memory.clone()), Server::new());
     let send = |request, ()| server.answer(request);

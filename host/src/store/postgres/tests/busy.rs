@@ -10,7 +10,7 @@ fn reads(host: &Host) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_remembered_is_believed_while_another_database_has_an_old_transaction() {
+async fn cached_values_are_used_while_another_database_has_an_old_transaction() {
     let Some(server) = start(&[]) else { return };
     let host = Host::open(&server.new_database("memory"));
     let backend = host.store.backend(0);
@@ -84,9 +84,9 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
     for number in 0..WRITERS + 2 {
         let name = format!("stalled/{number}");
         match create(number).await.unwrap() {
-            Swap::Swapped => {}
+            CasOutcome::Swapped => {}
             // Its outcome was unknown.
-            lost => assert_eq!(lost, Swap::Lost(Some(vec![number]))),
+            lost => assert_eq!(lost, CasOutcome::Lost(Some(vec![number]))),
         }
         assert_eq!(read(&*backend, &name).await, Some(vec![number]));
     }
@@ -175,7 +175,7 @@ async fn a_process_of_the_server_works_until_it_has_replied() {
 }
 
 #[tokio::test]
-async fn what_the_hosts_serve_is_read_while_all_connections_for_writes_are_busy() {
+async fn the_serving_record_is_read_while_all_write_connections_are_busy() {
     let Some(server) = start(&[]) else { return };
     let url = server.new_database("serving");
     let (host, other) = (Host::open(&url), Host::open(&url));
@@ -192,7 +192,7 @@ async fn what_the_hosts_serve_is_read_while_all_connections_for_writes_are_busy(
         assert_eq!(other.replace(0, "{}", "other", Vec::new()).unwrap(), Some(1));
         fleet.read().unwrap()
     });
-    assert_eq!(serving.await.unwrap(), Serving { revision: 1, record: "{}".to_owned() });
+    assert_eq!(serving.await.unwrap(), ServingRow { revision: 1, record: "{}".to_owned() });
     // A host that has read it knows of the change.
     assert!(!clock.clock().is_unchanged_since(before, slot));
 }

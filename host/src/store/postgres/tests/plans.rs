@@ -29,7 +29,7 @@ async fn a_read_is_planned_once() {
 }
 
 #[tokio::test]
-async fn whatever_the_tables_held_when_it_was_planned_a_read_finds_by_key() {
+async fn plans_of_reads_use_the_key_for_empty_and_full_tables() {
     let Some(server) = start(&[]) else { return };
     let url = server.new_database("found");
     drop(Host::open(&url));

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::*;
 
 #[tokio::test]
-async fn what_is_under_way_when_the_server_stops_is_told_so_soon() {
+async fn operations_fail_soon_when_the_server_stops_responding() {
     let Some(server) = start(&[]) else { return };
     let host = Host::open(&server.new_database("silent"));
     let backend = host.store.backend(0);

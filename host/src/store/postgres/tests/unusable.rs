@@ -156,7 +156,7 @@ async fn a_write_that_the_server_leaves_out_is_not_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_host_whose_barriers_fail_is_not_ready_whatever_the_reason() {
+async fn a_host_is_not_ready_while_its_barriers_fail() {
     let Some(server) = start(&[]) else { return };
     let host = host(&server, "barriers");
     server.sql_in(

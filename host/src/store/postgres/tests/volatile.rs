@@ -21,9 +21,9 @@ async fn volatile_keys_are_exact_over_hosts_and_wait_for_no_standby() {
     for round in 0..20u8 {
         let (backend, ledger) = (&backends[usize::from(round) % 2], Ledger::default());
         let swapped = backend.cas_volatile(&ledger, key("rate"), present.clone(), vec![round]).await.unwrap();
-        assert_eq!(swapped, Swap::Swapped);
+        assert_eq!(swapped, CasOutcome::Swapped);
         let lost = backend.cas_volatile(&ledger, key("rate"), present, vec![round]).await.unwrap();
-        assert_eq!(lost, Swap::Lost(Some(vec![round])));
+        assert_eq!(lost, CasOutcome::Lost(Some(vec![round])));
         assert_eq!(backend.increment_volatile(&ledger, key("count"), 1).await.unwrap(), i64::from(round) + 1);
         backend.durable(&ledger).await.unwrap();
         present = Some(vec![round]);

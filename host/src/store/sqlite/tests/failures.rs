@@ -231,7 +231,7 @@ async fn a_full_store_says_so_and_recovers_by_itself() {
     // Nor does a large one that is not written.
     let ledger = Ledger::default();
     let lost = f.one.cas(&ledger, key("first"), None, vec![7; 3 << 20]).await.unwrap();
-    assert!(matches!(lost, Swap::Lost(Some(_))));
+    assert!(matches!(lost, CasOutcome::Lost(Some(_))));
     f.one.durable(&ledger).await.unwrap();
     assert_eq!(f.problem(), Some(StoreProblem::Full));
     let ledger = Ledger::default();

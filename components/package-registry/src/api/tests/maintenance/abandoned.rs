@@ -192,7 +192,7 @@ fn copy(forge: &Forge) -> Forge {
 }
 
 #[test]
-fn what_is_damaged_of_a_deleted_project_does_not_end_the_run() {
+fn damaged_records_of_a_deleted_project_do_not_end_the_run() {
     let whole = deleted_project_with_versions(3);
     let (index, lists) = (index_key(&whole, SITE), "package-registry/v1");
     let blobs = |forge: &Forge| -> Vec<String> {

@@ -49,7 +49,7 @@ fn run(timed: &TimedForge) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn a_collection_reads_refs_and_objects_only_if_it_may_sweep_what_they_name() {
+fn a_collection_reads_refs_and_objects_only_if_garbage_may_exist() {
     let timed = pushed();
     let read = |counts: &BTreeMap<String, usize>, kind: &str| counts.get(kind).copied().unwrap_or_default();
     // The semispaces exchange their roles; then the other one is due, and has no objects.
