@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
 use clap::Args;
-use hexad::cli::{agent, parse_time, printable};
+use hexad::cli::{agent, parse_time, printable, shown_url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -115,7 +115,7 @@ impl Server {
             .send(body);
         let text = self.read(path, sent, MAX_JSON)?;
         serde_json::from_str(&text).map_err(|error| {
-            let url = &self.url;
+            let url = self.shown_url();
             anyhow!("{url} answers {path} with something that is no answer to it ({error}); is this a hexad server?")
         })
     }
@@ -139,6 +139,11 @@ impl Server {
         format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))
     }
 
+    /// The address for messages: that of a server behind a proxy may have a password.
+    fn shown_url(&self) -> String {
+        shown_url(&self.url)
+    }
+
     /// The value of the header with the token. The error says how to give one.
     pub fn authorization(&self) -> Result<String> {
         match self.token.as_deref() {
@@ -160,14 +165,14 @@ impl Server {
         match response.body_mut().as_reader().take(MAX_ERROR).read_to_end(&mut text) {
             Ok(_) => Err(self.status_error(status, path, &String::from_utf8_lossy(&text))),
             // Without its text, a 404 does not say whether the path is served.
-            Err(_) => Err(anyhow!("{} answers {path} with {status}, and its text has no end", self.url)),
+            Err(_) => Err(anyhow!("{} answers {path} with {status}, and its text has no end", self.shown_url())),
         }
     }
 
     fn transport_error(&self, path: &str, error: &ureq::Error) -> Error {
         use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 
-        let url = &self.url;
+        let url = self.shown_url();
         // Without the prefix that ureq writes before a cause of the system.
         let cause = match error {
             ureq::Error::Io(error) => error.to_string(),
@@ -183,7 +188,7 @@ impl Server {
                     Timeout::SendRequest | Timeout::PerWrite => "take the next part of the request to",
                     _ => "answer",
                 };
-                NoAnswer { url: url.clone(), path: path.to_owned(), task, timeout: self.timeout() }.into()
+                NoAnswer { url, path: path.to_owned(), task, timeout: self.timeout() }.into()
             }
             ureq::Error::BodyExceedsLimit(limit) => {
                 anyhow!("{url} answers {path} with more than {limit} bytes; is this a hexad server?")
@@ -195,7 +200,7 @@ impl Server {
     }
 
     fn status_error(&self, status: StatusCode, path: &str, text: &str) -> Error {
-        let (url, message) = (&self.url, message(text));
+        let (url, message) = (self.shown_url(), message(text));
         match status {
             StatusCode::UNAUTHORIZED => {
                 anyhow!(
@@ -207,7 +212,7 @@ impl Server {
             }
             // A path that is served has another message for a record that does not exist.
             StatusCode::NOT_FOUND if message.is_empty() || message == "404 Not Found" => {
-                NotServed { url: url.clone(), path: path.to_owned() }.into()
+                NotServed { url, path: path.to_owned() }.into()
             }
             status => anyhow!("{url} answers {path} with {status}: {message}"),
         }
@@ -274,6 +279,10 @@ mod tests {
         let error = server.post::<Value>("x", "application/json", SendBody::none()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot reach http://{address}: ")), "{error}");
         assert!(error.contains("hexad up"), "{error}");
+        let server = Server::new(&format!("http://mia:sesame@{address}"), "t");
+        let error = server.post::<Value>("x", "application/json", SendBody::none()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot reach http://{address}: ")), "{error}");
+        assert!(!error.contains("sesame"), "{error}");
     }
 
     /// The error of a request to a server that does `serve` with its only connection.

@@ -264,10 +264,10 @@ fn value(headers: &HeaderMap, name: &str) -> Option<Vec<u8>> {
 /// The `Referer` without secrets, all of which are told by ASCII characters.
 fn referer(value: Vec<u8>) -> Vec<u8> {
     match String::from_utf8(value) {
-        Ok(text) => redaction::referer(&text).into(),
+        Ok(text) => redaction::url(&text).into(),
         Err(error) => {
             let characters: String = error.as_bytes().iter().copied().map(char::from).collect();
-            redaction::referer(&characters).chars().filter_map(|character| u8::try_from(character).ok()).collect()
+            redaction::url(&characters).chars().filter_map(|character| u8::try_from(character).ok()).collect()
         }
     }
 }

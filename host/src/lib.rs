@@ -43,7 +43,7 @@
 //! | `credentials` | the credentials that tell callers apart |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
 //! | `private_files` | files that only the host's user may read |
-//! | `redaction` | request targets for logs and traces, without secrets |
+//! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
 //! | `time_slices` | a shard's time for guests that compute for long |
 //! | `shared_map` | values by key that exist while they are used |

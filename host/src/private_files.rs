@@ -1,9 +1,11 @@
 //! Files and folders that only the host's user may use, whatever the umask of the process is.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -25,6 +27,20 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     }
     Ok(file)
+}
+
+/// Reads a file. One that is another user's, that others can write, or that is a link, a pipe or a device is refused.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || !is_mine(&metadata) || metadata.mode() & 0o022 != 0 {
+        let reason = "it is no file of this user that others cannot write";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    let mut content = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    file.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Makes an empty file, or empties the one that is there.

@@ -1,4 +1,4 @@
-//! Request targets for logs and traces, without the secrets in them.
+//! Request targets and URLs for logs, traces and messages, without the secrets in them.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,22 @@ pub fn path(uri: &Uri) -> Cow<'_, str> {
 }
 
 fn without_tokens(path: &str) -> Cow<'_, str> {
-    if !path.split('/').any(|segment| segment.eq_ignore_ascii_case("token")) {
+    if !path.split('/').any(is_token) {
         return Cow::Borrowed(path);
     }
     let mut is_secret = false;
     let segments = path.split('/').map(|segment| {
         let shown = if is_secret && !segment.is_empty() { "REDACTED" } else { segment };
         // An empty segment does not count, as in routes.
-        is_secret = segment.eq_ignore_ascii_case("token") || (is_secret && segment.is_empty());
+        is_secret = is_token(segment) || (is_secret && segment.is_empty());
         shown
     });
     Cow::Owned(segments.collect::<Vec<_>>().join("/"))
+}
+
+/// Whether the segment is the word `token`, percent-encoded or not.
+fn is_token(segment: &str) -> bool {
+    form_urlencoded::parse(segment.as_bytes()).next().is_some_and(|(word, _)| word.eq_ignore_ascii_case("token"))
 }
 
 /// The path and the query, without the values of parameters that are secrets.
@@ -45,9 +50,9 @@ pub fn target(uri: &Uri) -> String {
     target
 }
 
-/// The URL of a `Referer`, without the user's name and password, the query, and what may be secret in the path: it may
-/// be of another application.
-pub fn referer(url: &str) -> String {
+/// A URL without the user's name and password, the query, and the secrets of the path. It may be of another application,
+/// as in `Referer`.
+pub fn url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     // Browsers read a backslash as a slash.
     let is_slash = |c: char| c == '/' || c == '\\';
@@ -69,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_referer_names_no_user() {
+    fn a_url_names_no_user() {
         for (given, shown) in [
             ("https://mia:word@forge.test/a/@scope/b?token=x#y", "https://forge.test/a/@scope/b"),
             ("https://mia:w@rd@forge.test", "https://forge.test"),
@@ -81,7 +86,7 @@ mod tests {
             ("/a:b@c/d", "/a:b@c/d"),
             ("", ""),
         ] {
-            assert_eq!(referer(given), shown);
+            assert_eq!(url(given), shown);
         }
     }
 
@@ -90,6 +95,7 @@ mod tests {
         for (given, shown) in [
             ("/api/npm/-/user/token/glpat-abc", "/api/npm/-/user/token/REDACTED"),
             ("/-/user/Token//abc/x", "/-/user/Token//REDACTED/x"),
+            ("/-/user/%74oken/abc", "/-/user/%74oken/REDACTED"),
             ("/-/user/token/", "/-/user/token/"),
             ("/tokens/abc", "/tokens/abc"),
         ] {

@@ -10,10 +10,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::entry_page;
-use crate::private_files;
+use crate::{bounded_file, private_files};
 
 /// The file in the data folder.
 const FILE_NAME: &str = "admin.json";
+
+/// The largest file that is read, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// How long after a failure the host tries again to write it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -41,7 +44,7 @@ impl Access {
     /// Finds the host that runs on a data folder.
     pub fn find(data: &Path) -> Result<Self, AccessError> {
         let path = data.join(FILE_NAME);
-        let bytes = fs::read(&path).map_err(|source| match source.kind() {
+        let bytes = bounded_file::read(&path, MAX_BYTES).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => AccessError::NotRunning(data.to_owned()),
             _ => AccessError::Unreadable { path: path.clone(), source },
         })?;

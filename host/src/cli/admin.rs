@@ -16,6 +16,7 @@ use super::terminal::printable;
 use super::values::parse_time;
 use crate::admin::Access;
 use crate::bearer_token::is_sendable;
+use crate::redaction;
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
 /// instead of a random one; a command needs it with `--admin`.
@@ -141,6 +142,7 @@ impl HostArgs {
                 request.header("expect", "100-continue").content_type("application/wasm").send(*component)
             }
         };
+        let url = redaction::url(&url);
         let failure = |error| transport_error(&url, path, request, timeout, error);
         let mut response = sent.map_err(failure)?;
         let text = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_string().map_err(failure)?;

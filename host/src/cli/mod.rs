@@ -24,6 +24,7 @@ mod values;
 use std::path::{Path, PathBuf};
 
 pub use self::http::agent;
+pub use crate::redaction::url as shown_url;
 pub use backup::Backup;
 pub use status::Status;
 pub use swap::{Promote, Rollback, Swap};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::policy::Signature;
 use crate::digest::Digest;
-use crate::private_files;
+use crate::{bounded_file, private_files};
 
 const EXTENSION: &str = "wasm";
 
@@ -27,7 +27,7 @@ impl Artifacts {
 
     /// Reads a component. An error if its bytes do not have the digest.
     pub fn read(&self, digest: &Digest) -> io::Result<Vec<u8>> {
-        let wasm = fs::read(self.path(digest))?;
+        let wasm = bounded_file::read_component(&self.path(digest))?;
         match Digest::of(&wasm) == *digest {
             true => Ok(wasm),
             false => {

@@ -133,8 +133,13 @@ fn key(path: &Path) -> Result<VerifyingKey, PolicyError> {
     VerifyingKey::from_public_key_pem(&text).map_err(|source| PolicyError::Key { path: path.into(), source })
 }
 
+/// A pipe is refused: its content is there once, and the files are read for every decision.
 fn read_text(path: &Path) -> Result<String, PolicyError> {
-    bounded_file::read_text(path, MAX_LIST).map_err(|source| PolicyError::Unreadable { path: path.into(), source })
+    let text = std::fs::metadata(path).and_then(|metadata| match metadata.is_file() {
+        true => bounded_file::read_text(path, MAX_LIST),
+        false => Err(std::io::Error::other("it is read for every decision, and must be a regular file")),
+    });
+    text.map_err(|source| PolicyError::Unreadable { path: path.into(), source })
 }
 
 impl Signature {
@@ -206,6 +211,8 @@ impl fmt::Display for Trust {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::fd::AsRawFd;
+    use std::process::{Command, Stdio};
 
     use ed25519_dalek::pkcs8::EncodePublicKey;
     use ed25519_dalek::{Signer, SigningKey};
@@ -242,6 +249,16 @@ mod tests {
         assert_eq!(error, format!("its digest {} is not listed", Digest::of(b"y")));
         fs::write(&path, "ab12\n").unwrap();
         assert!(admitted(b"x").unwrap_err().to_string().contains("line 1"));
+    }
+
+    #[test]
+    fn a_list_that_is_no_regular_file_is_refused_at_the_start() {
+        let list = Command::new("echo").stdout(Stdio::piped()).spawn().unwrap();
+        let output = list.stdout.as_ref().unwrap().as_raw_fd();
+        let policy = TrustPolicy { digests: Some(format!("/dev/fd/{output}").into()), keys: Vec::new() };
+        let error = policy.check().unwrap_err().to_string();
+        assert!(error.ends_with("it is read for every decision, and must be a regular file"), "{error}");
+        list.wait_with_output().unwrap();
     }
 
     #[test]

@@ -5,17 +5,20 @@
 //! log has it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::artifacts::replace_file;
+use crate::bounded_file;
 use crate::digest::Digest;
 
 /// The version of the file format.
 const FORMAT: u32 = 1;
+
+/// The largest file that is read, in bytes.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The entry of a slot. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,7 +69,7 @@ impl Records {
     /// Reads the file, if there is one.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
-        let content = match fs::read(&path) {
+        let content = match bounded_file::read(&path, MAX_BYTES) {
             Ok(bytes) => {
                 let content: RecordFile = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
                 if content.format != FORMAT {
@@ -192,6 +195,8 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn digest(text: &str) -> Digest {

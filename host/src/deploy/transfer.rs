@@ -1,13 +1,13 @@
 //! The deployed components in a backup of the store, so that a restored host serves the same
 //! components as the host that was backed up.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use super::artifacts::{Artifacts, replace_file};
 use super::policy::Signature;
 use super::record::Records;
+use crate::bounded_file;
 use crate::digest::Digest;
 use crate::store::sqlite::Attachment;
 
@@ -90,7 +90,7 @@ fn attachment(path: &Path, content: Vec<u8>) -> Attachment {
 }
 
 fn read_optional(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match bounded_file::read_component(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

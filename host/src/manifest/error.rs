@@ -33,18 +33,14 @@ impl ManifestError {
         Self::Invalid { path: path.to_owned(), reasons }
     }
 
-    /// The error of a `text` that is no TOML, or not the TOML of a manifest.
+    /// The error of a `text` that is no TOML. The line is not shown, because reasons are logged and it can have a secret.
     pub(super) fn unparsable(path: &Path, text: &str, error: &toml::de::Error) -> Self {
-        let full = error.to_string();
-        let reason = match error.span().and_then(|span| text.get(..span.start)) {
-            // The full error shows the line, which is too long, before it says what is wrong.
-            Some(before) if full.len() > MAX_REASON_CHARS => {
-                format!("TOML parse error at line {}: {}", before.split('\n').count(), error.message())
-            }
-            Some(_) => full,
-            None => format!("TOML parse error: {}", error.message()),
-        };
-        Self::invalid(path, vec![reason])
+        let place = error.span().and_then(|span| text.get(..span.start)).map_or_else(String::new, |before| {
+            let (line, start) = (before.split('\n').count(), before.rfind('\n').map_or(0, |end| end + 1));
+            let column = before.get(start..).unwrap_or_default().chars().count() + 1;
+            format!(" at line {line}, column {column}")
+        });
+        Self::invalid(path, vec![format!("TOML parse error{place}: {}", error.message())])
     }
 }
 
@@ -74,5 +70,38 @@ impl Problems {
     /// An error if there is a problem.
     pub fn check(&self, path: &Path) -> Result<(), ManifestError> {
         if self.0.is_empty() { Ok(()) } else { Err(ManifestError::invalid(path, self.0.clone())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifest::Manifest;
+
+    #[test]
+    fn no_secret_is_in_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spin.toml");
+        let rest = "[application]\nname = \"app\"\n[component.hello]\nsource = \"hello.wasm\"\n\
+                    [[trigger.http]]\nroute = \"/...\"\ncomponent = \"hello\"\n";
+        for (text, place) in [
+            ("[variables]\ntoken = { default = \"sesame\" secret = true }\n", "line 3, column 30: "),
+            ("[variables]\ntoken = { default = \"sesame\", secret = true\n", "TOML parse error at line "),
+            ("[variables]\ntoken = \"sesame\n", "TOML parse error at line "),
+            ("[variables]\ntoken = sesame\n", "TOML parse error at line "),
+            ("[variables]\ntoken = \"sesame\"\n", "line 3, variables.token: "),
+            ("[variables]\ntoken = { default = [\"sesame\"], secret = true }\n", "line 3, variables.token.default: "),
+            ("[variables]\ntoken = { required = \"sesame\" }\n", "line 3, variables.token.required: "),
+            (
+                "[component.other]\nsource = \"other.wasm\"\nallowed_outbound_hosts = [\"https://{{ token }}@x/\"]\n\
+                 [variables]\ntoken = { default = \"sesame\", secret = true }\n",
+                "allowed_outbound_hosts: \"https://{{ token }}@x/\" ",
+            ),
+        ] {
+            std::fs::write(&path, format!("spin_manifest_version = 2\n{text}{rest}")).unwrap();
+            let Err(error) = Manifest::load(&path, &|_| None, None) else { panic!("accepted: {text}") };
+            let error = error.to_string();
+            assert!(error.contains(place), "{error}");
+            assert!(!error.contains("sesame"), "{error}");
+        }
     }
 }

@@ -184,8 +184,8 @@ fn component(
     let mut allowed_hosts = AllowedHosts::default();
     let declares_outbound = declared.allowed_outbound_hosts.is_some();
     for entry in declared.allowed_outbound_hosts.iter().flatten() {
-        let added =
-            variables::expand(entry, values).and_then(|expanded| allowed_hosts.add(&expanded, expanded != *entry));
+        let added = variables::expand(entry, values)
+            .and_then(|expanded| allowed_hosts.add(&expanded, (expanded != *entry).then_some(entry)));
         problems.keep(added.map_err(|reason| at(format!("allowed_outbound_hosts: {reason}"))));
     }
     for label in declared.key_value_stores.iter().filter(|label| label.starts_with('.')) {

@@ -1,9 +1,10 @@
 //! Compiled code on disk, so that a restart does not compile.
 //!
 //! The host executes the code in these files, so it uses only files that it has written itself: the
-//! folder belongs to this user and others cannot write to it, and each file has the digest of its
-//! code, which is checked on the bytes in memory that are then used. A file that is damaged or was
-//! made for another engine is replaced.
+//! folder and each file belong to this user, and others cannot write to them. The folder alone does not
+//! show it: a user who can write to the folder above can put another in its place while the host runs.
+//! Each file has the digest of its code, which is checked on the bytes in memory that are then used. A
+//! file that is damaged or was made for another engine is replaced.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -148,7 +149,7 @@ fn restrict_files(folder: &Path) -> io::Result<()> {
 }
 
 fn load(engine: &Engine, path: &Path) -> Option<Component> {
-    let bytes = match fs::read(path) {
+    let bytes = match private_files::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
@@ -160,9 +161,8 @@ fn load(engine: &Engine, path: &Path) -> Option<Component> {
         tracing::warn!(path = %path.display(), "compiled code is damaged; compiling again");
         None
     })?;
-    // SAFETY: the code is in a folder that only this user can write, in a file that this program
-    // wrote for this engine configuration, and these very bytes have the digest that was written
-    // with them.
+    // SAFETY: the code is in a file that only this user can write, which this program wrote for this
+    // engine configuration, and these very bytes have the digest that was written with them.
     match unsafe { Component::deserialize(engine, code) } {
         Ok(component) => Some(component),
         Err(error) => {
@@ -210,6 +210,29 @@ mod tests {
         }
         cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
         assert!(load(&engine, path).is_some());
+    }
+
+    #[test]
+    fn code_that_another_user_may_have_written_is_not_used() {
+        let engine = Engine::default();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();
+        let digest = Digest::of(COMPONENT);
+        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        let path = cache.folder.join(cache.file_name(&digest));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(load(&engine, &path).is_none(), "the group can write to it");
+        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        assert!(load(&engine, &path).is_some(), "it was replaced");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(load(&engine, &path).is_none(), "it is a link");
+        // Only root can give a file away.
+        fs::rename(&elsewhere, &path).unwrap();
+        if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
+            assert!(load(&engine, &path).is_none(), "it belongs to another user");
+        }
     }
 
     #[test]

@@ -64,14 +64,18 @@ pub enum Reach {
 }
 
 impl AllowedHosts {
-    /// Adds an entry. A `templated` entry refers to variables and may be empty, for a host that is
-    /// not configured. The error names the entry and says what to write.
-    pub fn add(&mut self, entry: &str, templated: bool) -> Result<(), String> {
-        if templated && matches!(entry, "" | "http://" | "https://") {
+    /// Adds an entry. One that a `template` with variables stands for may be empty, for a host that is not configured.
+    /// The error names the entry and says what to write, but no value of a variable, which can be secret.
+    pub fn add(&mut self, entry: &str, template: Option<&str>) -> Result<(), String> {
+        if template.is_some() && matches!(entry, "" | "http://" | "https://") {
             return Ok(());
         }
         let allowed = AllowedHost::parse(entry).map_err(|reason| {
-            format!("\"{entry}\" {reason}; write scheme://host:port, such as \"https://api.example.com\"")
+            let (shown, reason) = match template {
+                Some(template) => (template, "stands for no address (the value is not shown, it can be secret)"),
+                None => (entry, &*reason),
+            };
+            format!("\"{shown}\" {reason}; write scheme://host:port, such as \"https://api.example.com\"")
         })?;
         self.0.push(allowed);
         Ok(())

@@ -33,7 +33,7 @@ async fn denied_outbound_requests_wait_for_no_permit() {
     let _other = other.await.unwrap();
 
     let mut allowed_hosts = AllowedHosts::default();
-    allowed_hosts.add("http://*:1", false).unwrap();
+    allowed_hosts.add("http://*:1", None).unwrap();
     let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
     let limits = OutboundLimits { queue_timeout: Duration::from_millis(1), ..OutboundLimits::default() };
     let outbound = Outbound::new("a", Arc::new(allowed_hosts), limits, network, 1);
@@ -76,7 +76,7 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
         Arc::new(Network::new(&OutboundOptions { resolver, authority: None }, MemoryBudget::new(u64::MAX)).unwrap());
     let [one, other] = ["one", "other"].map(|component| {
         let mut allowed_hosts = AllowedHosts::default();
-        allowed_hosts.add("http://*:1", false).unwrap();
+        allowed_hosts.add("http://*:1", None).unwrap();
         Outbound::new(component, Arc::new(allowed_hosts), OutboundLimits::default(), network.clone(), 1)
     });
     let send = async |outbound: &Outbound, client: u64, uri: String| {

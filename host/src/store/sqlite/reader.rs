@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::store::{Key, StoreError};
@@ -100,7 +101,13 @@ pub fn get(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Vec<u8
     connection.prepare_cached(GET)?.query_row((&*key.store, &*key.key), value).optional()
 }
 
+/// A value that another program, or damage, has given another type is its text: the component that owns the key judges
+/// its bytes as it does any, and the other keys of a request are read.
 fn value(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
-    // Another program may have stored the value as text.
-    Ok(row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default().to_vec())
+    Ok(match row.get_ref(0)? {
+        ValueRef::Blob(value) | ValueRef::Text(value) => value.to_vec(),
+        ValueRef::Integer(number) => number.to_string().into_bytes(),
+        ValueRef::Real(number) => number.to_string().into_bytes(),
+        ValueRef::Null => Vec::new(),
+    })
 }

@@ -3,7 +3,7 @@ use super::*;
 fn hosts(entries: &[&str]) -> AllowedHosts {
     let mut hosts = AllowedHosts::default();
     for entry in entries {
-        hosts.add(entry, false).unwrap();
+        hosts.add(entry, None).unwrap();
     }
     hosts
 }
@@ -131,7 +131,7 @@ fn errors_name_the_bad_entry() {
         "tcp://example.com",
         "http://a b.com",
     ] {
-        let error = AllowedHosts::default().add(entry, false).unwrap_err();
+        let error = AllowedHosts::default().add(entry, None).unwrap_err();
         assert!(error.contains(&format!("\"{entry}\"")), "{entry}: {error}");
     }
 }
@@ -140,8 +140,8 @@ fn errors_name_the_bad_entry() {
 fn a_templated_entry_may_be_empty() {
     let mut hosts = AllowedHosts::default();
     for entry in ["", "http://", "https://"] {
-        hosts.add(entry, true).unwrap();
-        hosts.add(entry, false).unwrap_err();
+        hosts.add(entry, Some("{{ url }}")).unwrap();
+        hosts.add(entry, None).unwrap_err();
     }
     assert_eq!(hosts, AllowedHosts::default());
 }

@@ -10,6 +10,22 @@ async fn put(f: &Fixture, bytes: usize) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
+async fn a_value_of_any_type_is_read_as_bytes() {
+    let f = Fixture::new();
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    let values = [("7", "7"), ("1.5", "1.5"), ("'text'", "text"), ("x'ff'", "\u{ff}")];
+    for (name, (value, _)) in values.iter().enumerate() {
+        let insert = format!("INSERT INTO spin_key_value (store, key, value) VALUES ('default', '{name}', {value})");
+        other.execute(&insert, []).unwrap();
+    }
+    let keys = [0, 1, 2, 3].map(|name| key(&name.to_string()));
+    let read = f.one.get_many(&keys, 1000).await.unwrap();
+    let expected = values.map(|(_, read)| Some(read.chars().map(|byte| byte as u8).collect::<Vec<_>>()));
+    assert_eq!(read, expected);
+    assert_eq!(f.one.get(&keys[0]).await.unwrap(), expected[0]);
+}
+
+#[tokio::test]
 async fn a_store_with_a_file_that_was_removed_takes_no_more_writes() {
     let endings = ["", "-wal", "-shm"];
     for (ending, replaced) in endings.iter().flat_map(|ending| [(ending, false), (ending, true)]) {
