@@ -1,17 +1,19 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them
 //! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew ([`repair`]). And
 //! records in an impossible state: outside of the tree ([`tree_position`]), or with roles, invitations or gates of deleted ones
-//! ([`holders`]), which is mended where that can be.
+//! ([`holders`]), which is mended where that can be; and tokens that their users do not see ([`token_lists`]).
 
 mod holders;
 pub mod missing;
 pub mod repair;
 mod subject;
+mod token_lists;
 mod tree;
 mod tree_position;
 
 pub(crate) use holders::gate_problems;
 pub use subject::Subject;
+pub use token_lists::TokenLists;
 
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log;

@@ -2,9 +2,10 @@
 
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{Comparison, Subject, gate_problems, missing, repair};
+use crate::consistency::{Comparison, Subject, TokenLists, gate_problems, missing, repair};
 use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
+use crate::token::Fingerprint;
 use kit::Env;
 use kit::fsck::{self, CheckReport};
 use kit::gc::{self, GcReport, GcRequest};
@@ -16,12 +17,15 @@ use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "directory/v1/";
 
+/// The key of a token in reports, which others than its user read.
+const HIDDEN_TOKEN: &str = "directory/v1/token/(hidden)";
+
 /// The directory's roots, records and blobs for [`kit::maintenance`].
-pub struct DirectoryRoots<'a>(pub &'a Env, Comparison);
+pub struct DirectoryRoots<'a>(pub &'a Env, Comparison, TokenLists);
 
 impl<'a> DirectoryRoots<'a> {
     pub fn new(env: &'a Env) -> Self {
-        DirectoryRoots(env, Comparison::default())
+        DirectoryRoots(env, Comparison::default(), TokenLists::default())
     }
 }
 
@@ -146,13 +150,15 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
-    /// Compares the catalog and the path of a record with it, an entry of a path with its owner, or the features with
-    /// the records that they are on for. Damage of the other records is reported where those are visited.
+    /// Compares the catalog and the path of a record with it, an entry of a path with its owner, the features with the
+    /// records that they are on for, or a token with the list of its user. Damage of the other records is reported where those are visited.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let problems = match Subject::of_key(key) {
-            Some(subject) => self.1.problems(self.0, subject),
-            None if *key == Key::Features.text() => gate_problems(self.0),
-            None => missing::path_problem(self.0, key).map(Vec::from_iter),
+        let token = key.strip_prefix(PREFIX).and_then(|name| Fingerprint::from_hex(name.strip_prefix("token/")?));
+        let (key, problems) = match (Subject::of_key(key), token) {
+            (Some(subject), _) => (key, self.1.problems(self.0, subject)),
+            (None, Some(token)) => (HIDDEN_TOKEN, self.2.problem(self.0, &token).map(Vec::from_iter)),
+            _ if *key == Key::Features.text() => (key, gate_problems(self.0)),
+            _ => (key, missing::path_problem(self.0, key).map(Vec::from_iter)),
         };
         match problems {
             Ok(problems) => problems.iter().for_each(|problem| tracer.found(key, problem)),
@@ -172,7 +178,7 @@ impl DirectoryRoots<'_> {
             Some("project") => self.read::<store::ProjectRecord>(key),
             Some("settings") => self.read::<serde_json::Map<String, serde_json::Value>>(key),
             Some("token") => self.read::<store::TokenRecord>(key).map_err(|error| match error {
-                StoreError::Corrupt { .. } => StoreError::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
+                StoreError::Corrupt { .. } => StoreError::corrupt(HIDDEN_TOKEN, "no token"),
                 error => error,
             }),
             Some("tokens") if name == "tokens/migration" => self.read::<store::TokenMigrationRecord>(key),

@@ -11,7 +11,7 @@ mod lookup;
 mod rotation;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
-pub(crate) use issued::{IssuedToken, find_issued};
+pub(crate) use issued::{IssuedToken, find_issued, holder};
 pub use last_use::{LAST_USE_MINUTES, record_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create, of_user};
 pub use lookup::{find, revoke};

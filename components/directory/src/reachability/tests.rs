@@ -1,3 +1,4 @@
+mod token_lists;
 mod tree;
 
 use super::*;

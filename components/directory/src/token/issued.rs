@@ -52,7 +52,7 @@ fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
 }
 
 /// The incarnation whose tokens are those of the user with this id; none if the user is deleted. 1 read.
-pub(super) fn holder(env: &Env, user_id: u64) -> Result<Option<Incarnation>, StoreError> {
+pub(crate) fn holder(env: &Env, user_id: u64) -> Result<Option<Incarnation>, StoreError> {
     Ok(match store::existence::<UserRecord>(env, &Key::User(user_id))? {
         Existence::Present(incarnation) => Some(incarnation),
         Existence::Unknown => Some(Incarnation::default()),

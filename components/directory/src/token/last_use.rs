@@ -49,12 +49,17 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
     if recent.0.borrow().get(fingerprint.bytes()).copied().is_some_and(is_recent) {
         return;
     }
-    let recorded = root::update(env, &key(&fingerprint.to_hex()), |last: Option<LastUseRecord>| {
+    let key = key(&fingerprint.to_hex());
+    let recorded = root::update(env, &key, |last: Option<LastUseRecord>| {
         Ok::<_, StoreError>(match last.filter(|last| is_recent(last.at)) {
             Some(last) => Decision::Done(last.at),
             None => Decision::Write(LastUseRecord { at: env.now }, env.now),
         })
     });
+    if let Err(StoreError::Corrupt { .. }) = recorded {
+        // The next use is recorded anew. If the record stays, the token has no last use.
+        let _ = env.store.delete(&key);
+    }
     let mut recent = recent.0.borrow_mut();
     if recent.len() >= MAX_REMEMBERED {
         recent.clear();
@@ -63,15 +68,19 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
     recent.insert(*fingerprint.bytes(), recorded.unwrap_or(env.now));
 }
 
-/// When a token was used last; `None` if no use was recorded. 1 read.
+/// When a token was used last; `None` if no use was recorded. 1 read. Every area can write the record, so one that
+/// cannot be read is none: it must not keep a user's tokens from being listed and revoked.
 pub(super) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Timestamp>, StoreError> {
-    let last = root::read::<LastUseRecord>(&*env.store, &key(&fingerprint.to_hex()))?;
-    Ok(last.map(|last| last.at))
+    match root::read::<LastUseRecord>(&*env.store, &key(&fingerprint.to_hex())) {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        last => Ok(last?.map(|last| last.at)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::store::Store as _;
     use kit::testing::{FailingStore, MemoryStore, env};
 
     fn at(store: impl kit::store::Store + 'static, minute: i64, warm: &Env) -> Env {
@@ -92,6 +101,19 @@ mod tests {
         let other = Env { instance_cache: Rc::default(), ..first.clone() };
         record_use(&at(store.clone(), 9, &other), &token);
         assert_eq!(last_use(&first, &token), Ok(Some(first.now)), "another instance reads that it is recent");
+        let later = at(store.clone(), 10, &first);
+        record_use(&later, &token);
+        assert_eq!(last_use(&first, &token), Ok(Some(later.now)));
+    }
+
+    #[test]
+    fn an_unreadable_record_is_no_use_and_is_replaced() {
+        let store = MemoryStore::default();
+        let first = env(store.clone(), &[(LAST_USE_MINUTES, "10")]);
+        let token = Fingerprint::of(b"t");
+        store.set(&key(&token.to_hex()), b"{\"at\":").unwrap();
+        assert_eq!(last_use(&first, &token), Ok(None));
+        record_use(&first, &token);
         let later = at(store.clone(), 10, &first);
         record_use(&later, &token);
         assert_eq!(last_use(&first, &token), Ok(Some(later.now)));
