@@ -3,8 +3,8 @@
 use crate::integrity::Integrity;
 use crate::json::{self, Members};
 use crate::manifest;
-use crate::package::{Package, SegmentRef};
-use crate::segment::{IndexEntry, Segment, VersionState};
+use crate::package::Package;
+use crate::segment::{IndexEntry, Segment};
 use crate::version::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,9 @@ pub struct ListedVersion {
 }
 
 impl ListedVersion {
-    fn of(entry: &IndexEntry, record: &str) -> Self {
-        // The placeholder of the address is no JSON.
-        let record = record.replace(manifest::URL_PLACEHOLDER, "");
-        let record = Members::read(&record).ok();
-        let dist = record.as_ref().and_then(|record| Members::read(record.get("dist")?.get()).ok());
-        let digest = |name| dist.as_ref().and_then(|dist| json::string(dist.get(name)?)).unwrap_or_default();
+    fn of(entry: &IndexEntry, record: &Members) -> Self {
+        let dist = record.get("dist").and_then(|dist| Members::read(dist.get()).ok()).unwrap_or_default();
+        let digest = |name| dist.get(name).and_then(json::string).unwrap_or_default();
         ListedVersion {
             upload: entry.upload.to_owned(),
             version: entry.version.to_owned(),
@@ -40,33 +37,59 @@ pub struct PackageCheck<'a> {
     /// Versions in the segments so far, listed or not.
     taken: BTreeSet<String>,
     listed: Vec<ListedVersion>,
+    has_damaged_segments: bool,
     problems: Vec<String>,
 }
 
 impl<'a> PackageCheck<'a> {
     pub fn new(package: &'a Package) -> Self {
-        PackageCheck { package, taken: BTreeSet::new(), listed: Vec::new(), problems: Vec::new() }
+        PackageCheck {
+            package,
+            taken: BTreeSet::new(),
+            listed: Vec::new(),
+            has_damaged_segments: false,
+            problems: Vec::new(),
+        }
     }
 
-    /// Checks the package's next segment.
-    pub fn add(&mut self, part: &SegmentRef, segment: &Segment) {
-        self.problems.extend(segment_problems(part, segment));
-        let records: BTreeMap<&str, &str> = segment.full.records().collect();
+    /// Checks a segment, whose blobs were found to be whole when it was read.
+    pub fn add(&mut self, segment: &Segment) {
+        let [full, abbreviated] =
+            [&segment.full, &segment.abbreviated].map(|form| form.records().collect::<BTreeMap<_, _>>());
         for entry in segment.index.entries() {
             if !self.taken.insert(entry.version.to_owned()) {
                 self.problems.push(format!("version {} is in two segments", entry.version));
             }
-            if entry.state == VersionState::Listed
-                && let Some(record) = records.get(entry.version)
-            {
-                self.listed.push(ListedVersion::of(&entry, record));
+            if let (Some(full), Some(abbreviated)) = (full.get(entry.version), abbreviated.get(entry.version)) {
+                self.add_listed(&entry, full, abbreviated);
             }
         }
     }
 
+    fn add_listed(&mut self, entry: &IndexEntry, full: &str, abbreviated: &str) {
+        let [full, abbreviated] = [full, abbreviated].map(manifest::to_json);
+        let [full, abbreviated] = [&full, &abbreviated].map(|record| Members::read(record));
+        let problem = match (&full, &abbreviated) {
+            (Err(why), _) => Some(format!("its full record is no JSON object: {why}")),
+            (_, Err(why)) => Some(format!("its abbreviated record is no JSON object: {why}")),
+            (Ok(full), Ok(abbreviated)) => (!manifest::is_abbreviation(abbreviated, full))
+                .then(|| "its abbreviated record differs from its full one".to_owned()),
+        };
+        self.problems.extend(problem.map(|problem| format!("version {}: {problem}", entry.version)));
+        self.listed.push(ListedVersion::of(entry, &full.unwrap_or_default()));
+    }
+
+    /// Adds the problem of a segment that cannot be read. The files of other segments' versions are still checked.
+    pub fn add_damaged(&mut self, problem: String) {
+        self.has_damaged_segments = true;
+        self.problems.push(problem);
+    }
+
     /// The listed versions, sorted by upload, and the problems. Every segment was added.
     pub fn finish(mut self) -> (Vec<ListedVersion>, Vec<String>) {
-        self.check_versions();
+        if !self.has_damaged_segments {
+            self.check_versions();
+        }
         self.listed.sort_unstable_by(|one, other| one.upload.cmp(&other.upload));
         (self.listed, self.problems)
     }
@@ -90,34 +113,6 @@ impl<'a> PackageCheck<'a> {
     }
 }
 
-/// The problems of one segment.
-fn segment_problems(part: &SegmentRef, segment: &Segment) -> Vec<String> {
-    let mut problems = Vec::new();
-    let mut report = |text: &str| problems.push(format!("segment {}: {text}", part.id));
-    if !segment.index.is_valid() {
-        report("its index is damaged");
-    }
-    if segment.listed() != part.listed {
-        report(&format!("it lists {} versions, not {}", segment.listed(), part.listed));
-    }
-    let indexed: BTreeSet<&str> = segment
-        .index
-        .entries()
-        .filter(|entry| entry.state == VersionState::Listed)
-        .map(|entry| entry.version)
-        .collect();
-    for (name, form) in [("full", &segment.full), ("abbreviated", &segment.abbreviated)] {
-        let recorded: BTreeSet<&str> = form.records().map(|(version, _)| version).collect();
-        if recorded != indexed || form.versions.lines().count() != indexed.len() {
-            report(&format!("its {name} records are not of the versions that its index lists"));
-        }
-        if form.times.lines().count() != indexed.len() {
-            report(&format!("its {name} times are not those of its versions"));
-        }
-    }
-    problems
-}
-
 /// The problems of the file of a listed version: `stored` are the digests and the size in bytes in the
 /// upload's record, `found` those of its chunks.
 pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (&Integrity, u64)) -> Vec<String> {
@@ -137,20 +132,27 @@ pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::package::SegmentRef;
+    use crate::segment::VersionState;
     use kit::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_millis(1000);
 
     fn segment(version: &str) -> Segment {
         let entry = IndexEntry { version, upload: &format!("u{version}"), at: NOW, state: VersionState::Listed };
-        Segment::of(&entry, "{\"dist\":{\"integrity\":\"i\",\"shasum\":\"s\"}}", "{}")
+        let full = |description| {
+            let dist =
+                format!("{{\"tarball\":\"{}/x\",\"integrity\":\"i\",\"shasum\":\"s\"}}", manifest::URL_PLACEHOLDER);
+            format!("{{\"name\":\"x\",{description}\"dist\":{dist}}}")
+        };
+        Segment::of(&entry, &full("\"description\":\"d\","), &full(""))
     }
 
     fn package(versions: &[&str]) -> (Package, Vec<Segment>) {
         let mut package = Package::new(NOW);
         for text in versions {
             let version = Version::parse(text).unwrap();
-            let part = SegmentRef { id: format!("s{text}"), listed: 1, size: 1 };
+            let part = SegmentRef { id: format!("s{text}"), listed: 1, size: 1, checksums: None };
             package.publish(&version, "latest", &format!("u{text}"), 0, part, NOW).unwrap();
         }
         (package, versions.iter().map(|version| segment(version)).collect())
@@ -158,8 +160,8 @@ mod tests {
 
     fn check(package: &Package, segments: &[Segment]) -> (Vec<ListedVersion>, Vec<String>) {
         let mut check = PackageCheck::new(package);
-        for (part, segment) in package.segments.iter().zip(segments) {
-            check.add(part, segment);
+        for segment in segments {
+            check.add(segment);
         }
         check.finish()
     }
@@ -193,20 +195,18 @@ mod tests {
 
     #[test]
     fn inconsistencies_are_found() {
-        check_finds(|package, _| package.segments[0].listed = 7, &["segment s1.0.0: it lists 1 versions, not 7"]);
-        check_finds(|_, segments| segments[0].index.0.insert(0, '\n'), &["segment s1.0.0: its index is damaged"]);
-        check_finds(
-            |_, segments| segments[0].full.versions.clear(),
-            &["segment s1.0.0: its full records are not of the versions that its index lists"],
-        );
-        check_finds(
-            |_, segments| segments[0].abbreviated.versions.push_str("\"9.0.0\":{},\n"),
-            &["segment s1.0.0: its abbreviated records are not of the versions that its index lists"],
-        );
-        check_finds(
-            |_, segments| segments[0].full.times.clear(),
-            &["segment s1.0.0: its full times are not those of its versions"],
-        );
+        for (change, problem) in [
+            (("\"name\"", "\"name"), "its full record is no JSON object: expected `:` at line 1 column 9"),
+            (("\"integrity\":\"i\"", "\"integrity\":\"j\""), "its abbreviated record differs from its full one"),
+            (("\u{1}", ""), "its abbreviated record differs from its full one"),
+            (("\"name\":\"x\",", ""), "its abbreviated record differs from its full one"),
+        ] {
+            let change = |form: &mut String| *form = form.replace(change.0, change.1);
+            let expected = |problem: &str| format!("version 1.0.0: {problem}");
+            check_finds(|_, segments| change(&mut segments[0].full.versions), &[&expected(problem)]);
+            let problem = problem.replace("full record", "abbreviated record");
+            check_finds(|_, segments| change(&mut segments[0].abbreviated.versions), &[&expected(&problem)]);
+        }
         check_finds(
             |package, _| package.tags.get_mut("latest").unwrap().version = "3.0.0".into(),
             &["tag latest is of version 3.0.0, which is not listed"],
@@ -219,7 +219,7 @@ mod tests {
         check_finds(
             |package, segments| {
                 segments.push(segment("1.0.0"));
-                package.segments.push(SegmentRef { id: "s".into(), listed: 1, size: 1 });
+                package.segments.push(SegmentRef { id: "s".into(), listed: 1, size: 1, checksums: None });
             },
             &["version 1.0.0 is in two segments"],
         );

@@ -49,7 +49,7 @@
 //!
 //! | key | kind | contents |
 //! |---|---|---|
-//! | `package/<project>/<name>` | root | a package: tags, segments, revision ([`package`]) |
+//! | `package/<project>/<name>` | root | a package: tags, segments with a checksum of each blob, revision ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name, the one that published last at the end |
 //! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
 //! | `project/<project>` | root | names of the packages that a project may have |
@@ -72,6 +72,9 @@
 //! costs no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
 //! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
 //!
+//! An index is compared with its checksum when it is read from the store, and a segment that is merged or changed as
+//! a whole; forms that metadata is copied from are not: `fsck` compares them.
+//!
 //! | request | operations |
 //! |---|---|
 //! | metadata known to the client (304) | get package |
@@ -81,7 +84,7 @@
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
+//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments, once each segment without checksums; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
@@ -103,6 +106,7 @@
 pub mod api;
 mod base64_decoder;
 mod byte_range;
+mod checksum;
 mod consistency;
 mod document;
 #[cfg(target_family = "wasm")]

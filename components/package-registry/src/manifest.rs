@@ -44,6 +44,9 @@ const ABBREVIATED: &[&str] = &[
     "funding",
 ];
 
+/// The fields of an abbreviated record that the registry writes.
+const ABBREVIATED_REGISTRY_FIELDS: &[&str] = &["deprecated", "dist", "hasInstallScript"];
+
 /// Fields that are left out unless they are objects, because clients fail on other types.
 const OBJECT_FIELDS: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"];
@@ -318,6 +321,18 @@ fn push_member(object: &mut String, name: &str, value: &str) {
     object.push_str(&json::quoted(name));
     object.push(':');
     json::compact(value, object);
+}
+
+/// A stored record as JSON: the placeholder of the address is escaped.
+pub fn to_json(record: &str) -> String {
+    record.replace(URL_PLACEHOLDER, "\\u0001")
+}
+
+/// Whether a version has these two records. The abbreviated one has some members of the full one, in the same order.
+pub fn is_abbreviation(abbreviated: &Members, full: &Members) -> bool {
+    let is_kept = |name: &str| ABBREVIATED.contains(&name) || ABBREVIATED_REGISTRY_FIELDS.contains(&name);
+    let kept = full.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value.get()));
+    kept.eq(abbreviated.iter().map(|(name, value)| (name, value.get())))
 }
 
 const DEPRECATED: &str = "{\"deprecated\":";

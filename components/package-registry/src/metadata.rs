@@ -203,7 +203,7 @@ mod tests {
     fn package(versions: &[&str]) -> Package {
         let mut package = Package::new(Timestamp::from_millis(0));
         for version in versions {
-            let segment = SegmentRef { id: "s".into(), listed: 1, size: 1 };
+            let segment = SegmentRef { id: "s".into(), listed: 1, size: 1, checksums: None };
             let version = Version::parse(version).unwrap();
             package.publish(&version, "latest", "u", 0, segment, Timestamp::from_millis(0)).unwrap();
         }

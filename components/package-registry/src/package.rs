@@ -3,6 +3,7 @@
 
 mod events;
 
+use crate::checksum::Checksum;
 use crate::version::Version;
 pub use events::Events;
 use kit::Timestamp;
@@ -61,6 +62,9 @@ pub struct SegmentRef {
     pub listed: u64,
     /// Its size as [`crate::segment::Segment::size`] counts it.
     pub size: u64,
+    /// Of its blobs, in the order of [`crate::segment::Segment::to_blobs`]; `None` if it was written by an earlier
+    /// build and no publication has added them since.
+    pub checksums: Option<[Checksum; 3]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,7 +254,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1000);
 
     fn segment(id: &str, listed: u64) -> SegmentRef {
-        SegmentRef { id: id.into(), listed, size: listed }
+        SegmentRef { id: id.into(), listed, size: listed, checksums: None }
     }
 
     fn publish(package: &mut Package, version: &str, tag: &str) {

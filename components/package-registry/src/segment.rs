@@ -5,7 +5,6 @@
 //! copied from a handful of blobs and publishing rewrites little (a log-structured merge with
 //! tiers by size).
 
-use crate::json;
 use crate::manifest;
 use kit::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +56,8 @@ impl<'a> IndexEntry<'a> {
         let (version, upload, at, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
         let state =
             [VersionState::Listed, VersionState::Unpublished].into_iter().find(|known| known.name() == state)?;
-        Some(IndexEntry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
+        let at = Timestamp::from_millis(at.parse().ok()?);
+        fields.next().is_none().then_some(IndexEntry { version, upload, at, state })
     }
 
     fn line(&self) -> String {
@@ -66,18 +66,24 @@ impl<'a> IndexEntry<'a> {
 }
 
 impl Index {
-    /// Whether every line is an entry, and the lines are sorted.
-    pub fn is_valid(&self) -> bool {
-        let entries: Vec<IndexEntry> = self.entries().collect();
-        let lines = self.0.lines().count();
-        entries.len() == lines
-            && entries.is_sorted_by(|a, b| a.version.as_bytes() < b.version.as_bytes())
-            && (self.0.is_empty() || self.0.ends_with('\n'))
-    }
-
     pub fn entries(&self) -> impl Iterator<Item = IndexEntry<'_>> {
-        self.0.lines().filter_map(IndexEntry::read)
+        entries(self.0.as_bytes())
     }
+}
+
+/// How many versions the text of an index lists. `None` if it is damaged: a line is no entry, or does not sort after
+/// the line before it. The other readers of an index take its lines for entries.
+pub fn count_listed(index: &[u8]) -> Option<u64> {
+    let (mut last, mut listed) = ("", 0);
+    for line in index.split_inclusive(|byte| *byte == b'\n') {
+        let entry = IndexEntry::read(std::str::from_utf8(line).ok()?.strip_suffix('\n')?)?;
+        if entry.version <= last {
+            return None;
+        }
+        last = entry.version;
+        listed += u64::from(entry.state == VersionState::Listed);
+    }
+    Some(listed)
 }
 
 /// The entry of `version` in the text of an index, by binary search.
@@ -145,6 +151,21 @@ impl FormRecords {
         self.times.push_str(&other.times);
     }
 
+    /// Whether it has a line for each version that an index lists, with the version's time, and nothing else.
+    pub fn is_of(&self, index: &Index) -> bool {
+        let listed = index.entries().filter(|entry| entry.state == VersionState::Listed);
+        let mut missing: BTreeMap<&str, Timestamp> = listed.map(|entry| (entry.version, entry.at)).collect();
+        let mut times = String::new();
+        for line in self.versions.split_inclusive('\n') {
+            let record = line.strip_suffix('\n').and_then(record);
+            match record.and_then(|(version, _)| missing.remove_entry(version)) {
+                Some((version, at)) => times.push_str(&time_line(version, at)),
+                None => return false,
+            }
+        }
+        missing.is_empty() && times == self.times
+    }
+
     /// Rewrites each record, or removes it with its time.
     fn retain(&mut self, mut change: impl FnMut(&str, &str) -> Option<String>) {
         let (mut versions, mut times) = (String::new(), String::new());
@@ -202,10 +223,14 @@ fn line_of(version: &str, record: &str) -> String {
     format!("\"{version}\":{record},\n")
 }
 
+fn time_line(version: &str, at: Timestamp) -> String {
+    format!("\"{version}\":\"{}\",\n", at.to_iso())
+}
+
 impl Segment {
     /// A segment of one version. The records are those of [`manifest::Manifest`].
     pub fn of(entry: &IndexEntry, full: &str, abbreviated: &str) -> Self {
-        let times = format!("{}:\"{}\",\n", json::quoted(entry.version), entry.at.to_iso());
+        let times = time_line(entry.version, entry.at);
         let form = |record| FormRecords { versions: line_of(entry.version, record), times: times.clone() };
         Segment { index: Index(entry.line()), full: form(full), abbreviated: form(abbreviated) }
     }
@@ -252,6 +277,11 @@ impl Segment {
             entry.line()
         });
         self.index = Index(lines.collect());
+    }
+
+    /// Its blobs as they are stored: the index, the full and the abbreviated form.
+    pub fn to_blobs(&self) -> [Vec<u8>; 3] {
+        [self.index.0.clone().into_bytes(), self.full.to_bytes(), self.abbreviated.to_bytes()]
     }
 
     /// How many versions metadata lists.

@@ -20,8 +20,8 @@ pub use listing::{
 pub use packages::{package, update_package};
 pub use reachability::{PackageKey, is_abandoned, key_layout, package_key, packages_after, remove_abandoned, trace};
 pub use segments::{
-    MetadataForm, StoredVersion, find, find_listed, form, index, record, save_segment, segment, segment_uncached,
-    segment_with,
+    MetadataForm, StoredVersion, add_checksums, find, find_listed, form, index, record, save_segment, segment,
+    segment_uncached, segment_with,
 };
 pub use staging::Staging;
 pub use upload::{

@@ -68,13 +68,13 @@ fn set_messages(
     let mut change = Change::None;
     let mut stored = package.stored();
     for part in &mut package.segments {
-        let index = store::index(env, &part.id)?;
+        let index = store::index(env, part)?;
         let is_listed =
             |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == VersionState::Listed);
         if !messages.keys().any(is_listed) {
             continue;
         }
-        let mut segment = store::segment(env, &part.id)?;
+        let mut segment = store::segment(env, part)?;
         if !segment.deprecate(messages) {
             continue;
         }

@@ -1,7 +1,7 @@
 //! The version that `latest` falls back to, in packages of builds that did not store it.
 
 use crate::package::{LATEST, Package};
-use crate::segment::{Index, VersionState};
+use crate::segment::{self, VersionState};
 use crate::store;
 use crate::version::Version;
 use kit::Env;
@@ -14,8 +14,8 @@ pub fn complete(env: &Env, package: &mut Package) -> Result<(), StoreError> {
     }
     let mut highest: Option<(Version, String)> = None;
     for part in &package.segments {
-        let index = Index(String::from_utf8_lossy(&store::index(env, &part.id)?).into_owned());
-        for entry in index.entries().filter(|entry| entry.state == VersionState::Listed) {
+        let index = store::index(env, part)?;
+        for entry in segment::entries(&index).filter(|entry| entry.state == VersionState::Listed) {
             let version = Version::parse(entry.version).filter(|version| !version.is_prerelease());
             if let Some(version) = version.filter(|version| highest.as_ref().is_none_or(|(most, _)| most < version)) {
                 highest = Some((version, entry.upload.to_owned()));

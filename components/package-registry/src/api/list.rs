@@ -247,7 +247,7 @@ impl VersionList<'_> {
         let (mut rows, mut parts) = (Vec::new(), std::mem::take(&mut self.parts));
         for (package, candidate) in chosen() {
             for segment in candidate.package.segments.iter().filter(|segment| segment.listed > 0) {
-                let part = Part { id: segment.id.clone(), index: store::index(self.env, &segment.id)? };
+                let part = Part { id: segment.id.clone(), index: store::index(self.env, segment)? };
                 self.bytes += part.index.len() as u64;
                 if self.bytes > MAX_BYTES {
                     return Err(too_long(MAX_PACKAGES));

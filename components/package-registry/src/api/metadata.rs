@@ -111,9 +111,8 @@ pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<R
         Some(tagged) if store::segment_with(env, &authorized.package, version)?.is_none() => tagged,
         _ => version,
     };
-    if let Some(segment) = store::segment_with(env, &authorized.package, version)?
-        && let Some(record) = store::record(env, segment, version)?
-    {
+    if let Some(segment) = store::segment_with(env, &authorized.package, version)? {
+        let record = store::record(env, segment, version)?;
         let mut response = Response::new(StatusCode::OK);
         response.body = metadata::version(&record, &request.url).into();
         return Ok(response

@@ -5,6 +5,7 @@ mod account;
 mod attestation;
 mod authority;
 mod cost;
+mod damage;
 mod deprecate;
 mod document_tags;
 mod forward;

@@ -101,7 +101,7 @@ fn unpublish(
 /// Whether a listed version would be unpublished.
 fn removes_any(env: &Env, package: &Package, is_kept: impl Fn(&str) -> bool) -> Result<bool, StoreError> {
     for part in package.segments.iter().filter(|part| part.listed > 0) {
-        if listed(&store::segment(env, &part.id)?).any(|entry| !is_kept(entry.version)) {
+        if listed(&store::segment(env, part)?).any(|entry| !is_kept(entry.version)) {
             return Ok(true);
         }
     }
@@ -117,7 +117,7 @@ fn remove(
 ) -> Result<Vec<String>, StoreError> {
     let (mut uploads, mut kept) = (Vec::new(), BTreeSet::new());
     for part in package.segments.iter_mut().filter(|part| part.listed > 0) {
-        let mut segment = store::segment(env, &part.id)?;
+        let mut segment = store::segment(env, part)?;
         let before = uploads.len();
         for entry in listed(&segment) {
             if is_kept(entry.version) {

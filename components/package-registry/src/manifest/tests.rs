@@ -29,7 +29,10 @@ fn records(manifest: &Value) -> Result<(String, String), ManifestError> {
     let manifest = Manifest::read(&text, &name, &version)?;
     let integrity = Integrity::of(b"hello");
     let values = values(&integrity);
-    Ok((manifest.full(&values), manifest.abbreviated(&values)))
+    let (full, abbreviated) = (manifest.full(&values), manifest.abbreviated(&values));
+    let [full_json, abbreviated_json] = [&full, &abbreviated].map(|record| to_json(record));
+    assert!(is_abbreviation(&Members::read(&abbreviated_json).unwrap(), &Members::read(&full_json).unwrap()));
+    Ok((full, abbreviated))
 }
 
 fn values(integrity: &Integrity) -> RegistryValues<'_> {

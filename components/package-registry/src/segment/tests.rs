@@ -58,6 +58,50 @@ fn damaged_indexes_have_no_entries_and_do_no_harm() {
 }
 
 #[test]
+fn damage_to_an_index_is_found() {
+    let mut merged = Segment::merge(["1.0.0", "10.0.0", "2.0.0"].map(|version| segment(version, 7)));
+    merged.unpublish(|version| version == "2.0.0");
+    let text = merged.index.0;
+    assert_eq!((count_listed(text.as_bytes()), count_listed(b"")), (Some(2), Some(0)));
+    for (from, to) in [
+        ("listed", "listee"),
+        ("reserved", "reserve"),
+        ("\t7\t", "\tx\t"),
+        ("\t7\t", "\t7"),
+        ("listed\n", "listed\r\n"),
+        ("listed\n", "listed\tmore\n"),
+        ("reserved\n", "reserved"),
+        ("1.0.0", ""),
+        ("1.0.0", "3.0.0"),
+        ("10.0.0", "1.0.0"),
+        ("1.0.0", "\n1.0.0"),
+    ] {
+        let damaged = text.replacen(from, to, 1);
+        assert_ne!(damaged, text);
+        assert_eq!(count_listed(damaged.as_bytes()), None, "{from:?} {to:?}");
+    }
+    assert_eq!(count_listed(b"\xff"), None);
+}
+
+#[test]
+fn a_form_is_of_the_versions_that_its_index_lists() {
+    let mut merged = Segment::merge(["2.0.0", "1.0.0"].map(|version| segment(version, 7)));
+    let whole = merged.clone();
+    assert!(merged.full.is_of(&merged.index) && FormRecords::default().is_of(&Index::default()));
+    merged.unpublish(|version| version == "2.0.0");
+    assert!(merged.full.is_of(&merged.index) && !merged.full.is_of(&whole.index) && !whole.full.is_of(&merged.index));
+    for (from, to) in [("},\n", "}!\n"), ("},\n", "},\r\n"), ("},\n", "}"), ("\"2.0.0\":", "\"1.0.0\":"), ("\"2", "2")]
+    {
+        let damaged = FormRecords { versions: whole.full.versions.replacen(from, to, 1), ..whole.full.clone() };
+        assert!(!damaged.is_of(&whole.index), "{from:?} {to:?}");
+    }
+    for (from, to) in [("Z\",\n", "Z\"!\n"), ("\"2.0.0\":", "\"2.0.1\":"), ("1970", "1971")] {
+        let damaged = FormRecords { times: whole.full.times.replacen(from, to, 1), ..whole.full.clone() };
+        assert!(!damaged.is_of(&whole.index), "{from:?} {to:?}");
+    }
+}
+
+#[test]
 fn records_stay_in_the_order_of_publication() {
     let merged = Segment::merge(["2.0.0", "1.0.0", "10.0.0"].map(|version| segment(version, 0)));
     let order: Vec<&str> =

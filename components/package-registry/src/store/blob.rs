@@ -11,6 +11,22 @@ pub fn read(env: &Env, key: &Key) -> Result<Bytes, StoreError> {
     env.blob(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }
 
+/// The same, checked when it is read from the store: the instance caches intact blobs only.
+pub fn read_checked(
+    env: &Env,
+    key: &Key,
+    check: impl FnOnce(&[u8]) -> Result<(), String>,
+) -> Result<Bytes, StoreError> {
+    let text = key.text();
+    if let Some(bytes) = env.blobs.peek(&text) {
+        return Ok(bytes);
+    }
+    let bytes = Bytes::from(read_uncached(env, key)?);
+    check(&bytes).map_err(|why| StoreError::corrupt(&text, why))?;
+    env.blobs.put(&text, bytes.clone());
+    Ok(bytes)
+}
+
 /// The same as it is stored now, not as the instance has cached it.
 pub fn read_uncached(env: &Env, key: &Key) -> Result<Vec<u8>, StoreError> {
     let key = key.text();

@@ -2,6 +2,7 @@
 
 use super::key::Key;
 use super::upload::Upload;
+use crate::checksum::Checksum;
 use bytes::Bytes;
 use kit::Env;
 use kit::lru::ByteLru;
@@ -10,7 +11,6 @@ use lru::LruCache;
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Size of the pieces in which files are stored, in bytes; only the last one is shorter. Hosts
 /// hand values over as a whole, so this bounds the memory of a download.
@@ -51,9 +51,7 @@ impl Chunks {
 }
 
 /// A chunk of a file, verified, from the store or as the instance has kept it.
-///
-/// The checksum detects damage, not malice: a writer of chunks can write checksums as well. Clients
-/// verify the file by the digests in the metadata.
+/// Clients verify the file by the digests in the metadata.
 pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, StoreError> {
     if upload.size > KEPT as u64 {
         return chunk_uncached(env, id, upload, number);
@@ -72,12 +70,8 @@ pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Byte
 pub fn chunk_uncached(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, StoreError> {
     let key = Key::Chunk(id, number).text();
     let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
-    if upload.checksums.get(number) != Some(&checksum(&bytes)) {
+    if upload.checksums.get(number) != Some(&Checksum::of(&bytes)) {
         return Err(StoreError::corrupt(&key, "its checksum differs"));
     }
     Ok(bytes.into())
-}
-
-pub fn checksum(chunk: &[u8]) -> u64 {
-    xxh3_64(chunk)
 }

@@ -1,12 +1,12 @@
 //! Iterates over all packages and traces the blobs that they name, for maintenance.
 
-use super::blob;
-use super::key::{Key, PREFIX};
+use super::key::PREFIX;
 use super::listing;
 use super::packages::package;
+use super::segments::index_uncached;
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::segment::{Index, VersionState};
+use crate::segment::{self, VersionState};
 use directory::project::{self, Existence, ProjectKey};
 use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
@@ -121,11 +121,11 @@ fn remove_versions(env: &Env, project: &ProjectKey, name: &PackageName, tracer: 
     });
     // If a publication that was under way has merged the segment since, the removal begins again.
     let (first, removed): (usize, usize) = place.unwrap_or_default();
-    for (at, segment) in package.segments.iter().enumerate().skip(first) {
-        let Some(index) = unless_damaged(read_index(env, &segment.id))? else { continue };
-        for (number, entry) in index.entries().enumerate().skip(if at == first { removed } else { 0 }) {
+    for (at, part) in package.segments.iter().enumerate().skip(first) {
+        let Some(index) = unless_damaged(index_uncached(env, part))? else { continue };
+        for (number, entry) in segment::entries(&index).enumerate().skip(if at == first { removed } else { 0 }) {
             if tracer.is_full() {
-                tracer.suspend(format!("{}/{number}", segment.id));
+                tracer.suspend(format!("{}/{number}", part.id));
                 return Ok(());
             }
             tracer.count_change();
@@ -147,20 +147,11 @@ fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreE
 /// index, but not its upload.
 fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<(), StoreError> {
     package.latest_upload.iter().for_each(|upload| tracer.reach(upload));
-    for segment in &package.segments {
-        tracer.reach(&segment.id);
-        read_index(env, &segment.id)?
-            .entries()
+    for part in &package.segments {
+        tracer.reach(&part.id);
+        segment::entries(&index_uncached(env, part)?)
             .filter(|entry| entry.state == VersionState::Listed)
             .for_each(|entry| tracer.reach(entry.upload));
     }
     Ok(())
-}
-
-fn read_index(env: &Env, segment: &str) -> Result<Index, StoreError> {
-    let key = Key::Index(segment);
-    let text =
-        String::from_utf8(blob::read_uncached(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
-    let index = Index(text);
-    if index.is_valid() { Ok(index) } else { Err(StoreError::corrupt(&key.to_string(), "not an index of versions")) }
 }

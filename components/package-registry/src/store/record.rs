@@ -1,6 +1,7 @@
 //! The stored records. Their JSON names are a wire format: fields can be added as optional ones,
 //! and unknown ones are ignored; anything else is a new format below a new prefix.
 
+use crate::checksum::Checksum;
 use crate::package::{Events, Package, SegmentRef, Tag};
 use crate::version::Version;
 use directory::project::{Incarnation, ProjectKey};
@@ -36,6 +37,9 @@ struct SegmentRecord {
     id: String,
     listed: u64,
     size: u64,
+    /// Earlier builds stored none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksums: Option<[Checksum; 3]>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,7 +61,7 @@ impl PackageRecord {
             None => highest.as_ref().filter(is_stable).cloned(),
             known => known,
         };
-        let segment = |record: SegmentRecord| SegmentRef { id: record.id, listed: record.listed, size: record.size };
+        let segment = |SegmentRecord { id, listed, size, checksums }| SegmentRef { id, listed, size, checksums };
         let tag = |(tag, record): (String, TagRecord)| (tag, Tag { version: record.version, at: record.at });
         Ok(Package {
             revision: self.revision,
@@ -77,8 +81,10 @@ impl PackageRecord {
 
 impl From<&Package> for PackageRecord {
     fn from(package: &Package) -> Self {
-        let segment =
-            |segment: &SegmentRef| SegmentRecord { id: segment.id.clone(), listed: segment.listed, size: segment.size };
+        let segment = |segment: &SegmentRef| {
+            let SegmentRef { id, listed, size, checksums } = segment.clone();
+            SegmentRecord { id, listed, size, checksums }
+        };
         let tag = |(tag, set): (&String, &Tag)| (tag.clone(), TagRecord { version: set.version.clone(), at: set.at });
         PackageRecord {
             revision: package.revision,

@@ -2,6 +2,7 @@
 
 use super::blob;
 use super::key::Key;
+use crate::checksum::Checksum;
 use crate::package::{Package, SegmentRef};
 use crate::segment::{self, FormRecords, Index, Segment, VersionState};
 use bytes::Bytes;
@@ -25,7 +26,7 @@ impl StoredVersion {
 /// The entry of a version, looked for in the newest segment first.
 pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
     for segment in package.segments.iter().rev() {
-        let index = index(env, &segment.id)?;
+        let index = index(env, segment)?;
         if let Some(entry) = segment::find(&index, version) {
             return Ok(Some(StoredVersion { upload: entry.upload.to_owned(), state: entry.state }));
         }
@@ -41,61 +42,121 @@ pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option
 /// The id of the segment that lists a version.
 pub fn segment_with<'a>(env: &Env, package: &'a Package, version: &str) -> Result<Option<&'a str>, StoreError> {
     for segment in package.segments.iter().rev() {
-        if let Some(entry) = segment::find(&index(env, &segment.id)?, version) {
+        if let Some(entry) = segment::find(&index(env, segment)?, version) {
             return Ok((entry.state == VersionState::Listed).then_some(segment.id.as_str()));
         }
     }
     Ok(None)
 }
 
-/// The full record of a version in this segment, as it is stored. The instance caches it by itself, because
+/// The full record of a version that this segment lists, as it is stored. The instance caches it by itself, because
 /// it is small beside the segment.
-pub fn record(env: &Env, segment: &str, version: &str) -> Result<Option<Bytes>, StoreError> {
-    let key = format!("record/{segment}/{version}");
-    if let Some(record) = env.blobs.peek(&key) {
-        return Ok(Some(record));
+pub fn record(env: &Env, segment: &str, version: &str) -> Result<Bytes, StoreError> {
+    let cached = format!("record/{segment}/{version}");
+    if let Some(record) = env.blobs.peek(&cached) {
+        return Ok(record);
     }
     let form = form(env, segment, MetadataForm::Full)?;
-    let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
-    let record = segment::record_of(versions, version).map(Bytes::copy_from_slice);
-    if let Some(record) = &record {
-        env.blobs.put(&key, record.clone());
-    }
+    let record = segment::split(&form).and_then(|(versions, _)| segment::record_of(versions, version));
+    let missing = || StoreError::corrupt(&Key::Full(segment).text(), format!("it has no record of {version}"));
+    let record = Bytes::copy_from_slice(record.ok_or_else(missing)?);
+    env.blobs.put(&cached, record.clone());
     Ok(record)
 }
 
 /// The text of a segment's index; [`segment::find`] searches it.
-pub fn index(env: &Env, segment: &str) -> Result<Bytes, StoreError> {
-    blob::read(env, &Key::Index(segment))
+///
+/// The instance checks an index when it reads it from the store: a version whose line is damaged would be one that can
+/// be published. That is one pass over the index, to compare its checksum, or to read its lines if an earlier build
+/// wrote it.
+pub fn index(env: &Env, part: &SegmentRef) -> Result<Bytes, StoreError> {
+    blob::read_checked(env, &Key::Index(&part.id), |index| match part.checksums {
+        Some([expected, ..]) => verify(index, Some(expected)),
+        None => check_lines(index, part),
+    })
 }
 
-/// A whole segment.
-pub fn segment(env: &Env, id: &str) -> Result<Segment, StoreError> {
-    read_segment(id, |key| Ok(blob::read(env, key)?.to_vec()))
+/// The text of a segment's index as it is stored now, not as the instance has cached it, with every check.
+pub fn index_uncached(env: &Env, part: &SegmentRef) -> Result<Bytes, StoreError> {
+    read_index(part, |key| Ok(blob::read_uncached(env, key)?.into()))
+}
+
+/// A whole segment. Every check is made, because its versions are written again to another segment.
+pub fn segment(env: &Env, part: &SegmentRef) -> Result<Segment, StoreError> {
+    read_segment(part, |key| blob::read(env, key))
 }
 
 /// A whole segment as it is stored now, not as the instance has cached it.
-pub fn segment_uncached(env: &Env, id: &str) -> Result<Segment, StoreError> {
-    read_segment(id, |key| blob::read_uncached(env, key))
+pub fn segment_uncached(env: &Env, part: &SegmentRef) -> Result<Segment, StoreError> {
+    read_segment(part, |key| Ok(blob::read_uncached(env, key)?.into()))
 }
 
-fn read_segment(id: &str, read: impl Fn(&Key) -> Result<Vec<u8>, StoreError>) -> Result<Segment, StoreError> {
-    let form = |key: Key| -> Result<FormRecords, StoreError> {
+fn read_segment(part: &SegmentRef, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Segment, StoreError> {
+    let key = Key::Index(&part.id);
+    let index = String::from_utf8(read_index(part, &read)?.into());
+    let index = Index(index.map_err(|why| StoreError::corrupt(&key.text(), why))?);
+    let form = |key: Key, expected: Option<Checksum>| {
         let bytes = read(&key)?;
-        FormRecords::read(&bytes).ok_or_else(|| StoreError::corrupt(&key.to_string(), "not a form of metadata"))
+        read_form(&bytes, expected, &index).map_err(|why| StoreError::corrupt(&key.text(), why))
     };
-    let key = Key::Index(id);
-    let index = String::from_utf8(read(&key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
-    Ok(Segment { index: Index(index), full: form(Key::Full(id))?, abbreviated: form(Key::Abbreviated(id))? })
+    let [_, full, abbreviated] = part.checksums.map(|checksums| checksums.map(Some)).unwrap_or_default();
+    let (full, abbreviated) = (form(Key::Full(&part.id), full)?, form(Key::Abbreviated(&part.id), abbreviated)?);
+    let segment = Segment { index, full, abbreviated };
+    if segment.size() != part.size {
+        let why = format!("with the full records, it has {} bytes, not {}", segment.size(), part.size);
+        return Err(StoreError::corrupt(&key.text(), why));
+    }
+    Ok(segment)
+}
+
+fn read_index(part: &SegmentRef, read: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Bytes, StoreError> {
+    let key = Key::Index(&part.id);
+    let index = read(&key)?;
+    let checked = verify(&index, part.checksums.map(|[expected, ..]| expected));
+    checked.and_then(|()| check_lines(&index, part)).map_err(|why| StoreError::corrupt(&key.text(), why))?;
+    Ok(index)
+}
+
+/// Compares a checksum, if it is known.
+fn verify(bytes: &[u8], expected: Option<Checksum>) -> Result<(), String> {
+    match expected {
+        Some(expected) if expected != Checksum::of(bytes) => Err("its checksum differs".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn check_lines(index: &[u8], part: &SegmentRef) -> Result<(), String> {
+    match segment::count_listed(index) {
+        Some(listed) if listed == part.listed => Ok(()),
+        Some(listed) => Err(format!("it lists {listed} versions, not {}", part.listed)),
+        None => Err("not an index of versions".to_owned()),
+    }
+}
+
+fn read_form(bytes: &[u8], expected: Option<Checksum>, index: &Index) -> Result<FormRecords, String> {
+    verify(bytes, expected)?;
+    let form = FormRecords::read(bytes).ok_or("not a form of metadata")?;
+    if form.is_of(index) { Ok(form) } else { Err("not the records of the versions that the index lists".to_owned()) }
+}
+
+/// Adds the checksums of a segment that an earlier build wrote. Without them, lost lines of unpublished versions are
+/// found by the size alone, which takes the full form. 3 reads of such a segment; none of another.
+pub fn add_checksums(env: &Env, part: &mut SegmentRef) -> Result<(), StoreError> {
+    if part.checksums.is_none() {
+        part.checksums = Some(segment(env, part)?.to_blobs().map(|blob| Checksum::of(&blob)));
+    }
+    Ok(())
 }
 
 /// Writes a new segment.
 pub fn save_segment(env: &Env, segment: &Segment) -> Result<SegmentRef, StoreError> {
     let id = env.id();
-    blob::write(env, &Key::Index(&id), segment.index.0.clone().into())?;
-    blob::write(env, &Key::Full(&id), segment.full.to_bytes().into())?;
-    blob::write(env, &Key::Abbreviated(&id), segment.abbreviated.to_bytes().into())?;
-    Ok(SegmentRef { id, listed: segment.listed(), size: segment.size() })
+    let blobs = segment.to_blobs();
+    let checksums = blobs.each_ref().map(|blob| Checksum::of(blob));
+    for (key, blob) in [Key::Index(&id), Key::Full(&id), Key::Abbreviated(&id)].into_iter().zip(blobs) {
+        blob::write(env, &key, blob.into())?;
+    }
+    Ok(SegmentRef { id, listed: segment.listed(), size: segment.size(), checksums: Some(checksums) })
 }
 
 /// The two forms of metadata.

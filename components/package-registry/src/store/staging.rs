@@ -1,9 +1,10 @@
 //! A file that is being received.
 
 use super::blob;
-use super::chunk::{CHUNK, checksum};
+use super::chunk::CHUNK;
 use super::key::Key;
 use super::upload::{Upload, UploadRecord};
+use crate::checksum::Checksum;
 use crate::integrity::Integrity;
 use crate::publisher::Publisher;
 use kit::store::StoreError;
@@ -17,7 +18,7 @@ pub struct Staging {
     id: String,
     pending: Vec<u8>,
     size: u64,
-    checksums: Vec<u64>,
+    checksums: Vec<Checksum>,
 }
 
 impl Staging {
@@ -51,7 +52,7 @@ impl Staging {
     fn write_chunk(&mut self) -> Result<(), StoreError> {
         let number = self.checksums.len();
         self.env.store.set(&Key::Chunk(&self.id, number).to_string(), &self.pending)?;
-        self.checksums.push(checksum(&self.pending));
+        self.checksums.push(Checksum::of(&self.pending));
         self.pending.clear();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::blob;
 use super::key::Key;
+use crate::checksum::Checksum;
 use crate::integrity::Integrity;
 use crate::package::LATEST;
 use crate::publisher::Publisher;
@@ -30,7 +31,7 @@ pub struct Upload {
     pub publisher: Publisher,
     pub created: Timestamp,
     /// A checksum for each chunk.
-    pub checksums: Vec<u64>,
+    pub checksums: Vec<Checksum>,
     /// The tag that it was published with; `None` in records of old builds.
     pub tag: Option<String>,
     /// The other tags in the document that it was published with.
@@ -128,8 +129,8 @@ pub struct UploadRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     publisher_incarnation: Option<String>,
     created: Timestamp,
-    /// XXH3-64 of each chunk, as 16 hexadecimal digits.
-    checksums: Vec<String>,
+    /// Of each chunk.
+    checksums: Vec<Checksum>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -141,13 +142,12 @@ impl UploadRecord {
     fn read(self, key: &str) -> Result<Upload, StoreError> {
         let integrity = Integrity::read(&self.integrity, &self.shasum);
         let incarnation = |id: String| if id.is_empty() { Incarnation::default() } else { Incarnation::new(id) };
-        let checksums = self.checksums.iter().map(|digits| u64::from_str_radix(digits, 16));
         Ok(Upload {
             size: self.size,
             integrity: integrity.ok_or_else(|| StoreError::corrupt(key, "its digests are malformed"))?,
             publisher: Publisher { id: self.publisher, incarnation: self.publisher_incarnation.map(incarnation) },
             created: self.created,
-            checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
+            checksums: self.checksums,
             tag: self.tag,
             further_tags: self.further_tags,
         })
@@ -167,7 +167,7 @@ impl From<&Upload> for UploadRecord {
                 .as_ref()
                 .map(|incarnation| incarnation.id().unwrap_or_default().to_owned()),
             created: upload.created,
-            checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
+            checksums: upload.checksums.clone(),
             tag: upload.tag.clone(),
             further_tags: upload.further_tags.clone(),
         }

@@ -96,14 +96,7 @@ fn check_revision(
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, project, name)? else { return Ok(None) };
     let revision = Some(package.revision_id());
-    let (listed, problems) = match check_segments(env, &package) {
-        Ok(checked) => checked,
-        Err(StoreError::Corrupt { key: blob, why }) => {
-            checked.found(key, format!("`{blob}`: {why}"));
-            return Ok(revision);
-        }
-        Err(error) => return Err(error),
-    };
+    let (listed, problems) = check_segments(env, &package)?;
     if after_upload.is_empty() {
         for problem in problems {
             checked.found(key, problem);
@@ -147,7 +140,11 @@ fn check_revision(
 fn check_segments(env: &Env, package: &Package) -> Result<(Vec<ListedVersion>, Vec<String>), StoreError> {
     let mut check = PackageCheck::new(package);
     for part in &package.segments {
-        check.add(part, &store::segment_uncached(env, &part.id)?);
+        match store::segment_uncached(env, part) {
+            Ok(segment) => check.add(&segment),
+            Err(StoreError::Corrupt { key, why }) => check.add_damaged(format!("`{key}`: {why}")),
+            Err(error) => return Err(error),
+        }
     }
     Ok(check.finish())
 }

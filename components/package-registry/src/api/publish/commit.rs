@@ -157,8 +157,9 @@ impl Publication<'_> {
     ) -> Result<Package, PublishError> {
         let env = self.env;
         let (is_new, mut package) = (current.is_none(), current.unwrap_or_else(|| Package::new(env.now)));
-        // The size and the tags are checked before anything is written.
+        // The size, the older segments and the tags are checked before anything is written.
         self.check_size(&package, release)?;
+        package.segments.iter_mut().try_for_each(|part| store::add_checksums(env, part))?;
         self.set_tags(&mut package, release, staging.id(), |_| true)?;
         claim.hold()?;
         match is_new {
@@ -197,8 +198,7 @@ impl Publication<'_> {
         let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
         let merged = segment::to_merge(&sizes, new.size());
         let (_, newest) = package.segments.split_at(package.segments.len() - merged);
-        let older: Vec<Segment> =
-            newest.iter().map(|segment| store::segment(env, &segment.id)).collect::<Result<_, _>>()?;
+        let older: Vec<Segment> = newest.iter().map(|part| store::segment(env, part)).collect::<Result<_, _>>()?;
         latest::complete(env, package)?;
         let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
         Ok(package.publish(version, &release.tags.first, upload, merged, segment, env.now).map_err(tag::tag_error)?)

@@ -27,7 +27,7 @@ pub(super) fn forge(count: u64) -> Forge {
         let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
         let merged = segment::to_merge(&sizes, new.size());
         let newest: Vec<SegmentRef> = package.segments.iter().rev().take(merged).rev().cloned().collect();
-        let older = newest.iter().map(|part| store::segment(&env, &part.id).unwrap());
+        let older = newest.iter().map(|part| store::segment(&env, part).unwrap());
         let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
         package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
     };

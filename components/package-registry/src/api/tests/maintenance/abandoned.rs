@@ -88,7 +88,7 @@ fn deleted_project_with_versions(count: usize) -> Forge {
     let rest = line.strip_prefix("1.0.0").unwrap();
     let mut lines: Vec<String> = (0..count).map(|number| format!("1.0.{number}{rest}")).collect();
     lines.sort();
-    forge.store.set(&index, lines.concat().as_bytes()).unwrap();
+    damage::replace_index(&forge, SITE, &lines.concat());
     for number in 1..count {
         forge.store.set(&version_key(number), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
     }
@@ -248,7 +248,7 @@ fn a_removal_in_steps_goes_on_behind_a_segment_that_is_damaged() {
     let second = format!("{}000000000abc", segment.get(..20).unwrap());
     let lines = forge.store.get(&index).unwrap().unwrap();
     let mut package: Value = serde_json::from_slice(&forge.store.get(SITE).unwrap().unwrap()).unwrap();
-    package["segments"].as_array_mut().unwrap().push(json!({"id": second, "listed": 0, "size": 0}));
+    package["segments"].as_array_mut().unwrap().push(json!({"id": second, "listed": COUNT, "size": 0}));
     forge.store.set(SITE, package.to_string().as_bytes()).unwrap();
     forge.store.set(&format!("package-registry/v1/segment/{second}/index"), &lines).unwrap();
     // A step removes some of the first segment, which is damaged before the next step.
