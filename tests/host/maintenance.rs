@@ -74,6 +74,29 @@ fn damage_is_named_and_makes_the_check_fail() {
     assert!(text.contains("its checksum differs") && text.contains("1 problem found"), "{text}");
 }
 
+#[test]
+fn a_damaged_index_of_versions_is_an_error_and_frees_no_version() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    store(data.path());
+    let database = rusqlite::Connection::open(data.path().join("sqlite_key_value.db")).expect("the store");
+    let halve = "UPDATE spin_key_value SET value = substr(value, 1, length(value) / 2) WHERE key LIKE 'package-registry/v1/segment/%/index'";
+    assert_eq!(database.execute(halve, []).expect("a row"), 1);
+    drop(database);
+    let server = Server::start(data.path());
+    let registry = Registry::new(&server, PUBLIC, DEVELOPER);
+    for version in ["1.0.0", "1.1.0", "1.2.0"] {
+        let other = package::tarball("lib", version, 1000, 3);
+        assert_eq!(registry.publish("lib", version, &other).expect("an answer").status, 500, "{version}");
+    }
+    assert_eq!(registry.get("/lib/-/lib-1.1.0.tgz").expect("an answer").status, 500);
+    let fsck = run(&["fsck"], &[("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", BOOTSTRAP_TOKEN)]);
+    let text = printed(&fsck);
+    assert!(!fsck.status.success() && text.contains("/index: its checksum differs"), "{text}");
+    // Other packages are published.
+    let other = package::tarball("other", "1.0.0", 1000, 4);
+    assert_eq!(registry.publish("other", "1.0.0", &other).expect("an answer").status, 200);
+}
+
 /// The names and contents of a data folder's deployed components and audit log.
 fn deployed(data: &Path) -> Vec<(String, Vec<u8>)> {
     let files = std::fs::read_dir(data.join("components")).expect("a folder").map(|file| file.expect("a file").path());

@@ -3,18 +3,19 @@
 use crate::definition::{self, Definition, ExperimentEntity};
 use crate::import;
 use crate::route::{self, Route};
-use crate::store::{self, SaveError};
+use crate::store::{self, SaveError, StoredDefinitions};
 use bytes::Bytes;
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Features};
 use directory::member::Source;
-use directory::reauthorization::AdminRequest;
+use directory::reauthorization::{self, AdminRequest};
 use directory::token::LAST_USE_MINUTES;
 use directory::{namespace, record_cache, setting};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use kit::env::EXTERNAL_URL;
+use kit::maintenance::{self, Task};
 use kit::{Env, Error, Request, Response};
 use sha2::{Digest as _, Sha256};
 use std::rc::Rc;
@@ -30,16 +31,25 @@ pub async fn handle(env: Env, request: Request) -> Response {
     dispatch(&env, request).await.unwrap_or_else(Response::from)
 }
 
-async fn dispatch(env: &Env, request: Request) -> Result<Response, Error> {
+async fn dispatch(env: &Env, mut request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
     let env = &record_cache::attach(env)?;
-    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
+    match route {
+        Route::List => list(env, &request, &authenticate(env, &request)?),
+        Route::Import => import(env, &authenticate(env, &request)?, request).await,
+        Route::Check => {
+            let limit = maintenance::MAX_BODY;
+            let (env, caller) = reauthorization::with_body(env, &mut request, limit, authenticate).await?;
+            maintenance::answer(&env, request, caller.is_admin(), Task::Check, &StoredDefinitions(&env)).await
+        }
+    }
+}
+
+fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
+    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
-    match route {
-        Route::List => list(env, &request, &caller),
-        Route::Import => import(env, &caller, request).await,
-    }
+    Ok(caller)
 }
 
 fn list(env: &Env, request: &Request, caller: &Caller) -> Result<Response, Error> {

@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `GET /experiments` | lists all experiments, for members of the operator's group on the hosted site |
 //! | `POST /import/experiments` | adds, replaces and deletes definitions (NDJSON), for administrators |
+//! | `POST /maintenance/experiments/fsck` | checks the definitions ([`kit::maintenance`]), for administrators |
 //!
 //! | key | root |
 //! |---|---|
 //! | `experiments/v1/definitions` | every definition, in the order in which they were added |
+//!
+//! No root names a blob, so the area has no garbage to collect.
 //!
 //! The gates of an experiment are those of the feature of the same name, which the admin area sets. A
 //! list costs 5 reads: the catalog's root, the token, settings, definitions and features; and 4 for the user,

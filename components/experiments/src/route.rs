@@ -1,6 +1,7 @@
 //! URLs.
 
 use http::Method;
+use kit::maintenance::Task;
 use kit::{Error, path};
 
 const BASE: &str = "/api/v4";
@@ -9,6 +10,7 @@ const BASE: &str = "/api/v4";
 pub enum Route {
     List,
     Import,
+    Check,
 }
 
 /// The route of a request; the error is 404, or 405 with the allowed methods.
@@ -20,6 +22,11 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         (["experiments"], _) => Err(Error::method_not_allowed("GET, HEAD")),
         (["import", "experiments"], &Method::POST) => Ok(Route::Import),
         (["import", "experiments"], _) => Err(Error::method_not_allowed("POST")),
+        (["maintenance", "experiments", task], _) => match Task::named(method, task)? {
+            Task::Check => Ok(Route::Check),
+            // There is nothing to collect or to repair.
+            Task::CollectGarbage | Task::Repair => Err(Error::unrouted()),
+        },
         _ => Err(Error::unrouted()),
     }
 }
@@ -35,6 +42,9 @@ mod tests {
         assert_eq!(status(Method::POST, "/api/v4/import/experiments"), Ok(Route::Import));
         assert_eq!(status(Method::POST, "/api/v4/experiments"), Err(405));
         assert_eq!(status(Method::GET, "/api/v4/import/experiments"), Err(405));
+        assert_eq!(status(Method::POST, "/api/v4/maintenance/experiments/fsck"), Ok(Route::Check));
+        assert_eq!(status(Method::GET, "/api/v4/maintenance/experiments/fsck"), Err(405));
+        assert_eq!(status(Method::POST, "/api/v4/maintenance/experiments/gc"), Err(404));
         for path in ["/api/v4/experiments/", "/api/v4/experiments/1", "/api/v4/import", "/experiments"] {
             assert_eq!(status(Method::GET, path), Err(404), "{path}");
         }

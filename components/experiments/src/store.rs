@@ -2,9 +2,12 @@
 
 use crate::definition::Definition;
 use kit::Env;
+use kit::maintenance::Maintain;
+use kit::reachability::{KeyLayout, Node, Roots, Tracer};
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 const DEFINITIONS: &str = "experiments/v1/definitions";
@@ -96,6 +99,35 @@ pub fn apply(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
         }
         Ok(if new == current { Decision::Done(()) } else { Decision::Write(new, ()) })
     })
+}
+
+/// The stored definitions, for checks.
+pub struct StoredDefinitions<'a>(pub &'a Env);
+
+impl Maintain for StoredDefinitions<'_> {}
+
+impl Roots for StoredDefinitions<'_> {
+    fn plan(&self) -> KeyLayout {
+        KeyLayout {
+            roots: Vec::new(),
+            records: vec![DEFINITIONS.to_owned()],
+            blobs: Vec::new(),
+            marks: "experiments/v1/gc/".to_owned(),
+        }
+    }
+
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        if !matches!(node, Node::Root(DEFINITIONS)) {
+            // The counter that the swap keeps beside the record.
+            return Ok(false);
+        }
+        let records: Vec<Record> = root::read(&*self.0.store, DEFINITIONS)?.unwrap_or_default();
+        let mut names = BTreeSet::new();
+        if let Some(record) = records.iter().find(|record| !names.insert(&record.name)) {
+            tracer.found(DEFINITIONS, format_args!("`{}` is defined twice", record.name));
+        }
+        Ok(true)
+    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub fn count(
     let manifest = store.manifest()?;
     let filters = resolve_dates(store, &manifest.segments, filters, work)?;
     for info in &manifest.segments {
-        let segment = store.segment(&info.id)?;
+        let segment = store.segment(info)?;
         let found = matching_documents(store, &segment, info, authorized, &filters, work)?;
         let opened = documents_with_facet(store, &segment, &Facet::Opened.key())?;
         counts.all += found.len();
@@ -98,7 +98,6 @@ fn matching_documents(
     filters: &[Filter],
     work: &WorkBudget,
 ) -> Result<RoaringBitmap, CountError> {
-    let tombstones = info.tombstones.as_ref().map(|tombstones| tombstones.id.as_str());
     let mut sets: Vec<Rc<RoaringBitmap>> = Vec::new();
     for filter in filters {
         if let Filter::AnyOf(keys) = filter {
@@ -127,7 +126,7 @@ fn matching_documents(
         }
     }
     sets.sort_by_key(|set| set.len());
-    let visible = visibility::visible_documents(store, segment, tombstones, authorized, work)
+    let visible = visibility::visible_documents(store, segment, info.tombstones.as_ref(), authorized, work)
         .map_err(|error| CountError::of(error, Excess::Projects))?;
     let mut found = match sets.split_first() {
         None => (*visible).clone(),
@@ -250,8 +249,8 @@ fn live_values<T: DeserializeOwned>(
 ) -> Result<Vec<T>, CountError> {
     let mut keys = BTreeSet::new();
     for info in segments {
-        let segment = store.segment(&info.id)?;
-        let tombstones = info.tombstones.as_ref().map(|tombstones| store.tombstones(&tombstones.id)).transpose()?;
+        let segment = store.segment(info)?;
+        let tombstones = info.tombstones.as_ref().map(|tombstones| store.tombstones(tombstones)).transpose()?;
         let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
         while let Some(facet) = cursor.next()?.filter(|facet| facet.key.first() == Some(&kind)) {
             work.spend(LOOK_UP + facet.value.len() as u64)?;

@@ -1,11 +1,11 @@
-//! The golden indexes of formats 1 and 2: every stored blob and the manifest, by key. Every build reads both,
-//! and writes the bytes of format 2 for the same issues. `GOLDEN=write` replaces the golden file of format 2;
-//! use it only for a format that has not been released.
+//! The golden indexes: every stored blob and the manifest, by key. Every build reads all of them, and writes the bytes
+//! of the last one for the same issues. `GOLDEN=write` replaces that one; use it only for bytes that no released build
+//! writes.
 
 use crate::facet::Facet;
 use crate::manifest::SegmentInfo;
 use crate::segment::builder::SegmentBuilder;
-use crate::segment::{FIELDS, substring_search};
+use crate::segment::{FIELDS, consistency, substring_search};
 use crate::serde_base64;
 use crate::store::IndexStore;
 use crate::text::Analyzer;
@@ -33,8 +33,11 @@ const ISSUES: [&str; 4] = [
 #[serde(transparent)]
 struct Value(#[serde(with = "serde_base64")] Vec<u8>);
 
-fn path(format: u32) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/v{format}/index.json"))
+/// Format 1, format 2 without checksums, and format 2.
+const GOLDEN: [&str; 3] = ["v1/index.json", "v2/index.json", "v2/checksums.json"];
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
 fn build() -> BTreeMap<String, Value> {
@@ -50,34 +53,33 @@ fn build() -> BTreeMap<String, Value> {
     memory.keys().iter().filter(|key| !key.ends_with("/init")).map(|key| (key.clone(), value(key))).collect()
 }
 
-fn golden(format: u32) -> BTreeMap<String, Value> {
-    serde_json::from_str(&std::fs::read_to_string(path(format)).unwrap()).unwrap()
+fn golden(name: &str) -> BTreeMap<String, Value> {
+    serde_json::from_str(&std::fs::read_to_string(path(name)).unwrap()).unwrap()
 }
 
 #[test]
 fn the_same_issues_make_the_same_bytes() {
     if std::env::var_os("GOLDEN").is_some() {
-        std::fs::create_dir_all(path(2).parent().unwrap()).unwrap();
-        std::fs::write(path(2), serde_json::to_string_pretty(&build()).unwrap() + "\n").unwrap();
+        std::fs::write(path(GOLDEN[2]), serde_json::to_string_pretty(&build()).unwrap() + "\n").unwrap();
     }
-    assert_eq!(build(), golden(2));
+    assert_eq!(build(), golden(GOLDEN[2]));
 }
 
 /// The store of a golden index.
-fn stored(format: u32) -> MemoryStore {
+fn stored(name: &str) -> MemoryStore {
     let memory = MemoryStore::default();
-    golden(format).iter().for_each(|(key, value)| memory.set(key, &value.0).unwrap());
+    golden(name).iter().for_each(|(key, value)| memory.set(key, &value.0).unwrap());
     memory
 }
 
 #[test]
 fn golden_indexes_are_read() {
-    for format in [1, 2] {
-        let store = IndexStore::new(&env(stored(format), &[]));
+    for name in GOLDEN {
+        let store = IndexStore::new(&env(stored(name), &[]));
         let manifest = store.manifest().unwrap();
         let live: Vec<u32> = manifest.segments.iter().map(SegmentInfo::live_documents).collect();
         assert_eq!(live, [2, 1]);
-        let segment = store.segment(&manifest.segments[0].id).unwrap();
+        let segment = store.segment(&manifest.segments[0]).unwrap();
         let with_facet = |facet: Facet| {
             let documents = visibility::documents_with_facet(&store, &segment, &facet.key()).unwrap();
             documents.iter().collect::<Vec<u32>>()
@@ -89,13 +91,24 @@ fn golden_indexes_are_read() {
             documents.iter().collect::<Vec<u32>>()
         };
         let found = (containing("login"), containing("the  upgrade\nal"), containing("as"));
-        assert_eq!(found, (vec![0, 2], vec![0], vec![1]), "format {format}");
+        assert_eq!(found, (vec![0, 2], vec![0], vec![1]), "{name}");
+    }
+}
+
+#[test]
+fn tables_of_golden_segments_agree() {
+    for name in GOLDEN {
+        let store = IndexStore::new(&env(stored(name), &[]));
+        for info in &store.manifest().unwrap().segments {
+            let segment = store.segment(info).unwrap();
+            assert_eq!((consistency::check(&segment), segment.header.has_checksums()), (Ok(()), name == GOLDEN[2]));
+        }
     }
 }
 
 #[test]
 fn segments_of_both_formats_are_beside_one_another() {
-    let memory = stored(1);
+    let memory = stored(GOLDEN[0]);
     let env = env(memory.clone(), &[]);
     env.entropy.fill(&mut [0; 1000]);
     for number in 0..6_u64 {
@@ -113,10 +126,10 @@ fn segments_of_both_formats_are_beside_one_another() {
     assert!(analyzers.len() < 6 && analyzers[2..].iter().all(|analyzer| *analyzer == Analyzer::Runs));
     let containing = |text: &str| -> u64 {
         let of_segment = |info: &SegmentInfo| {
-            let segment = store.segment(&info.id).unwrap();
+            let segment = store.segment(info).unwrap();
             let mut found = substring_search::documents(&segment, text, &FIELDS, &WorkBudget::unlimited()).unwrap();
             if let Some(tombstones) = &info.tombstones {
-                found -= &*store.tombstones(&tombstones.id).unwrap();
+                found -= &*store.tombstones(tombstones).unwrap();
             }
             found.len()
         };

@@ -2,11 +2,11 @@
 //! Each change writes its blobs first and then swaps the manifest once. Replaced blobs are kept for a while,
 //! for requests that read them.
 
-use crate::manifest::{Manifest, Retired, SegmentInfo, TombstonesRef};
+use crate::manifest::{Manifest, Retired, SegmentInfo};
 use crate::merge_policy::{self, Candidate};
 use crate::segment::builder::SegmentBuilder;
 use crate::segment::merge::{self, MergeInput};
-use crate::segment::{PageStore, SegmentHeader, TableName, id_index};
+use crate::segment::{TableName, id_index};
 use crate::store::IndexStore;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
@@ -19,9 +19,7 @@ pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreErro
     }
     let id = store.env.id();
     let built = batch.finish(store, &id)?;
-    if document_count > 0 {
-        store.save_header(&id, &built.header)?;
-    }
+    let added = (document_count > 0).then(|| store.save_header(&id, &built.header)).transpose()?;
     let superseded: RoaringBitmap = built.superseded.iter().collect();
     let mut retired = Vec::new();
     store.update_manifest(|manifest| {
@@ -35,9 +33,9 @@ pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreErro
             changed |= replaced.is_some();
             retired.extend(replaced.flatten());
         }
-        if document_count > 0 {
-            let tombstones = (!superseded.is_empty()).then(|| save_tombstones(store, &superseded)).transpose()?;
-            manifest.segments.push(SegmentInfo::new(&id, &built.header, tombstones));
+        if let Some(added) = &added {
+            let tombstones = (!superseded.is_empty()).then(|| store.save_tombstones(&superseded)).transpose()?;
+            manifest.segments.push(SegmentInfo { tombstones, ..added.clone() });
             changed = true;
         }
         manifest.record_change(&id);
@@ -54,16 +52,10 @@ fn retire(store: &IndexStore, blobs: Vec<Retired>) {
     blobs.into_iter().for_each(|blob| store.cache.retire(blob, store.env.now));
 }
 
-fn save_tombstones(store: &IndexStore, tombstones: &RoaringBitmap) -> Result<TombstonesRef, StoreError> {
-    let id = store.env.id();
-    store.save_tombstones(&id, tombstones)?;
-    Ok(TombstonesRef { id, count: tombstones.len() as u32 })
-}
-
 fn tombstones_of(store: &IndexStore, info: &SegmentInfo) -> Result<RoaringBitmap, StoreError> {
     match &info.tombstones {
         None => Ok(RoaringBitmap::new()),
-        Some(tombstones) => Ok((*store.tombstones(&tombstones.id)?).clone()),
+        Some(tombstones) => Ok((*store.tombstones(tombstones)?).clone()),
     }
 }
 
@@ -76,7 +68,7 @@ fn supersede(
     ids: &[u64],
 ) -> Result<Option<Option<Retired>>, StoreError> {
     let Some(info) = manifest.segments.get_mut(index) else { return Ok(None) };
-    let segment = store.segment(&info.id)?;
+    let segment = store.segment(info)?;
     let (lowest, highest) = segment.header.issue_ids;
     let ids = ids.get(ids.partition_point(|id| *id < lowest)..ids.partition_point(|id| *id <= highest));
     let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return Ok(None) };
@@ -87,7 +79,7 @@ fn supersede(
     if tombstones.len() == before.len() {
         return Ok(None);
     }
-    let replaced = info.tombstones.replace(save_tombstones(store, &tombstones)?);
+    let replaced = info.tombstones.replace(store.save_tombstones(&tombstones)?);
     Ok(Some(replaced.map(|replaced| Retired::Tombstones(replaced.id))))
 }
 
@@ -141,7 +133,7 @@ fn select(store: &IndexStore, manifest: &Manifest) -> Result<Option<Selected>, S
     for info in &manifest.segments {
         let memory = match info.merge_memory {
             Some(memory) => memory,
-            None => store.segment(&info.id)?.header.memory_in_merge(),
+            None => store.segment(info)?.header.memory_in_merge(),
         };
         candidates.push(Candidate { info, memory, is_claimed: manifest.is_claimed(&info.id, store.env.now) });
     }
@@ -157,14 +149,13 @@ fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String])
     let mut inputs = Vec::new();
     let mut document_count = 0;
     for info in selected.iter().filter(|info| info.live_documents() > 0) {
-        inputs.push(MergeInput::new(uncached.segment(&info.id)?, tombstones_of(store, info)?, document_count));
+        inputs.push(MergeInput::new(uncached.segment(info)?, tombstones_of(store, info)?, document_count));
         document_count += info.live_documents();
     }
-    let mut header = SegmentHeader::default();
+    let mut added = None;
     if document_count > 0 {
-        let page_store: &dyn PageStore = store;
-        header = merge::merge(&inputs, document_count, page_store, id)?;
-        store.save_header(id, &header)?;
+        let header = merge::merge(&inputs, document_count, store, id)?;
+        added = Some(store.save_header(id, &header)?);
     }
     let mut retired = Vec::new();
     let is_used = store.update_manifest(|manifest| {
@@ -179,8 +170,8 @@ fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String])
                 tombstones.extend(tombstones_of(store, info)?.iter().filter_map(|document| input.new_number(document)));
             }
         }
-        let tombstones = (!tombstones.is_empty()).then(|| save_tombstones(store, &tombstones)).transpose()?;
-        let merged = (document_count > 0).then(|| SegmentInfo::new(id, &header, tombstones));
+        let tombstones = (!tombstones.is_empty()).then(|| store.save_tombstones(&tombstones)).transpose()?;
+        let merged = added.clone().map(|added| SegmentInfo { tombstones, ..added });
         let replaced: Vec<SegmentInfo> = manifest.segments.splice(first..first + ids.len(), merged).collect();
         retired.clear();
         for info in replaced {

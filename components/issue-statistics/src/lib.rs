@@ -12,8 +12,8 @@
 //!
 //! | key, below `issue-statistics/v1/` | value |
 //! |---|---|
-//! | `index` | root: the [manifest], the list of segments and their tombstones |
-//! | `segment/<id>/head` | blob: the header of a [segment], with the first key of each page |
+//! | `index` | root: the [manifest], the list of segments and their tombstones, with the [checksum] of each |
+//! | `segment/<id>/head` | blob: the header of a [segment], with the first key and the checksum of each page |
 //! | `segment/<id>/<table>/<number>` | blob: a page of a [table], of at most 64 KiB, or a MiB of one longer value |
 //! | `dead/<id>` | blob: the tombstones of a segment, a [set] of documents |
 //! | `gc/<run>/…` | blob: marks of a run of [`kit::gc`] or [`kit::fsck`], while it goes on |
@@ -32,10 +32,15 @@
 //! An import adds a segment for each batch ([`segment::builder`]), as a whole or not at all. Segments of
 //! about the same size are merged ([`merge_policy`], [`index_writer`]). A batch and a merge are bounded by the
 //! memory that they take, a count by its [work].
+//!
+//! Every blob that is read from the store is compared with its [checksum]. The manifest has none, and segments of
+//! earlier builds have none until they are merged: a check of such a segment compares its tables
+//! ([`segment::consistency`]).
 
 pub mod api;
 mod authorization;
 mod cache;
+mod checksum;
 mod count;
 #[cfg(target_family = "wasm")]
 mod entry;

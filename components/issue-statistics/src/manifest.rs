@@ -59,6 +59,9 @@ pub struct SegmentInfo {
     pub analyzer: Analyzer,
     #[serde(default, rename = "memory", skip_serializing_if = "Option::is_none")]
     pub merge_memory: Option<u64>,
+    /// Of the bytes of the head; earlier builds wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<u64>,
 }
 
 /// A stored set of superseded documents of one segment.
@@ -66,6 +69,9 @@ pub struct SegmentInfo {
 pub struct TombstonesRef {
     pub id: String,
     pub count: u32,
+    /// Of the bytes of the set; earlier builds wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<u64>,
 }
 
 /// A blob that no segment list names any more, by its id.
@@ -82,14 +88,16 @@ pub enum Retired {
 const RECENT_CHANGES: usize = 32;
 
 impl SegmentInfo {
-    pub fn new(id: &str, header: &SegmentHeader, tombstones: Option<TombstonesRef>) -> Self {
+    /// The entry of a segment without tombstones. `checksum` is that of the stored header.
+    pub fn new(id: &str, header: &SegmentHeader, checksum: u64) -> Self {
         SegmentInfo {
             id: id.to_owned(),
             document_count: header.document_count,
             position_count: header.position_count,
-            tombstones,
+            tombstones: None,
             analyzer: header.analyzer,
             merge_memory: Some(header.memory_in_merge()),
+            checksum: Some(checksum),
         }
     }
 
@@ -165,6 +173,7 @@ mod tests {
             tombstones: None,
             analyzer: Analyzer::Runs,
             merge_memory: None,
+            checksum: None,
         };
         let mut manifest = Manifest { segments: (0..3).map(info).collect(), ..Manifest::default() };
         let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();

@@ -85,10 +85,15 @@ mod tests {
     use crate::text::Analyzer;
 
     fn info(number: u32, documents: u32) -> SegmentInfo {
-        let position_count = 60 * u64::from(documents);
-        let analyzer = Analyzer::Runs;
-        let id = format!("s{number}");
-        SegmentInfo { id, document_count: documents, position_count, tombstones: None, analyzer, merge_memory: None }
+        SegmentInfo {
+            id: format!("s{number}"),
+            document_count: documents,
+            position_count: 60 * u64::from(documents),
+            tombstones: None,
+            analyzer: Analyzer::Runs,
+            merge_memory: None,
+            checksum: None,
+        }
     }
 
     fn candidates(segments: &[SegmentInfo]) -> Vec<Candidate<'_>> {
@@ -148,9 +153,9 @@ mod tests {
     #[test]
     fn a_mostly_superseded_segment_is_rewritten() {
         let mut segments = segments(&[100, 1000]);
-        segments[0].tombstones = Some(TombstonesRef { id: "d".into(), count: 50 });
+        segments[0].tombstones = Some(TombstonesRef { id: "d".into(), count: 50, checksum: None });
         assert_eq!(selected_of(&candidates(&segments)), None);
-        segments[0].tombstones = Some(TombstonesRef { id: "d".into(), count: 51 });
+        segments[0].tombstones = Some(TombstonesRef { id: "d".into(), count: 51, checksum: None });
         assert_eq!(selected_of(&candidates(&segments)), Some(vec![100]));
         let mut large = candidates(&segments);
         large[0].memory = MAX_MEMORY + 1;

@@ -17,6 +17,7 @@
 
 pub mod affixes;
 pub mod builder;
+pub mod consistency;
 pub mod dictionary;
 pub mod dictionary_writer;
 mod field;
@@ -65,8 +66,12 @@ pub struct SegmentHeader {
 
 impl SegmentHeader {
     pub fn table(&self, table: TableName) -> &PageIndex {
-        const EMPTY: &PageIndex = &PageIndex { pages: Vec::new(), entry_count: 0 };
-        self.tables.get(table.as_str()).unwrap_or(EMPTY)
+        self.tables.get(table.as_str()).unwrap_or(PageIndex::EMPTY)
+    }
+
+    /// Whether the checksum of every page is known.
+    pub fn has_checksums(&self) -> bool {
+        self.tables.values().all(PageIndex::has_checksums)
     }
 
     /// About the bytes that a merge keeps in memory for this segment.
@@ -119,7 +124,8 @@ impl TableName {
 
 /// Storage of the pages of all segments.
 pub trait PageStore {
-    fn page(&self, segment: &str, table: TableName, number: usize) -> Result<Bytes, StoreError>;
+    /// `checksum` is that of the page, if it is known.
+    fn page(&self, segment: &str, table: TableName, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError>;
 
     fn put(&self, segment: &str, table: TableName, number: usize, page: &[u8]) -> Result<(), StoreError>;
 
@@ -158,8 +164,8 @@ pub struct SegmentPages<'a> {
 }
 
 impl PageSource for SegmentPages<'_> {
-    fn page(&self, number: usize) -> Result<Bytes, StoreError> {
-        self.page_store.page(self.segment, self.table, number)
+    fn page(&self, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError> {
+        self.page_store.page(self.segment, self.table, number, checksum)
     }
 
     fn corrupt(&self) -> StoreError {

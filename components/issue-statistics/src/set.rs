@@ -88,6 +88,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 }
 
 /// A bit for each number below some bound: the quick way to the union of many sets.
+#[derive(PartialEq, Eq)]
 pub struct Bitset(Vec<u64>);
 
 impl Bitset {

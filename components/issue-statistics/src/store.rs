@@ -4,7 +4,8 @@
 mod reachability;
 
 use crate::cache::Cache;
-use crate::manifest::{Manifest, Retired};
+use crate::checksum::checksum;
+use crate::manifest::{Manifest, Retired, SegmentInfo, TombstonesRef};
 use crate::segment::{PageStore, Segment, SegmentHeader, TableName};
 use crate::set;
 use crate::text::Analyzer;
@@ -85,16 +86,30 @@ impl IndexStore {
         })
     }
 
-    pub fn segment<'a>(&'a self, id: &'a str) -> Result<Segment<'a>, StoreError> {
-        let header = self.cache.header(id, || {
-            let key = header_key(id);
-            let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))?;
-            serde_json::from_slice(&bytes).map_err(|error| StoreError::corrupt(&key, error))
-        })?;
-        Ok(Segment { id, header, page_store: self })
+    pub fn segment<'a>(&'a self, info: &'a SegmentInfo) -> Result<Segment<'a>, StoreError> {
+        let header = self.cache.header(&info.id, || Ok(self.header(info)?.0))?;
+        Ok(Segment { id: &info.id, header, page_store: self })
     }
 
-    pub fn save_header(&self, segment: &str, header: &SegmentHeader) -> Result<(), StoreError> {
+    /// The header of a segment past the cache, and how many bytes it is.
+    fn header(&self, info: &SegmentInfo) -> Result<(SegmentHeader, usize), StoreError> {
+        let key = header_key(&info.id);
+        let bytes = self.blob(&key, info.checksum)?;
+        let header = serde_json::from_slice(&bytes).map_err(|error| StoreError::corrupt(&key, error))?;
+        Ok((header, bytes.len()))
+    }
+
+    /// A blob past the cache, compared with its checksum, if that is known. 1 read.
+    fn blob(&self, key: &str, expected: Option<u64>) -> Result<Bytes, StoreError> {
+        let bytes = self.env.store.get(key)?.ok_or_else(|| StoreError::corrupt(key, "the blob is missing"))?;
+        if expected.is_some_and(|expected| expected != checksum(&bytes)) {
+            return Err(StoreError::corrupt(key, "its checksum differs"));
+        }
+        Ok(bytes.into())
+    }
+
+    /// Returns the segment's entry of the manifest.
+    pub fn save_header(&self, segment: &str, header: &SegmentHeader) -> Result<SegmentInfo, StoreError> {
         if header.analyzer != Analyzer::Words && !self.cache.is_marked.get() {
             if !self.env.store.exists(FORMAT_2)? {
                 self.env.store.set(FORMAT_2, b"{}")?;
@@ -103,22 +118,25 @@ impl IndexStore {
         }
         let key = header_key(segment);
         let bytes = serde_json::to_vec(header).map_err(|error| StoreError::corrupt(&key, error))?;
-        self.env.store.set(&key, &bytes)
+        self.env.store.set(&key, &bytes)?;
+        Ok(SegmentInfo::new(segment, header, checksum(&bytes)))
     }
 
-    /// The superseded documents of a segment, by the id of their set.
-    pub fn tombstones(&self, id: &str) -> Result<Rc<RoaringBitmap>, StoreError> {
-        let key = tombstones_key(id);
+    /// The superseded documents of a segment.
+    pub fn tombstones(&self, tombstones: &TombstonesRef) -> Result<Rc<RoaringBitmap>, StoreError> {
+        let key = tombstones_key(&tombstones.id);
         self.cache.set(key.as_bytes(), || {
-            let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))?;
+            let bytes = self.blob(&key, tombstones.checksum)?;
             set::decode(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))
         })
     }
 
-    pub fn save_tombstones(&self, id: &str, tombstones: &RoaringBitmap) -> Result<(), StoreError> {
+    pub fn save_tombstones(&self, tombstones: &RoaringBitmap) -> Result<TombstonesRef, StoreError> {
+        let id = self.env.id();
         let mut bytes = Vec::new();
         set::encode_bitmap(&mut bytes, tombstones);
-        self.env.store.set(&tombstones_key(id), &bytes)
+        self.env.store.set(&tombstones_key(&id), &bytes)?;
+        Ok(TombstonesRef { id, count: tombstones.len() as u32, checksum: Some(checksum(&bytes)) })
     }
 
     /// Deletes a replaced blob. The header of a segment goes last, because it lists the pages: an
@@ -141,13 +159,18 @@ impl IndexStore {
 }
 
 impl PageStore for IndexStore {
-    fn page(&self, segment: &str, table: TableName, number: usize) -> Result<Bytes, StoreError> {
+    /// A cached page was compared with its checksum when it was read.
+    fn page(&self, segment: &str, table: TableName, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError> {
         let key = page_key(segment, table.as_str(), number);
-        let page = match self.caches_pages {
-            true => self.cache.pages.get(&*self.env.store, &key)?,
-            false => self.env.store.get(&key)?.map(Bytes::from),
-        };
-        page.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
+        if !self.caches_pages {
+            return self.blob(&key, checksum);
+        }
+        if let Some(page) = self.cache.pages.peek(&key) {
+            return Ok(page);
+        }
+        let page = self.blob(&key, checksum)?;
+        self.cache.pages.put(&key, page.clone());
+        Ok(page)
     }
 
     fn put(&self, segment: &str, table: TableName, number: usize, page: &[u8]) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@
 //! A look-up is a binary search among the first keys of the pages, which the [`PageIndex`] has, a read
 //! of one page, and a binary search in the directory of that page.
 
+use crate::checksum::checksum;
 use crate::varint::{self, Reader};
 use bytes::Bytes;
 use kit::store::StoreError;
@@ -25,18 +26,23 @@ const MAX_BLOB: usize = 1 << 20;
 
 /// The blobs of one table.
 pub trait PageSource {
-    fn page(&self, number: usize) -> Result<Bytes, StoreError>;
+    /// `checksum` is that of the blob, if it is known.
+    fn page(&self, number: usize, checksum: Option<u64>) -> Result<Bytes, StoreError>;
 
     /// The error for damaged bytes. It names the table.
     fn corrupt(&self) -> StoreError;
 }
 
-/// The sparse index of a table: the first key of each page.
+/// The sparse index of a table: the first key of each page, and the checksum of each blob, which take about 60 bytes
+/// together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageIndex {
     pub pages: Vec<PageInfo>,
     #[serde(default, rename = "count")]
     pub entry_count: u32,
+    /// By the numbers of the blobs; earlier builds wrote none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    checksums: Vec<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,10 +66,22 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl PageIndex {
+    pub const EMPTY: &Self = &PageIndex { pages: Vec::new(), entry_count: 0, checksums: Vec::new() };
+
     /// How many blobs all pages are; they are numbered from 0.
     pub fn blob_count(&self) -> usize {
         let more = self.pages.last().map_or(0, |last| last.blobs_before + last.more_blobs);
         self.pages.len() + more as usize
+    }
+
+    /// The checksum of the blob with this number.
+    pub fn checksum(&self, number: usize) -> Option<u64> {
+        self.checksums.get(number).copied()
+    }
+
+    /// Whether all blobs have one.
+    pub fn has_checksums(&self) -> bool {
+        self.checksums.len() == self.blob_count()
     }
 
     /// An upper bound of the bytes of all pages with short values.
@@ -116,6 +134,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TableWriter<S> {
             info.more_blobs = blobs.len() as u32 - 1;
         }
         for (number, blob) in (first..).zip(blobs) {
+            self.index.checksums.push(checksum(blob));
             (self.sink)(number, blob)?;
         }
         self.page.clear();
@@ -210,15 +229,19 @@ impl<'a, P: PageSource> Table<'a, P> {
     fn page(&self, number: usize) -> Result<Page, StoreError> {
         let info = self.index.pages.get(number).ok_or_else(|| self.pages.corrupt())?;
         let first = number + info.blobs_before as usize;
-        let mut bytes = self.pages.page(first)?;
+        let mut bytes = self.blob(first)?;
         if info.more_blobs > 0 {
             let mut all = bytes.to_vec();
             for number in first + 1..=first + info.more_blobs as usize {
-                all.extend_from_slice(&self.pages.page(number)?);
+                all.extend_from_slice(&self.blob(number)?);
             }
             bytes = all.into();
         }
         Page::parse(bytes).ok_or_else(|| self.pages.corrupt())
+    }
+
+    fn blob(&self, number: usize) -> Result<Bytes, StoreError> {
+        self.pages.page(number, self.index.checksum(number))
     }
 }
 

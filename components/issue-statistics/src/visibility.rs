@@ -3,6 +3,7 @@
 
 use crate::authorization::AuthorizedCount;
 use crate::facet::{self, Facet, FacetUser, LATER_AUTHOR_KIND, LATER_PROJECT_KIND, PROJECT_KIND, ProjectKey};
+use crate::manifest::TombstonesRef;
 use crate::segment::{Segment, TableName};
 use crate::set::{self, Bitset};
 use crate::store::IndexStore;
@@ -25,7 +26,7 @@ use std::rc::Rc;
 pub fn visible_documents(
     store: &IndexStore,
     segment: &Segment,
-    tombstones: Option<&str>,
+    tombstones: Option<&TombstonesRef>,
     authorized: &AuthorizedCount,
     work: &WorkBudget,
 ) -> Result<Rc<RoaringBitmap>, SearchError> {
@@ -33,8 +34,8 @@ pub fn visible_documents(
     let until = snapshot.valid_until().map_or(0, |end| end.millis());
     let revision = catalog.revision();
     let (user_id, incarnation) = (user.id, &user.incarnation);
-    let key =
-        format!("visible {} {} {user_id}{incarnation} {revision} {until}", segment.id, tombstones.unwrap_or_default());
+    let superseded = tombstones.map_or("", |tombstones| &tombstones.id);
+    let key = format!("visible {} {superseded} {user_id}{incarnation} {revision} {until}", segment.id);
     store.cache.found(key.as_bytes(), work, || {
         let mut readable = Bitset::new(segment.document_count());
         let mut planned = Bitset::new(segment.document_count());

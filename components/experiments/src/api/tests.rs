@@ -9,6 +9,7 @@ use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
 use kit::Body;
+use kit::store::Store as _;
 use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::{Map, Value, json};
 
@@ -203,6 +204,34 @@ fn an_unchanged_list_is_not_sent_again() {
     assert_ne!(tag(&headers), first);
     import(&env, BOOT, r#"{"kind":"experiment","name":"b"}"#);
     assert_eq!(ask(&tag(&headers)).0, 200);
+}
+
+fn fsck(env: &Env, token: &str) -> (u16, Value) {
+    let mut request = Request::new(Method::POST, "/api/v4/maintenance/experiments/fsck");
+    request.headers.insert("private-token", token.parse().unwrap());
+    let (status, body, _) = send(env, request);
+    (status, body)
+}
+
+#[test]
+fn a_check_names_the_damaged_record() {
+    let store = MemoryStore::default();
+    let env = forge(store.clone());
+    let checked = |env: &Env| {
+        let (status, report) = fsck(env, "t1");
+        assert_eq!((status, &report["cursor"]), (200, &Value::Null));
+        (report["roots"].clone(), report["problems"].clone())
+    };
+    assert_eq!(checked(&env), (json!(0), json!([])));
+    import(&env, BOOT, r#"{"kind":"experiment","name":"a"}"#);
+    assert_eq!(checked(&env), (json!(1), json!([])));
+    assert_eq!((fsck(&env, "t2").0, fsck(&env, "x1").0, fsck(&env, "unknown").0), (403, 403, 401));
+    let key = "experiments/v1/definitions";
+    for damaged in [r#"[{"name":""#, r#"[{"nAme":"a"}]"#, r#"{"name":"a"}"#, "", r#"[{"name":"a"},{"name":"a"}]"#] {
+        store.set(key, damaged.as_bytes()).unwrap();
+        let (_, problems) = checked(&env);
+        assert_eq!((problems[0]["key"].as_str(), problems.as_array().unwrap().len()), (Some(key), 1), "{damaged}");
+    }
 }
 
 /// Changes records as an import does: the catalog follows.

@@ -5,7 +5,7 @@ use super::field::{FIELDS, Field};
 use super::positions;
 use crate::hash::FxHashMap;
 use crate::set::{self, Bitset};
-use crate::table::{PageIndex, TableWriter};
+use crate::table::{Entry, PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
@@ -155,6 +155,11 @@ pub fn longest_of_term(term: &str, analyzer: Analyzer, each: impl FnMut(Ngram)) 
 /// The key of the blocks with an n-gram.
 pub fn blocks_key(ngram: &str) -> Vec<u8> {
     [b"b", ngram.as_bytes()].concat()
+}
+
+/// Whether the entry is the blocks with an n-gram, and not the documents.
+pub fn is_of_blocks(entry: &Entry) -> bool {
+    entry.key.starts_with(b"b")
 }
 
 /// The key of the documents with a frequent n-gram.

@@ -105,6 +105,17 @@ pub fn is_block(entry: &Entry) -> bool {
     entry.key.starts_with(b"b")
 }
 
+/// The number of a block; `None` if the entry is not a block or is damaged.
+pub fn block_number(entry: &Entry) -> Option<u32> {
+    Some(parse_block_key(&entry.key)?.1)
+}
+
+/// How many blocks a cumulative set is of; `None` if the entry is not a set or is damaged.
+pub fn blocks_of_set(entry: &Entry) -> Option<usize> {
+    let number = u32::from_be_bytes(entry.key.strip_prefix(b"c")?.try_into().ok()?);
+    number.checked_mul(BLOCKS_PER_SET).map(|blocks| blocks as usize)
+}
+
 /// The timestamps of a block and their documents; `None` if the entry is not a block or is damaged.
 pub fn entries(entry: &Entry) -> Option<(Vec<i64>, impl Iterator<Item = u32> + '_)> {
     let (first, _) = parse_block_key(&entry.key)?;
@@ -194,7 +205,7 @@ mod tests {
     struct MemoryPages(Vec<Vec<u8>>);
 
     impl PageSource for &MemoryPages {
-        fn page(&self, number: usize) -> Result<bytes::Bytes, StoreError> {
+        fn page(&self, number: usize, _: Option<u64>) -> Result<bytes::Bytes, StoreError> {
             self.0.get(number).map(|page| bytes::Bytes::copy_from_slice(page)).ok_or_else(|| self.corrupt())
         }
 

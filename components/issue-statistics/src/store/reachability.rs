@@ -1,16 +1,14 @@
 //! The blobs that the manifest reaches, for the garbage collector and for checks.
 
 use super::{IndexStore, MANIFEST, header_key, page_key, tombstones_key};
-use crate::manifest::{Manifest, SegmentInfo};
-use crate::segment::SegmentHeader;
+use crate::manifest::{Manifest, SegmentInfo, TombstonesRef};
+use crate::segment::{Segment, SegmentHeader, consistency};
 use crate::set;
-use crate::table::{PageSource, Table};
-use bytes::Bytes;
 use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, KeyLayout, Node, Roots, Tracer};
 use kit::root;
 use kit::store::StoreError;
-use std::cell::Cell;
+use std::rc::Rc;
 
 impl Maintain for IndexStore {}
 
@@ -51,95 +49,90 @@ impl IndexStore {
         Ok(root::read(&*self.env.store, MANIFEST)?.unwrap_or_default())
     }
 
-    /// Checks a segment or a set of tombstones.
-    fn check_blob(&self, blob: &BlobId, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let outcome = self.check_if_named(blob, tracer);
-        match outcome {
-            // A writer may have replaced and deleted the blob during the check.
-            Err(StoreError::Corrupt { .. }) if !self.is_named(blob)? => Ok(()),
-            outcome => outcome,
-        }
-    }
-
     fn is_named(&self, blob: &BlobId) -> Result<bool, StoreError> {
         let is = |id: &str| BlobId::of_id(id).as_ref() == Some(blob);
         let is_of = |info: &SegmentInfo| is(&info.id) || info.tombstones.as_ref().is_some_and(|set| is(&set.id));
         Ok(self.read_manifest()?.segments.iter().any(is_of))
     }
 
-    fn check_if_named(&self, blob: &BlobId, tracer: &mut Tracer) -> Result<(), StoreError> {
+    /// Checks a segment or a set of tombstones.
+    fn check_blob(&self, blob: &BlobId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let is = |id: &str| BlobId::of_id(id).as_ref() == Some(blob);
         for info in &self.read_manifest()?.segments {
             if is(&info.id) {
-                return self.check_segment(&info.id, info.document_count, tracer);
+                return self.check_segment(blob, info, tracer);
             }
             if let Some(tombstones) = info.tombstones.as_ref().filter(|tombstones| is(&tombstones.id)) {
-                let key = tombstones_key(&tombstones.id);
-                let bytes = self.blob(&key)?;
-                tracer.read(bytes.len());
-                let set = set::decode(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))?;
-                let is_inside = set.max().is_none_or(|last| last < info.document_count);
-                if set.len() != u64::from(tombstones.count) || !is_inside {
-                    return Err(StoreError::corrupt(&key, "not documents of its segment, as many as the index says"));
-                }
+                let outcome = self.check_tombstones(tombstones, info.document_count, tracer);
+                self.note(blob, outcome, tracer)?;
             }
         }
         Ok(())
     }
 
-    /// Reads every entry of every table.
-    fn check_segment(&self, id: &str, document_count: u32, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let key = header_key(id);
-        let bytes = self.blob(&key)?;
+    /// Records damage of a blob, so that the check can go on; passes other errors through. A writer may have replaced
+    /// and deleted the blob during the check.
+    fn note<T>(
+        &self,
+        blob: &BlobId,
+        outcome: Result<T, StoreError>,
+        tracer: &mut Tracer,
+    ) -> Result<Option<T>, StoreError> {
+        match outcome {
+            Err(StoreError::Corrupt { .. }) if !self.is_named(blob)? => Ok(None),
+            outcome => tracer.note(outcome),
+        }
+    }
+
+    fn check_tombstones(
+        &self,
+        tombstones: &TombstonesRef,
+        document_count: u32,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        let key = tombstones_key(&tombstones.id);
+        let bytes = self.blob(&key, tombstones.checksum)?;
         tracer.read(bytes.len());
-        let header: SegmentHeader = serde_json::from_slice(&bytes).map_err(|error| StoreError::corrupt(&key, error))?;
-        if header.document_count != document_count {
-            return Err(StoreError::corrupt(&key, "it has not as many documents as the index says"));
-        }
-        for (name, index) in &header.tables {
-            let bytes_read = Cell::default();
-            let pages = StoredPages { store: self, id, name, bytes_read: &bytes_read };
-            let corrupt = |problem| StoreError::corrupt(&format!("issue-statistics/v1/segment/{id}/{name}"), problem);
-            let mut entries = Table { index, pages }.cursor_from(&[])?;
-            let (mut count, mut last) = (0, None);
-            while let Some(entry) = entries.next()? {
-                if last.is_some_and(|last| last >= entry.key) {
-                    return Err(corrupt("its entries are not in order"));
-                }
-                count += 1;
-                last = Some(entry.key);
-            }
-            if count != index.entry_count {
-                return Err(corrupt("it has not as many entries as its head says"));
-            }
-            tracer.read(bytes_read.get());
+        let set = set::decode(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))?;
+        let is_inside = set.max().is_none_or(|last| last < document_count);
+        if set.len() != u64::from(tombstones.count) || !is_inside {
+            return Err(StoreError::corrupt(&key, "not documents of its segment, as many as the index says"));
         }
         Ok(())
     }
 
-    fn blob(&self, key: &str) -> Result<Bytes, StoreError> {
-        let bytes = self.env.store.get(key)?.ok_or_else(|| StoreError::corrupt(key, "the blob is missing"))?;
-        Ok(bytes.into())
+    /// Compares every page with its checksum. If a segment of an earlier build has none, its tables are compared with
+    /// one another, which reads each page once or twice more.
+    fn check_segment(&self, blob: &BlobId, info: &SegmentInfo, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let Some(header) = self.note(blob, self.check_header(info, tracer), tracer)? else { return Ok(()) };
+        let mut is_complete = true;
+        for (name, index) in &header.tables {
+            for number in 0..index.blob_count() {
+                let page = self.blob(&page_key(&info.id, name, number), index.checksum(number));
+                let page = self.note(blob, page, tracer)?;
+                is_complete &= page.is_some();
+                match page {
+                    Some(page) => tracer.read(page.len()),
+                    // A damaged header can list any number of pages.
+                    None if !index.has_checksums() => break,
+                    None => {}
+                }
+            }
+        }
+        if is_complete && !header.has_checksums() {
+            let uncached = self.without_page_cache();
+            let segment = Segment { id: &info.id, header: Rc::new(header), page_store: &uncached };
+            self.note(blob, consistency::check(&segment), tracer)?;
+        }
+        Ok(())
     }
-}
 
-/// The pages of a table, read past the cache.
-#[derive(Clone, Copy)]
-struct StoredPages<'a> {
-    store: &'a IndexStore,
-    id: &'a str,
-    name: &'a str,
-    bytes_read: &'a Cell<usize>,
-}
-
-impl PageSource for StoredPages<'_> {
-    fn page(&self, number: usize) -> Result<Bytes, StoreError> {
-        let page = self.store.blob(&page_key(self.id, self.name, number))?;
-        self.bytes_read.set(self.bytes_read.get() + page.len());
-        Ok(page)
-    }
-
-    fn corrupt(&self) -> StoreError {
-        StoreError::corrupt(&format!("issue-statistics/v1/segment/{}/{}", self.id, self.name), "a page is damaged")
+    fn check_header(&self, info: &SegmentInfo, tracer: &mut Tracer) -> Result<SegmentHeader, StoreError> {
+        let (header, size) = self.header(info)?;
+        tracer.read(size);
+        if header.document_count != info.document_count {
+            return Err(StoreError::corrupt(&header_key(&info.id), "it has not as many documents as the index says"));
+        }
+        Ok(header)
     }
 }

@@ -3,7 +3,7 @@ use super::*;
 struct MemoryPages(Vec<Vec<u8>>);
 
 impl PageSource for &MemoryPages {
-    fn page(&self, number: usize) -> Result<Bytes, StoreError> {
+    fn page(&self, number: usize, _: Option<u64>) -> Result<Bytes, StoreError> {
         self.0.get(number).map(|page| Bytes::copy_from_slice(page)).ok_or_else(|| self.corrupt())
     }
 
