@@ -1,6 +1,7 @@
 //! Storage. Only the modules below know a key or a stored byte.
 
 pub mod applied;
+mod counter;
 pub mod default_branch;
 mod discussion_record;
 pub mod discussions;

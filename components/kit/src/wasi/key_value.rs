@@ -100,11 +100,15 @@ impl CompareAndSwap for WasiCas {
     }
 }
 
+/// What the host's text says of a counter whose value is none.
+const NOT_A_COUNTER: &str = "is not a counter";
+
 fn store_error(key: &str, error: Error) -> StoreError {
     match error {
         Error::NoSuchStore => StoreError::NoSuchStore,
         Error::AccessDenied => StoreError::Denied(key.to_owned()),
         Error::Other(why) if why.starts_with(UNKNOWN) => StoreError::Unknown(format!("`{key}`: {why}")),
+        Error::Other(why) if why.contains(NOT_A_COUNTER) => StoreError::corrupt(key, why),
         Error::Other(why) => StoreError::Other(format!("`{key}`: {why}")),
     }
 }

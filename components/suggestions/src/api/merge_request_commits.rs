@@ -8,8 +8,6 @@ use super::json_page::JsonPage;
 use super::merge_request_json::MergeRequestRenderer;
 use super::notes::MergeRequestName;
 use crate::git::{CommitText, ObjectId};
-use crate::repository_id::RepositoryId;
-use crate::store::history::History;
 use crate::store::objects;
 use kit::page::Pagination;
 use kit::params::Validation;
@@ -30,10 +28,10 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     input::integer(name.iid).ok_or_else(|| Error::validation("merge_request_iid is invalid"))?;
     let readable = access::readable_merge_request(context, name.project, name.iid)?;
     let env = &context.env;
-    let (source, target) = (readable.source(), RepositoryId::of(&readable.project));
     let renderer = MergeRequestRenderer::new(context);
-    let commits = match renderer.head(&readable)?.zip(renderer.start(&readable)?) {
-        Some((head, start)) => history::since(&mut History::new(env, &[source, target]), head, start)?,
+    let mut history = renderer.history(&readable);
+    let commits = match renderer.ends(&readable, &mut history)? {
+        Some((head, start)) => history::since(&mut history, head, start)?,
         None => Vec::new(),
     };
     let total = commits.len() as u64;
@@ -41,7 +39,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let project_url = format!("{}/{}", context.url, readable.project.full_path());
     let mut shown = JsonPage::new("commits");
     for id in commits.into_iter().skip(skip).take(page.per_page as usize) {
-        if let Some(contents) = objects::read_at_most(env, source, id, MAX_COMMIT)? {
+        if let Some(contents) = objects::read_at_most(env, readable.source(), id, MAX_COMMIT)? {
             shown.push(&render(id, &CommitText::parse(&contents), &project_url))?;
         }
     }

@@ -10,6 +10,7 @@ use crate::repository_id::RepositoryId;
 use crate::store::discussions::{self, CountBudget};
 use crate::store::history::History;
 use crate::store::refs;
+use kit::Env;
 use kit::store::StoreError;
 use serde_json::{Value, json};
 
@@ -20,6 +21,26 @@ pub struct DiffRefs {
     pub head: ObjectId,
     /// The head of the target branch.
     pub start: ObjectId,
+}
+
+/// The head of a branch of a merge request.
+pub struct Head {
+    pub commit: ObjectId,
+    /// The repository whose branch stands at the commit. `None` if the merge request notes the commit, which may be
+    /// gone.
+    repository: Option<RepositoryId>,
+}
+
+impl Head {
+    fn noted(commit: ObjectId) -> Self {
+        Head { commit, repository: None }
+    }
+
+    /// 1 read.
+    fn of_branch(env: &Env, repository: RepositoryId, branch: &str) -> Result<Option<Self>, StoreError> {
+        let head = refs::read(env, repository, &format!("heads/{branch}"))?;
+        Ok(head.map(|head| Head { commit: head.commit, repository: Some(repository) }))
+    }
 }
 
 /// Renders merge requests. Reads where the source branch of each stands, and the users that it names.
@@ -36,7 +57,7 @@ impl<'a> MergeRequestRenderer<'a> {
 
     /// The fields that lists have.
     pub fn render(&mut self, readable: &ReadableMergeRequest) -> Result<Value, StoreError> {
-        let head = self.head(readable)?.map(|head| head.to_string());
+        let head = self.head(readable)?;
         self.render_at(readable, head)
     }
 
@@ -50,7 +71,7 @@ impl<'a> MergeRequestRenderer<'a> {
                 "start_sha": start.to_string(),
             })
         });
-        let mut json = self.render_at(readable, head.map(|head| head.to_string()))?;
+        let mut json = self.render_at(readable, head)?;
         if let Some(fields) = json.as_object_mut() {
             fields.insert("diff_refs".into(), diff_refs.unwrap_or_default());
         }
@@ -59,37 +80,53 @@ impl<'a> MergeRequestRenderer<'a> {
 
     /// The commits that the difference is between; `None` if a branch was deleted.
     pub fn diff_refs(&self, readable: &ReadableMergeRequest) -> Result<Option<DiffRefs>, StoreError> {
-        let Some((head, start)) = self.head(readable)?.zip(self.start(readable)?) else { return Ok(None) };
-        let repositories = [readable.source(), RepositoryId::of(&readable.project)];
-        let mut history = History::new(&self.context.env, &repositories);
+        let mut history = self.history(readable);
+        let Some((head, start)) = self.ends(readable, &mut history)? else { return Ok(None) };
         let base = history::merge_base(&mut history, head, start)?.unwrap_or(start);
         Ok(Some(DiffRefs { base, head, start }))
     }
 
+    /// The history of the source and the target.
+    pub fn history(&self, readable: &ReadableMergeRequest) -> History<'a> {
+        History::new(&self.context.env, &[readable.source(), RepositoryId::of(&readable.project)])
+    }
+
+    /// The head and the start, between which its commits are; `None` if a branch was deleted. Fails if the commit of a
+    /// branch is lost. Reads both commits, which the history keeps.
+    pub fn ends(
+        &self,
+        readable: &ReadableMergeRequest,
+        history: &mut History,
+    ) -> Result<Option<(ObjectId, ObjectId)>, StoreError> {
+        let Some((head, start)) = self.head(readable)?.zip(self.start(readable)?) else { return Ok(None) };
+        for end in [&head, &start] {
+            end.repository.map_or(Ok(()), |repository| history.expect_head(repository, end.commit))?;
+        }
+        Ok(Some((head.commit, start.commit)))
+    }
+
     /// The head of the target branch; of a merged merge request, the head before the merge.
-    pub fn start(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
+    fn start(&self, readable: &ReadableMergeRequest) -> Result<Option<Head>, StoreError> {
         let merge_request = &readable.merge_request;
         if let Some(start) = merge_request.merged_into.filter(|_| merge_request.state == MergeRequestState::Merged) {
-            return Ok(Some(start));
+            return Ok(Some(Head::noted(start)));
         }
-        let name = format!("heads/{}", merge_request.target_branch);
-        let start = refs::read(&self.context.env, RepositoryId::of(&readable.project), &name)?;
-        Ok(start.map(|value| value.commit))
+        Head::of_branch(&self.context.env, RepositoryId::of(&readable.project), &merge_request.target_branch)
     }
 
     /// The head of the source branch; of a merged merge request, the one at the merge; of a deleted branch, its last.
-    pub fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
+    pub fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<Head>, StoreError> {
         let merge_request = &readable.merge_request;
-        let noted = merge_request.sha.as_deref().and_then(ObjectId::parse);
+        let noted = merge_request.sha.as_deref().and_then(ObjectId::parse).map(Head::noted);
         if noted.is_some() && merge_request.state == MergeRequestState::Merged {
             return Ok(noted);
         }
         let Some(source) = merge_request.source else { return Ok(noted) };
-        let head = refs::read(&self.context.env, source, &format!("heads/{}", merge_request.source_branch))?;
-        Ok(head.map(|head| head.commit).or(noted))
+        Ok(Head::of_branch(&self.context.env, source, &merge_request.source_branch)?.or(noted))
     }
 
-    fn render_at(&mut self, readable: &ReadableMergeRequest, sha: Option<String>) -> Result<Value, StoreError> {
+    fn render_at(&mut self, readable: &ReadableMergeRequest, head: Option<Head>) -> Result<Value, StoreError> {
+        let sha = head.map(|head| head.commit.to_string());
         let ReadableMergeRequest { project, iid, merge_request } = readable;
         let merged = merge_request.merged();
         let closed = merge_request.ended.as_ref().filter(|_| merge_request.state == MergeRequestState::Closed);

@@ -48,7 +48,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
     // After this, the source branch may be deleted.
     let head = match event {
-        Some("close") => MergeRequestRenderer::new(context).head(&readable)?.map(|head| head.to_string()),
+        Some("close") => MergeRequestRenderer::new(context).head(&readable)?.map(|head| head.commit.to_string()),
         _ => None,
     };
     let changed = store::update_exclusively(env, &readable.project.key(), readable.iid, |present| {

@@ -53,7 +53,7 @@ impl SourceBranch {
             let head = BranchHead { repository, value, tree: None, renames: Renames::new() };
             return Ok(SourceBranch { head: Some(head) });
         }
-        let missing = || StoreError::Other(format!("commit {} of repository {repository} is missing", value.commit));
+        let missing = || objects::missing(repository, value.commit);
         let commit = objects::read_commit(env, repository, value.commit)?.ok_or_else(missing)?;
         let read = |id| objects::read_tree(env, repository, id);
         let mut tree = SparseTree::load(commit.tree, files.clone().map(|file| file.path.as_str()), read)?;

@@ -26,6 +26,7 @@ mod merge_requests;
 mod merges;
 mod notes;
 mod odd_objects;
+mod pack_damage;
 mod parameter_forms;
 mod push;
 mod random;

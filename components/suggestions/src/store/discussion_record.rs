@@ -130,6 +130,10 @@ impl DiscussionRecord {
         self.created
     }
 
+    pub fn note_id(&self) -> u64 {
+        self.note_id
+    }
+
     /// The discussion with the notes of its thread; `None` if it was deleted.
     pub fn into_discussion(self, id: &str, thread: Option<ThreadRecord>) -> Option<Discussion> {
         let first = Note {
@@ -188,6 +192,10 @@ impl DiscussionRecord {
 impl ThreadRecord {
     pub fn is_deleted(&self) -> bool {
         self.notes.is_empty()
+    }
+
+    pub fn note_ids(&self) -> impl Iterator<Item = u64> {
+        self.notes.iter().map(|note| note.id)
     }
 }
 

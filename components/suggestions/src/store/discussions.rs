@@ -2,6 +2,7 @@
 //!
 //! A discussion is a blob, as it began, and has a root with its present notes once it is changed.
 
+use super::counter;
 use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
 use super::json_blob;
 use super::key::Key;
@@ -22,9 +23,7 @@ const PAGE: usize = 100;
 
 /// Allocates `count` consecutive ids for suggestions and returns the first.
 pub fn allocate_suggestion_ids(env: &Env, count: usize) -> Result<u64, StoreError> {
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let last = env.store.increment(&Key::SuggestionCounter.to_string(), count)?;
-    u64::try_from(last - count + 1).map_err(|why| StoreError::corrupt(&Key::SuggestionCounter.to_string(), why))
+    counter::take(env, &Key::SuggestionCounter, i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// How many ids of notes an instance takes at once.
@@ -42,9 +41,7 @@ pub fn allocate_note_id(env: &Env) -> Result<u64, StoreError> {
         ids.0.set((next + 1, left - 1));
         return Ok(next);
     }
-    let key = Key::NoteCounter.to_string();
-    let last = env.store.increment(&key, NOTE_IDS)?;
-    let first = u64::try_from(last - NOTE_IDS + 1).map_err(|why| StoreError::corrupt(&key, why))?;
+    let first = counter::take(env, &Key::NoteCounter, NOTE_IDS)?;
     env.instance_cache.put(Rc::new(NoteIds(Cell::new((first + 1, NOTE_IDS - 1)))));
     Ok(first)
 }

@@ -89,6 +89,21 @@ impl<'a> History<'a> {
         }
     }
 
+    /// The same of an object that a ref or another object names, so that its absence is damage.
+    pub fn peel_named(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
+        match (self.peel(id)?, self.repositories.first()) {
+            (None, Some(repository)) if self.kind(id)?.is_none() => Err(objects::missing(*repository, id)),
+            (peeled, _) => Ok(peeled),
+        }
+    }
+
+    /// Fails if the object that a branch of a repository names is missing, which is damage; not of a deleted project,
+    /// whose packs are removed before its branches. 1 read of the commit, which is kept; more only if there is none.
+    pub fn expect_head(&mut self, repository: RepositoryId, id: ObjectId) -> Result<(), StoreError> {
+        let is_there = self.commit(id)?.is_some() || self.kind(id)?.is_some();
+        if is_there || repository.is_deleted(self.env)? { Ok(()) } else { Err(objects::missing(repository, id)) }
+    }
+
     /// Whether the history of `descendant` has `ancestor`, or both are the same commit.
     pub fn is_ancestor(&mut self, ancestor: ObjectId, descendant: ObjectId) -> Result<bool, StoreError> {
         let mut queue = NewestFirst::default();

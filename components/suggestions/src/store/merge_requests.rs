@@ -5,6 +5,7 @@ mod claims;
 mod list;
 mod stored;
 
+use super::counter;
 use super::key::Key;
 use super::record::{BranchesRecord, MergeRequestListRecord, MergeRequestRecord};
 use crate::merge_request::{Branches, MergeRequest};
@@ -268,9 +269,12 @@ pub fn create(
 
 /// Allocates an id for a merge request.
 fn allocate_id(env: &Env) -> Result<u64, StoreError> {
-    let key = Key::MergeRequestCounter.to_string();
-    let number = u64::try_from(env.store.increment(&key, 1)?).map_err(|why| StoreError::corrupt(&key, why))?;
-    Ok(FIRST_ID + number)
+    Ok(FIRST_ID + counter::take(env, &Key::MergeRequestCounter, 1)?)
+}
+
+/// The value of the counter that an id came from; `None` of an imported one.
+pub fn counted(id: u64) -> Option<u64> {
+    id.checked_sub(FIRST_ID)
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ fn find_loose(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Res
         Some(LooseObject::Whole(bytes)) => inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?,
         Some(LooseObject::Chunks(keys)) => {
             for key in keys {
-                let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
+                let bytes = loose::read_chunk(env, project, id, &key)?;
                 inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?;
                 if inflater.excess_size().is_some() {
                     break;
@@ -165,8 +165,13 @@ fn expect_kind(
             Err(corrupt(project, id, &format!("a {} and not a {}", found.as_str(), kind.as_str())))
         }
         Some(ReadObject::TooLarge(size)) => Err(corrupt(project, id, &format!("a {} of {size} bytes", kind.as_str()))),
-        None => Err(corrupt(project, id, "it is missing")),
+        None => Err(missing(project, id)),
     }
+}
+
+/// The absence of an object that a ref, or another object, names.
+pub fn missing(project: RepositoryId, id: ObjectId) -> StoreError {
+    corrupt(project, id, "it is missing")
 }
 
 fn corrupt(project: RepositoryId, id: ObjectId, why: &str) -> StoreError {

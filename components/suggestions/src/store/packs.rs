@@ -21,3 +21,18 @@ pub use bytes::{PackBytes, PackWriter};
 pub use index::{IndexEntry, write as write_index};
 pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject, header_at};
 pub use tips::of_all as tips_of_all;
+
+use super::record::PackRecord;
+use crate::repository_id::RepositoryId;
+use kit::Env;
+use kit::reachability::Tracer;
+use kit::store::StoreError;
+
+/// Checks the parts of a listed pack that no object leads to: its index and its tips.
+pub fn check(env: &Env, project: RepositoryId, pack: &PackRecord, tracer: &mut Tracer) -> Result<(), StoreError> {
+    if let Some(size) = tracer.note(index::PackIndex::new(env, project, pack).check())? {
+        tracer.read(size);
+    }
+    let tips = tips::of_all(env, project, std::slice::from_ref(pack));
+    tracer.note(tips).map(drop)
+}

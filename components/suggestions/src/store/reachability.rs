@@ -1,9 +1,11 @@
 //! Everything that is reachable from refs, reflog entries and discussions, for garbage collection and
 //! checks.
 
+mod named_records;
 mod trace;
 mod traced_blob;
 
+use super::counter::CounterCheck;
 use super::discussion_record::LocatorRecord;
 use super::key::PREFIX;
 use super::objects;
@@ -85,6 +87,9 @@ pub struct Repositories<'a> {
     /// step has looked.
     has_swept_objects: Cell<Option<bool>>,
     has_old_transactions: Cell<Option<bool>>,
+    /// For checks: the counters, and the encoded names of refs of one repository.
+    counters: CounterCheck,
+    listed_refs: RefCell<Option<(RepositoryId, BTreeSet<String>)>>,
 }
 
 impl<'a> Repositories<'a> {
@@ -96,6 +101,8 @@ impl<'a> Repositories<'a> {
             projects: RefCell::default(),
             has_swept_objects: Cell::default(),
             has_old_transactions: Cell::default(),
+            counters: CounterCheck::default(),
+            listed_refs: RefCell::default(),
         })
     }
 

@@ -16,7 +16,7 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergeRequestRecord {
-    id: u64,
+    pub id: u64,
     state: String,
     #[serde(default, skip_serializing_if = "is_default")]
     source_project_id: Option<u64>,
@@ -228,7 +228,7 @@ pub struct PackListRecord {
     pub packs: Vec<PackRecord>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PackRecord {
     pub id: String,
     pub objects: u32,

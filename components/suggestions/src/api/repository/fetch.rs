@@ -28,12 +28,17 @@ pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         }
         Ok(Some(Command::Fetch(fetch))) => fetch,
     };
-    let project = RepositoryId::of(project);
+    let repository = RepositoryId::of(project);
     for want in &fetch.wants {
-        if objects::kind(env, project, *want)?.is_none() {
-            return Ok(Err(format!("upload-pack: not our ref {want}")));
+        if objects::kind(env, repository, *want)?.is_none() {
+            let refs = RefList::read(env, project)?.refs;
+            return match refs.iter().any(|(_, id)| id == want) {
+                true => Err(objects::missing(repository, *want)),
+                false => Ok(Err(format!("upload-pack: not our ref {want}"))),
+            };
         }
     }
+    let project = repository;
     let mut out = Vec::new();
     let common = common(env, project, &fetch)?;
     if !fetch.done {
@@ -229,7 +234,7 @@ fn serves_all(
             return Ok(false);
         }
     }
-    let Some([tips, _]) = packs::tips_of_all(env, &list.packs)? else { return Ok(false) };
+    let Some([tips, _]) = packs::tips_of_all(env, project, &list.packs)? else { return Ok(false) };
     let has_objects = list.packs.iter().map(|pack| u64::from(pack.objects)).sum::<u64>();
     let has_copies = list.packs.iter().any(|pack| pack.has_copies);
     let wants: BTreeSet<ObjectId> = wants.iter().copied().collect();

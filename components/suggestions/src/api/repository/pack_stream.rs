@@ -118,13 +118,13 @@ impl PackStream {
                 }
                 Step::Range { pack, next, end } => {
                     let packs = Packs::over(&self.env, self.project, self.list.clone());
-                    let bytes = packs.bytes(pack)?;
+                    let stored = packs.bytes(pack)?;
                     let bytes = match self.sent.is_empty() {
-                        true => bytes.read_once(next, end - next)?,
-                        false => bytes.at(next, end - next)?,
+                        true => stored.read_once(next, end - next)?,
+                        false => stored.at(next, end - next)?,
                     };
                     if bytes.is_empty() {
-                        return Err(StoreError::corrupt("pack", "it is too short"));
+                        return Err(stored.corrupt(next, "it is too short"));
                     }
                     out.extend_from_slice(&bytes);
                     let next = next + bytes.len() as u64;
@@ -185,7 +185,7 @@ impl PackStream {
 
     fn write_anew(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let object = objects::read_any(&self.env, self.project, id, MAX_DELTIFIED)?;
-        let (kind, contents) = object.ok_or_else(|| StoreError::corrupt(&id.to_string(), "it is missing"))?;
+        let (kind, contents) = object.ok_or_else(|| objects::missing(self.project, id))?;
         write_header(out, EntryKind::Object(kind), contents.len() as u64);
         deflate(&self.env, kind, &contents, out)
     }

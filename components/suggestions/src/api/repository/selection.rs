@@ -48,7 +48,7 @@ pub fn deepen(
     let limit = deepening.depth.map_or(u64::MAX, u64::from);
     let mut queue = VecDeque::new();
     for want in &request.wants {
-        if let Some(peeled) = history.peel(*want)? {
+        if let Some(peeled) = history.peel_named(*want)? {
             queue.push_back((peeled.target, u64::from(!deepening.is_relative)));
         }
     }
@@ -134,7 +134,7 @@ impl<'a> Selection<'a> {
         Selection { env, project, filter, objects: Vec::new(), seen: HashSet::new() }
     }
 
-    /// Selects the objects that the request asks for. `common` are the haves that the repository has.
+    /// Selects the objects that the request asks for, each of which the repository has, or a ref names. `common` are the haves that the repository has.
     pub fn select(
         &mut self,
         history: &mut History,
@@ -145,7 +145,7 @@ impl<'a> Selection<'a> {
         let mut wanted = Vec::new();
         let mut others = Vec::new();
         for want in &request.wants {
-            let Some(peeled) = history.peel(*want)? else { continue };
+            let Some(peeled) = history.peel_named(*want)? else { continue };
             peeled.tags.into_iter().filter(|tag| !common.contains(tag)).for_each(|tag| self.add(tag));
             match peeled.kind {
                 ObjectKind::Commit => wanted.push(peeled.target),

@@ -10,6 +10,7 @@ use std::cell::Cell;
 mod cost;
 mod damage;
 mod deleted_projects;
+mod lost_records;
 mod ref_transactions;
 mod relied_on;
 

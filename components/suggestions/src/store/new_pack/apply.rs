@@ -162,7 +162,7 @@ impl Resolver<'_> {
     }
 
     fn inflate(&self, pack: ReceivedPack, number: u32) -> Result<Bytes, PackError> {
-        let bytes = PackBytes::new(self.env, pack.id);
+        let bytes = PackBytes::new(self.env, self.project, pack.id);
         let offset = pack.entry(number)?.offset;
         let header = header_at(bytes, offset)?;
         if header.size > MAX_DELTIFIED {

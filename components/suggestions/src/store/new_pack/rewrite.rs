@@ -30,7 +30,7 @@ pub fn store_whole(
     objects: &Objects,
     whole: &BTreeSet<u32>,
 ) -> Result<RewrittenPack, PackError> {
-    let stored = PackBytes::new(resolver.env, pack.id);
+    let stored = PackBytes::new(resolver.env, resolver.project, pack.id);
     let mut writer = PackWriter::new(resolver.env);
     let mut entries: Vec<ReceivedEntry> = Vec::with_capacity(pack.entries.len());
     for (number, entry) in (0..).zip(pack.entries) {

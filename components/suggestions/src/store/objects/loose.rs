@@ -1,8 +1,11 @@
 //! The stored form of an object: as a loose one of git, or as a list of chunks.
 
+use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
 use crate::store::semispace::Semispace;
 use bytes::Bytes;
+use kit::Env;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +19,16 @@ pub struct ChunkList {
     /// The id of the upload that wrote the chunks.
     pub upload: String,
     pub chunks: usize,
+}
+
+/// Reads a chunk of an object.
+pub fn read_chunk(env: &Env, project: RepositoryId, id: ObjectId, key: &str) -> Result<Vec<u8>, StoreError> {
+    env.store.get(key)?.ok_or_else(|| corrupt_chunk(project, id, key, "it is missing"))
+}
+
+/// Damage of a chunk, whose key tells neither its object nor the project.
+pub fn corrupt_chunk(project: RepositoryId, id: ObjectId, key: &str, why: &str) -> StoreError {
+    StoreError::corrupt(key, format!("{why} (object {id} of project {project})"))
 }
 
 /// An object as git stores it.

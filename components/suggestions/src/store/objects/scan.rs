@@ -1,7 +1,9 @@
 //! Objects as garbage collection and checks read them: for their links, or to verify them.
 
 use super::look_up::look_up;
-use super::loose::{ChunkList, LooseObject};
+use super::loose::{ChunkList, LooseObject, corrupt_chunk, read_chunk};
+use super::missing;
+use crate::git::pack_entry::EntryKind;
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
@@ -35,7 +37,7 @@ pub struct ScannedObject {
 pub fn scan(env: &Env, project: RepositoryId, id: ObjectId, check: bool) -> Result<ScannedObject, StoreError> {
     let in_packs = |packs: &Packs| scan_packed(env, packs, id, check);
     let scanned = look_up(env, project, in_packs, || scan_loose(env, project, id, check))?;
-    scanned.ok_or_else(|| StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), "it is missing"))
+    scanned.ok_or_else(|| missing(project, id))
 }
 
 /// Scans a loose object; `None` if neither semispace has it.
@@ -57,9 +59,9 @@ pub fn scan_loose(
                 let list: ChunkList = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key, why))?;
                 next.uploads.push(list.upload);
                 for chunk in keys {
-                    let bytes = env.store.get(&chunk)?.ok_or_else(|| StoreError::corrupt(&chunk, "it is missing"))?;
+                    let bytes = read_chunk(env, project, id, &chunk)?;
                     next.size += bytes.len();
-                    if scanner.feed(&bytes).map_err(|why| StoreError::corrupt(&chunk, why))? {
+                    if scanner.feed(&bytes).map_err(|why| corrupt_chunk(project, id, &chunk, why))? {
                         break;
                     }
                 }
@@ -84,12 +86,14 @@ fn scan_packed(env: &Env, packs: &Packs, id: ObjectId, check: bool) -> Result<Op
     if entry.kind == ObjectKind::Blob && !check {
         return Ok(Some(scanned));
     }
-    let corrupt = |why: &str| StoreError::corrupt(&format!("object {id} of a pack"), why);
+    let bytes = packs.bytes(pack)?;
+    let corrupt = |why: &str| bytes.corrupt(entry.offset, format!("{why}: object {id}"));
     // A large object is no delta.
     if entry.kind == ObjectKind::Blob && entry.depth == 0 {
         let header = packs.header(pack, entry.offset)?;
-        let found = inflate::id(env, packs.bytes(pack)?, entry.offset, &header, entry.kind)?;
-        return if found == id { Ok(Some(scanned)) } else { Err(corrupt("its contents have another id")) };
+        let found = inflate::id(env, bytes, entry.offset, &header, entry.kind)?;
+        let is_blob = matches!(header.kind, EntryKind::Object(ObjectKind::Blob));
+        return if is_blob && found == id { Ok(Some(scanned)) } else { Err(corrupt("its contents have another id")) };
     }
     let ReadObject::Object(kind, contents) = packs.read(&location, MAX_LINKING as u64)? else {
         return Err(corrupt("it is too large to be followed"));

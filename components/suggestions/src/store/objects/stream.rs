@@ -1,6 +1,6 @@
 //! Loose objects of any size, decompressed part by part.
 
-use super::loose::LooseObject;
+use super::loose::{LooseObject, read_chunk};
 use super::read_loose;
 use crate::git::{ObjectId, ObjectKind, parse_header};
 use crate::repository_id::RepositoryId;
@@ -19,6 +19,7 @@ const PART: usize = 64 << 10;
 /// The contents of a loose object.
 pub struct LooseStream {
     env: Env,
+    project: RepositoryId,
     id: ObjectId,
     zlib: Rc<RefCell<Decompress>>,
     /// Compressed bytes that were read, and the keys of the chunks that follow.
@@ -43,7 +44,7 @@ impl LooseStream {
         let zlib = zlib::decompressor(env);
         zlib.borrow_mut().reset(true);
         let (env, kind, first) = (env.clone(), ObjectKind::Blob, Bytes::new());
-        let mut stream = LooseStream { env, id, zlib, input, chunks, kind, size: 0, first, left: 0 };
+        let mut stream = LooseStream { env, project, id, zlib, input, chunks, kind, size: 0, first, left: 0 };
         let first = stream.decompress()?;
         let (kind, size, header) = parse_header(&first).ok_or_else(|| stream.corrupt("it is not an object"))?;
         (stream.kind, stream.size, stream.left) = (kind, size, size);
@@ -72,8 +73,7 @@ impl LooseStream {
             if self.input.is_empty()
                 && let Some(key) = self.chunks.pop_front()
             {
-                let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
-                self.input = bytes.into();
+                self.input = read_chunk(&self.env, self.project, self.id, &key)?.into();
             }
             let mut zlib = self.zlib.borrow_mut();
             let (before_in, before_out) = (zlib.total_in(), part.len());
@@ -90,6 +90,6 @@ impl LooseStream {
     }
 
     fn corrupt(&self, why: &str) -> StoreError {
-        StoreError::corrupt(&format!("object {}", self.id), why)
+        super::corrupt(self.project, self.id, why)
     }
 }

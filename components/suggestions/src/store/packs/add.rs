@@ -36,7 +36,7 @@ const MAX_NAMED: usize = 16;
 /// takes a flush. If another writer was first, the pack is listed as it is.
 pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, StoreError> {
     let key = Key::Packs(project).to_string();
-    let mut known = KnownObjects { env, searched: BTreeSet::new(), found: BTreeSet::new() };
+    let mut known = KnownObjects { env, project, searched: BTreeSet::new(), found: BTreeSet::new() };
     let mut is_first = true;
     // The pack that has the objects of this one in the swap that was tried first.
     let mut joined: Option<String> = None;
@@ -63,7 +63,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
         if !std::mem::take(&mut is_first) {
             return Ok(Decision::Write(list.clone(), (known, Some(list))));
         }
-        match join::with_joined(env, &list) {
+        match join::with_joined(env, project, &list) {
             Ok(Some((shorter, id))) => {
                 joined = Some(id);
                 list = shorter;
@@ -110,6 +110,7 @@ fn is_closed_over(
 /// The objects of a pack that were found in listed packs. Each of these is searched once.
 struct KnownObjects<'a> {
     env: &'a Env,
+    project: RepositoryId,
     searched: BTreeSet<String>,
     found: BTreeSet<ObjectId>,
 }
@@ -120,7 +121,7 @@ impl KnownObjects<'_> {
             if !self.searched.insert(pack.id.clone()) {
                 continue;
             }
-            let index = PackIndex::new(self.env, &pack.id);
+            let index = PackIndex::new(self.env, self.project, pack);
             let possible = ids.iter().copied().filter(|id| pack.may_have(*id));
             self.found.extend(index.find_all(possible)?.into_iter().map(|entry| entry.id));
         }

@@ -1,9 +1,11 @@
 //! The bytes of a pack, in blobs of one size.
 
+use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
 use ::bytes::{Bytes, BytesMut};
 use kit::Env;
 use kit::store::StoreError;
+use std::fmt;
 
 /// The size of a pack's blobs but the last, in bytes.
 const BLOB: usize = 256 << 10;
@@ -64,40 +66,55 @@ impl<'a> PackWriter<'a> {
     }
 }
 
+/// The number of the blob that has an offset, and the position there.
+fn position(offset: u64) -> (usize, usize) {
+    let [number, start] = [offset / BLOB as u64, offset % BLOB as u64].map(usize::try_from);
+    (number.unwrap_or(usize::MAX), start.unwrap_or(BLOB))
+}
+
+/// The bytes of a blob from `start` on, at most `limit`.
+fn part(blob: Bytes, start: usize, limit: u64) -> Bytes {
+    let start = start.min(blob.len());
+    let end = usize::try_from(limit).map_or(blob.len(), |limit| start.saturating_add(limit).min(blob.len()));
+    blob.slice(start..end)
+}
+
 /// Reads parts of a pack.
 #[derive(Clone, Copy)]
 pub struct PackBytes<'a> {
     env: &'a Env,
+    project: RepositoryId,
     pack: &'a str,
 }
 
 impl<'a> PackBytes<'a> {
-    pub fn new(env: &'a Env, pack: &'a str) -> Self {
-        PackBytes { env, pack }
+    pub fn new(env: &'a Env, project: RepositoryId, pack: &'a str) -> Self {
+        PackBytes { env, project, pack }
+    }
+
+    /// Damage of the pack at an offset. The key, which does not tell the project, is that of the blob with the offset.
+    pub fn corrupt(&self, offset: u64, why: impl fmt::Display) -> StoreError {
+        let (number, _) = position(offset);
+        let key = Key::Pack(self.pack, number).to_string();
+        StoreError::corrupt(&key, format!("at {offset}: {why} (project {})", self.project))
     }
 
     /// The bytes from `offset` to the end of their blob, at most `limit`; empty at the end of the pack.
     pub fn at(&self, offset: u64, limit: u64) -> Result<Bytes, StoreError> {
-        let (number, start) = (offset / BLOB as u64, offset % BLOB as u64);
-        let number = usize::try_from(number).map_err(|_| StoreError::corrupt(self.pack, "an offset is too large"))?;
-        let Some(blob) = self.env.blob(&Key::Pack(self.pack, number).to_string())? else { return Ok(Bytes::new()) };
-        let start = usize::try_from(start).unwrap_or(BLOB).min(blob.len());
-        let end = usize::try_from(limit).map_or(blob.len(), |limit| start.saturating_add(limit).min(blob.len()));
-        Ok(blob.slice(start..end))
+        let (number, start) = position(offset);
+        let blob = self.env.blob(&Key::Pack(self.pack, number).to_string())?;
+        Ok(part(blob.unwrap_or_default(), start, limit))
     }
 
     /// The same, without the instance's cache: for a pack that is read once, from its beginning to its end.
     pub fn read_once(&self, offset: u64, limit: u64) -> Result<Bytes, StoreError> {
-        let (number, start) = (offset / BLOB as u64, offset % BLOB as u64);
-        let number = usize::try_from(number).map_err(|_| StoreError::corrupt(self.pack, "an offset is too large"))?;
+        let (number, start) = position(offset);
         let key = Key::Pack(self.pack, number).to_string();
         let blob = match self.env.blobs.peek(&key) {
             Some(blob) => blob,
             None => self.env.store.get(&key)?.unwrap_or_default().into(),
         };
-        let start = usize::try_from(start).unwrap_or(BLOB).min(blob.len());
-        let end = usize::try_from(limit).map_or(blob.len(), |limit| start.saturating_add(limit).min(blob.len()));
-        Ok(blob.slice(start..end))
+        Ok(part(blob, start, limit))
     }
 
     /// The same number of bytes as `length`, which must be small, or fewer at the end of the pack.
@@ -118,17 +135,12 @@ impl<'a> PackBytes<'a> {
             if next >= end {
                 return None;
             }
-            let part = self.at(next, end - next);
-            next = match &part {
-                Ok(part) if !part.is_empty() => next + part.len() as u64,
-                _ => end,
+            let part = match self.at(next, end - next) {
+                Ok(part) if part.is_empty() => Err(self.corrupt(next, "it is too short")),
+                part => part,
             };
-            let is_short = matches!(&part, Ok(part) if part.is_empty());
-            Some(if is_short {
-                Err(StoreError::corrupt(&Key::Pack(self.pack, 0).to_string(), "it is too short"))
-            } else {
-                part
-            })
+            next = part.as_ref().map_or(end, |part| next + part.len() as u64);
+            Some(part)
         })
     }
 }

@@ -2,10 +2,13 @@
 //! page directory has the first id of each page.
 
 use crate::git::{ObjectId, ObjectKind};
+use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
+use crate::store::record::PackRecord;
 use ::bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
+use std::fmt;
 
 /// The size of an entry, in bytes: id, offset (5), stored bytes (5), base (4), depth (1), kind (1).
 pub const LENGTH: usize = ObjectId::LENGTH + 16;
@@ -90,28 +93,48 @@ fn sort_key(id: &[u8; ObjectId::LENGTH]) -> (u128, u32) {
     (u128::from_be_bytes(*high), u32::from_be_bytes(low))
 }
 
-/// The index of one pack.
+/// The index of one pack, whose record tells how long each part of the index is.
 pub struct PackIndex<'a> {
     env: &'a Env,
-    pack: &'a str,
+    project: RepositoryId,
+    pack: &'a PackRecord,
 }
 
 impl<'a> PackIndex<'a> {
-    pub fn new(env: &'a Env, pack: &'a str) -> Self {
-        PackIndex { env, pack }
+    pub fn new(env: &'a Env, project: RepositoryId, pack: &'a PackRecord) -> Self {
+        PackIndex { env, project, pack }
     }
 
-    fn blob(&self, key: &Key) -> Result<Bytes, StoreError> {
-        let key = key.to_string();
-        self.env.blob(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
+    /// The number of entries.
+    fn objects(&self) -> usize {
+        usize::try_from(self.pack.objects).unwrap_or(usize::MAX)
+    }
+
+    fn directory(&self) -> Result<Bytes, StoreError> {
+        self.blob(&Key::PackDirectory(&self.pack.id), self.objects().div_ceil(PAGE) * ObjectId::LENGTH)
     }
 
     fn page(&self, number: usize) -> Result<Bytes, StoreError> {
-        self.blob(&Key::PackIndex(self.pack, number))
+        let entries = self.objects().saturating_sub(number.saturating_mul(PAGE)).min(PAGE);
+        self.blob(&Key::PackIndex(&self.pack.id, number), entries * LENGTH)
     }
 
-    fn corrupt(&self) -> StoreError {
-        StoreError::corrupt(&Key::PackIndex(self.pack, 0).to_string(), "an entry is malformed")
+    /// A part of the index. A shorter one would have lost objects.
+    fn blob(&self, key: &Key, length: usize) -> Result<Bytes, StoreError> {
+        match self.env.blob(&key.to_string())? {
+            Some(bytes) if bytes.len() == length => Ok(bytes),
+            Some(bytes) => Err(self.corrupt(key, format!("it has {} bytes in place of {length}", bytes.len()))),
+            None => Err(self.corrupt(key, "it is missing")),
+        }
+    }
+
+    /// Damage of a part of the index, whose key does not tell the project.
+    fn corrupt(&self, key: &Key, why: impl fmt::Display) -> StoreError {
+        StoreError::corrupt(&key.to_string(), format!("{why} (project {})", self.project))
+    }
+
+    fn malformed(&self, page: usize) -> StoreError {
+        self.corrupt(&Key::PackIndex(&self.pack.id, page), "an entry is malformed")
     }
 
     /// The entry of an object. 2 reads, of the directory and of a page.
@@ -127,7 +150,7 @@ impl<'a> PackIndex<'a> {
         for id in ids {
             let directory = match &directory {
                 Some(directory) => directory,
-                None => directory.insert(self.blob(&Key::PackDirectory(self.pack))?),
+                None => directory.insert(self.directory()?),
             };
             let firsts = directory.as_chunks().0;
             let key = sort_key(id.bytes());
@@ -139,7 +162,7 @@ impl<'a> PackIndex<'a> {
             let entries = page.as_chunks::<LENGTH>().0;
             let at = entries.binary_search_by_key(&Some(key), |entry| entry.first_chunk().map(sort_key));
             if let Some(entry) = at.ok().and_then(|at| entries.get(at)) {
-                found.push(IndexEntry::parse(entry).ok_or_else(|| self.corrupt())?);
+                found.push(IndexEntry::parse(entry).ok_or_else(|| self.malformed(number))?);
             }
             last = Some((number, page));
         }
@@ -148,53 +171,93 @@ impl<'a> PackIndex<'a> {
 
     /// The entry at a position of the index. 1 read.
     pub fn at(&self, position: u32) -> Result<IndexEntry, StoreError> {
-        let position = usize::try_from(position).map_err(|_| self.corrupt())?;
-        let page = self.page(position / PAGE)?;
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        let number = position / PAGE;
+        let page = self.page(number)?;
         let entry = page.as_chunks::<LENGTH>().0.get(position % PAGE);
-        entry.and_then(IndexEntry::parse).ok_or_else(|| self.corrupt())
+        entry.and_then(IndexEntry::parse).ok_or_else(|| self.malformed(number))
     }
 
-    /// Every entry, in the order of the ids. `objects` is their number.
-    pub fn read_all(&self, objects: u32) -> Result<Vec<IndexEntry>, StoreError> {
-        let objects = usize::try_from(objects).map_err(|_| self.corrupt())?;
-        let mut entries = Vec::with_capacity(objects);
-        for number in 0..objects.div_ceil(PAGE) {
+    /// Every entry, in the order of the ids.
+    pub fn read_all(&self) -> Result<Vec<IndexEntry>, StoreError> {
+        let mut entries = Vec::with_capacity(self.objects());
+        for number in 0..self.objects().div_ceil(PAGE) {
             for entry in self.page(number)?.as_chunks::<LENGTH>().0 {
-                entries.push(IndexEntry::parse(entry).ok_or_else(|| self.corrupt())?);
+                entries.push(IndexEntry::parse(entry).ok_or_else(|| self.malformed(number))?);
             }
         }
-        if entries.len() == objects { Ok(entries) } else { Err(self.corrupt()) }
+        Ok(entries)
+    }
+
+    /// Reads the whole index, page by page, and compares its parts: an object that is out of order is not found.
+    /// Returns the bytes that were read.
+    pub fn check(&self) -> Result<usize, StoreError> {
+        let directory = self.directory()?;
+        let (mut size, mut last) = (directory.len(), None);
+        for (number, first) in directory.as_chunks::<{ ObjectId::LENGTH }>().0.iter().enumerate() {
+            let page = self.page(number)?;
+            size += page.len();
+            let corrupt = |why: &str| self.corrupt(&Key::PackIndex(&self.pack.id, number), why);
+            let entries = page.as_chunks::<LENGTH>().0;
+            if entries.first().and_then(|entry| entry.first_chunk()) != Some(first) {
+                return Err(corrupt("the directory has another first object"));
+            }
+            for entry in entries {
+                let entry = IndexEntry::parse(entry).ok_or_else(|| self.malformed(number))?;
+                if last.replace(entry.id) >= Some(entry.id) {
+                    return Err(corrupt("the objects are out of order"));
+                }
+                let is_inside = entry.offset + entry.length <= self.pack.size;
+                if !is_inside || entry.base.is_some_and(|base| base >= self.pack.objects) {
+                    return Err(corrupt("an entry leads out of the pack"));
+                }
+            }
+        }
+        Ok(size)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::store::Store as _;
     use kit::testing::{self, MemoryStore};
 
-    #[test]
-    fn every_entry_is_found_in_any_page() {
-        let env = testing::env(MemoryStore::default(), &[]);
+    fn entries(count: usize) -> Vec<IndexEntry> {
         let id = |number: u32| {
             let mut bytes = [0; ObjectId::LENGTH];
             bytes[..4].copy_from_slice(&(3 * number + 1).to_be_bytes());
             ObjectId::new(bytes)
         };
+        let entry = |number: u32| IndexEntry {
+            id: id(number),
+            offset: (1 << 39) + u64::from(number),
+            length: u64::from(number) + 12,
+            base: number.checked_sub(1),
+            depth: 3,
+            kind: KINDS[number as usize % 4],
+        };
+        (0..u32::try_from(count).unwrap()).map(entry).collect()
+    }
+
+    /// Writes an index. Returns the pack's record.
+    fn written(env: &Env, entries: &[IndexEntry]) -> PackRecord {
+        let objects = u32::try_from(entries.len()).unwrap();
+        let size = entries.iter().map(|entry| entry.offset + entry.length).max().unwrap_or_default();
+        let record = PackRecord { id: env.id(), objects, size, ..PackRecord::default() };
+        write(env, &record.id, entries).unwrap();
+        record
+    }
+
+    #[test]
+    fn every_entry_is_found_in_any_page() {
+        let env = testing::env(MemoryStore::default(), &[]);
         for count in [0, 1, PAGE, PAGE + 1, 3 * PAGE] {
-            let entries: Vec<_> = (0..u32::try_from(count).unwrap())
-                .map(|number| IndexEntry {
-                    id: id(number),
-                    offset: (1 << 39) + u64::from(number),
-                    length: u64::from(number) + 12,
-                    base: number.checked_sub(1),
-                    depth: 3,
-                    kind: KINDS[number as usize % 4],
-                })
-                .collect();
-            let pack = env.id();
-            write(&env, &pack, &entries).unwrap();
-            let index = PackIndex::new(&env, &pack);
-            assert_eq!(index.read_all(u32::try_from(count).unwrap()).unwrap(), entries);
+            let entries = entries(count);
+            let record = written(&env, &entries);
+            let index = PackIndex::new(&env, RepositoryId::first(7), &record);
+            assert_eq!(index.read_all().unwrap(), entries);
+            assert_eq!(index.check().unwrap(), count * LENGTH + count.div_ceil(PAGE) * ObjectId::LENGTH);
             for (position, entry) in entries.iter().enumerate() {
                 assert_eq!(index.find(entry.id).unwrap(), Some(*entry));
                 assert_eq!(index.at(u32::try_from(position).unwrap()).unwrap(), *entry);
@@ -205,5 +268,33 @@ mod tests {
             assert_eq!(index.find(ObjectId::new([0; 20])).unwrap(), None);
             assert_eq!(index.find(ObjectId::new([255; 20])).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn a_part_that_is_cut_or_exchanged_is_named_with_its_project() {
+        let store = MemoryStore::default();
+        let entries = entries(2 * PAGE + 1);
+        let record = written(&testing::env(store.clone(), &[]), &entries);
+        let pages = [0, 1, 2].map(|number| Key::PackIndex(&record.id, number).to_string());
+        let check = |damaged: MemoryStore| {
+            let env = testing::env(damaged, &[]);
+            let index = PackIndex::new(&env, RepositoryId::first(7), &record);
+            (index.check().unwrap_err().to_string(), index.find(entries[PAGE].id))
+        };
+        for key in pages.iter().chain([&Key::PackDirectory(&record.id).to_string()]) {
+            let damaged = store.snapshot();
+            let good = store.get(key).unwrap().unwrap();
+            damaged.set(key, &good[..good.len() - ObjectId::LENGTH]).unwrap();
+            let (why, found) = check(damaged);
+            assert!(why.contains(key) && why.contains("in place of") && why.contains("(project 7)"), "{why}");
+            let is_needed = *key == pages[1] || key.ends_with("directory");
+            assert_eq!(found.is_err(), is_needed, "{key}: {found:?}");
+        }
+        let damaged = store.snapshot();
+        for (one, other) in [(0, 1), (1, 0)] {
+            damaged.set(&pages[one], &store.get(&pages[other]).unwrap().unwrap()).unwrap();
+        }
+        let (why, _) = check(damaged);
+        assert!(why.contains(&pages[0]) && why.contains("another first object"), "{why}");
     }
 }

@@ -15,7 +15,7 @@ const PART: usize = 64 << 10;
 
 /// Decompresses the entry at an offset as a whole. The caller has checked that its size is acceptable.
 pub fn entry(env: &Env, bytes: PackBytes, offset: u64, header: &EntryHeader) -> Result<Bytes, StoreError> {
-    let size = usize::try_from(header.size).map_err(|_| corrupt(offset, "it is too large"))?;
+    let size = usize::try_from(header.size).map_err(|_| bytes.corrupt(offset, "it is too large"))?;
     // One byte more shows that the stream is longer than its header says.
     let mut contents = Vec::with_capacity(size + 1);
     decompress(env, bytes, offset, header, &mut contents, |_| ())?;
@@ -55,24 +55,20 @@ fn decompress(
     loop {
         let input = bytes.at(next, u64::MAX)?;
         if input.is_empty() {
-            return Err(corrupt(offset, "it ends early"));
+            return Err(bytes.corrupt(offset, "it ends early"));
         }
         let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
         let status = zlib.decompress_vec(&input, out, FlushDecompress::None);
-        let status = status.map_err(|_| corrupt(offset, "it is not zlib"))?;
+        let status = status.map_err(|_| bytes.corrupt(offset, "it is not zlib"))?;
         take(out);
         let consumed = zlib.total_in() - before_in;
         next += consumed;
         let is_idle = consumed == 0 && zlib.total_out() == before_out;
         match status {
             Status::StreamEnd if zlib.total_out() == header.size => return Ok(()),
-            Status::StreamEnd => return Err(corrupt(offset, "it has another size")),
-            _ if zlib.total_out() > header.size || is_idle => return Err(corrupt(offset, "it has another size")),
+            Status::StreamEnd => return Err(bytes.corrupt(offset, "it has another size")),
+            _ if zlib.total_out() > header.size || is_idle => return Err(bytes.corrupt(offset, "it has another size")),
             _ => {}
         }
     }
-}
-
-fn corrupt(offset: u64, why: &str) -> StoreError {
-    StoreError::corrupt(&format!("pack at {offset}"), why)
 }

@@ -30,13 +30,17 @@ const MAX_JOINED_OBJECTS: u32 = 20_000;
 
 /// The list with its last packs joined, if there are [`FAN_OUT`] of one tier; then those of the next tier. The joined
 /// pack is written and not listed yet; its id is returned, too.
-pub fn with_joined(env: &Env, list: &PackListRecord) -> Result<Option<(PackListRecord, String)>, StoreError> {
+pub fn with_joined(
+    env: &Env,
+    project: RepositoryId,
+    list: &PackListRecord,
+) -> Result<Option<(PackListRecord, String)>, StoreError> {
     let mut packs = list.packs.clone();
     let mut last = packs.len().saturating_sub(1);
     let mut joined_id = None;
     while let Some(run) = full_tier(&packs, last) {
         let Some(parts) = packs.get(run.clone()) else { break };
-        let joined = join(env, parts)?;
+        let joined = join(env, project, parts)?;
         joined_id = Some(joined.id.clone());
         last = run.start;
         packs.splice(run, [joined]);
@@ -53,7 +57,7 @@ pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) ->
     let mut last = list.packs.len().saturating_sub(1);
     while let Some(run) = full_tier(&list.packs, last) {
         let Some(parts) = list.packs.get(run) else { return Ok(()) };
-        let joined = join(env, parts)?;
+        let joined = join(env, project, parts)?;
         let parts: Vec<String> = parts.iter().map(|part| part.id.clone()).collect();
         keep_replaced(env, parts.clone())?;
         match replace(env, project, &parts, &joined)? {
@@ -112,17 +116,17 @@ fn replace(
 }
 
 /// Writes one pack with the entries of several.
-fn join(env: &Env, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
+fn join(env: &Env, project: RepositoryId, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
     let mut writer = PackWriter::new(env);
     // The entry of each object, and its base's id.
     let mut joined: BTreeMap<ObjectId, (IndexEntry, Option<ObjectId>)> = BTreeMap::new();
     for part in parts {
         let start = writer.size();
-        let stored = PackBytes::new(env, &part.id);
+        let stored = PackBytes::new(env, project, &part.id);
         for bytes in stored.range(0, part.size) {
             writer.write(&bytes?)?;
         }
-        let entries = PackIndex::new(env, &part.id).read_all(part.objects)?;
+        let entries = PackIndex::new(env, project, part).read_all()?;
         for entry in &entries {
             if joined.contains_key(&entry.id) {
                 continue;
@@ -148,7 +152,7 @@ fn join(env: &Env, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
     };
     let entries: Vec<IndexEntry> = joined.values().map(in_place).collect();
     index::write(env, writer.id(), &entries)?;
-    let known = tips::of_all(env, parts)?;
+    let known = tips::of_all(env, project, parts)?;
     let is_closed = known.is_some();
     let [tips, mut bases] = known.unwrap_or_default();
     bases.retain(|base| !positions.contains_key(base));

@@ -8,7 +8,7 @@ use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
 use crate::git::{ObjectId, ObjectKind, delta};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
-use crate::store::record::PackListRecord;
+use crate::store::record::{PackListRecord, PackRecord};
 use ::bytes::Bytes;
 use kit::Env;
 use kit::root;
@@ -106,7 +106,7 @@ impl<'a> Packs<'a> {
     pub fn find_all(&self, ids: &BTreeSet<ObjectId>) -> Result<BTreeMap<ObjectId, Location>, StoreError> {
         let mut found = BTreeMap::new();
         for (pack, record) in self.list.packs.iter().enumerate() {
-            let index = PackIndex::new(self.env, &record.id);
+            let index = PackIndex::new(self.env, self.project, record);
             let wanted = ids.iter().copied().filter(|id| record.may_have(*id) && !found.contains_key(id));
             let entries = index.find_all(wanted)?;
             found.extend(entries.into_iter().map(|entry| (entry.id, Location { pack, entry })));
@@ -118,7 +118,7 @@ impl<'a> Packs<'a> {
     fn find_below(&self, id: ObjectId, count: usize) -> Result<Option<Location>, StoreError> {
         for (pack, record) in self.list.packs.iter().enumerate().take(count) {
             if record.may_have(id)
-                && let Some(entry) = PackIndex::new(self.env, &record.id).find(id)?
+                && let Some(entry) = PackIndex::new(self.env, self.project, record).find(id)?
             {
                 return Ok(Some(Location { pack, entry }));
             }
@@ -126,14 +126,14 @@ impl<'a> Packs<'a> {
         Ok(None)
     }
 
-    fn pack_id(&self, pack: usize) -> Result<&str, StoreError> {
-        let record = self.list.packs.get(pack);
-        record.map(|record| record.id.as_str()).ok_or_else(|| StoreError::corrupt("packs", "a pack is not listed"))
+    fn pack(&self, pack: usize) -> Result<&PackRecord, StoreError> {
+        let missing = || StoreError::corrupt(&Key::Packs(self.project).to_string(), "a pack is not listed");
+        self.list.packs.get(pack).ok_or_else(missing)
     }
 
     /// The bytes of a pack.
     pub fn bytes(&self, pack: usize) -> Result<PackBytes<'_>, StoreError> {
-        Ok(PackBytes::new(self.env, self.pack_id(pack)?))
+        Ok(PackBytes::new(self.env, self.project, &self.pack(pack)?.id))
     }
 
     /// The header of the entry at an offset.
@@ -144,7 +144,7 @@ impl<'a> Packs<'a> {
     /// The base of the delta at a location, by id; `None` if the entry is no delta.
     pub fn base_id(&self, location: &Location) -> Result<Option<ObjectId>, StoreError> {
         if let Some(position) = location.entry.base {
-            let index = PackIndex::new(self.env, self.pack_id(location.pack)?);
+            let index = PackIndex::new(self.env, self.project, self.pack(location.pack)?);
             return index.at(position).map(|base| Some(base.id));
         }
         if location.entry.depth == 0 {
@@ -153,13 +153,10 @@ impl<'a> Packs<'a> {
         match self.header(location.pack, location.entry.offset)?.kind {
             EntryKind::RefDelta(id) => Ok(Some(id)),
             EntryKind::Object(_) => Ok(None),
-            EntryKind::OffsetDelta(_) => Err(self.corrupt(location.pack, "a delta has no base")),
+            EntryKind::OffsetDelta(_) => {
+                Err(self.bytes(location.pack)?.corrupt(location.entry.offset, "a delta has no base"))
+            }
         }
-    }
-
-    fn corrupt(&self, pack: usize, why: &str) -> StoreError {
-        let id = self.pack_id(pack).unwrap_or_default();
-        StoreError::corrupt(&Key::Pack(id, 0).to_string(), format!("{why} (project {})", self.project))
     }
 
     /// The object at a location, if it has at most `limit` bytes, of which [`MAX_DELTIFIED`] can be a delta.
@@ -169,44 +166,49 @@ impl<'a> Packs<'a> {
         // The deltas to be applied, the last one first.
         let mut chain: Vec<(usize, u64, EntryHeader)> = Vec::new();
         let (kind, mut contents) = loop {
-            if let Some(base) = cache.get(self.pack_id(pack)?, offset) {
+            let id = &self.pack(pack)?.id;
+            let bytes = PackBytes::new(self.env, self.project, id);
+            if let Some(base) = cache.get(id, offset) {
                 break base;
             }
-            let header = self.header(pack, offset)?;
+            let header = header_at(bytes, offset)?;
             let limit = if chain.is_empty() { limit } else { limit.max(MAX_DELTIFIED) };
             if header.size > limit {
                 return Ok(ReadObject::TooLarge(header.size));
             }
             match header.kind {
                 EntryKind::Object(kind) => {
-                    let contents = inflate::entry(self.env, self.bytes(pack)?, offset, &header)?;
-                    cache.put(self.pack_id(pack)?, offset, kind, &contents);
+                    let contents = inflate::entry(self.env, bytes, offset, &header)?;
+                    cache.put(id, offset, kind, &contents);
                     break (kind, contents);
                 }
                 EntryKind::OffsetDelta(distance) => {
                     chain.push((pack, offset, header));
-                    offset = offset.checked_sub(distance).ok_or_else(|| self.corrupt(pack, "a base is before it"))?;
+                    offset =
+                        offset.checked_sub(distance).ok_or_else(|| bytes.corrupt(offset, "a base is before it"))?;
                 }
                 EntryKind::RefDelta(id) => {
                     chain.push((pack, offset, header));
                     let base = self.find_below(id, pack + 1)?;
-                    let base = base.ok_or_else(|| self.corrupt(pack, &format!("the base {id} is missing")))?;
+                    let base = base.ok_or_else(|| bytes.corrupt(offset, format!("the base {id} is missing")))?;
                     (pack, offset) = (base.pack, base.entry.offset);
                 }
             }
             if chain.len() > MAX_CHAIN {
-                return Err(self.corrupt(pack, "a chain of deltas is too long"));
+                return Err(bytes.corrupt(offset, "a chain of deltas is too long"));
             }
         };
         for (pack, offset, header) in chain.into_iter().rev() {
-            let invalid = || self.corrupt(pack, &format!("the delta at {offset} cannot be applied"));
-            let bytes = inflate::entry(self.env, self.bytes(pack)?, offset, &header)?;
-            let (_, size, _) = delta::parse_sizes(&bytes).map_err(|_| invalid())?;
+            let id = &self.pack(pack)?.id;
+            let bytes = PackBytes::new(self.env, self.project, id);
+            let invalid = |_| bytes.corrupt(offset, "the delta cannot be applied");
+            let delta = inflate::entry(self.env, bytes, offset, &header)?;
+            let (_, size, _) = delta::parse_sizes(&delta).map_err(invalid)?;
             if size > limit.max(MAX_DELTIFIED) {
                 return Ok(ReadObject::TooLarge(size));
             }
-            contents = delta::apply(&contents, &bytes).map_err(|_| invalid())?.into();
-            cache.put(self.pack_id(pack)?, offset, kind, &contents);
+            contents = delta::apply(&contents, &delta).map_err(invalid)?.into();
+            cache.put(id, offset, kind, &contents);
         }
         match contents.len() as u64 {
             size if size > limit => Ok(ReadObject::TooLarge(size)),
@@ -219,8 +221,6 @@ impl<'a> Packs<'a> {
 pub fn header_at(bytes: PackBytes, offset: u64) -> Result<EntryHeader, StoreError> {
     match EntryHeader::parse(&bytes.small(offset, MAX_HEADER)?) {
         HeaderParse::Header(header) => Ok(header),
-        HeaderParse::Incomplete | HeaderParse::Invalid => {
-            Err(StoreError::corrupt(&format!("pack at {offset}"), "it is not an entry"))
-        }
+        HeaderParse::Incomplete | HeaderParse::Invalid => Err(bytes.corrupt(offset, "it is not an entry")),
     }
 }

@@ -4,6 +4,7 @@
 //! made here, a joined pack has as many tips, so the list names few of them, and a blob all.
 
 use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
 use crate::store::json_blob;
 use crate::store::key::Key;
 use crate::store::record::{PackRecord, PackTipsRecord};
@@ -29,7 +30,11 @@ pub fn put_aside(env: &Env, pack: &mut PackRecord) -> Result<(), StoreError> {
 
 /// The tips of consecutive packs, and the commits that they build on, of which the packs before may have some. `None`
 /// if one of the packs is not closed.
-pub fn of_all(env: &Env, packs: &[PackRecord]) -> Result<Option<[BTreeSet<ObjectId>; 2]>, StoreError> {
+pub fn of_all(
+    env: &Env,
+    project: RepositoryId,
+    packs: &[PackRecord],
+) -> Result<Option<[BTreeSet<ObjectId>; 2]>, StoreError> {
     let (mut tips, mut bases) = (BTreeSet::new(), BTreeSet::new());
     if !packs.iter().all(PackRecord::is_reached) {
         return Ok(None);
@@ -44,7 +49,8 @@ pub fn of_all(env: &Env, packs: &[PackRecord]) -> Result<Option<[BTreeSet<Object
         if pack.is_closed_aside {
             let key = Key::PackTips(&pack.id);
             let record = json_blob::read::<PackTipsRecord>(env, &key)?;
-            let record = record.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))?;
+            let missing = || StoreError::corrupt(&key.to_string(), format!("it is missing (project {project})"));
+            let record = record.ok_or_else(missing)?;
             add(&record.tips, &record.bases);
         } else {
             add(&pack.tips, &pack.bases);

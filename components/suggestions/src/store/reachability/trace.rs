@@ -6,12 +6,14 @@ use crate::git::{self, Link, ObjectId};
 use crate::repository_id::RepositoryId;
 use crate::store::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
 use crate::store::key::{Key, PREFIX};
-use crate::store::objects;
+use crate::store::merge_requests::counted;
 use crate::store::record::{
     AppliedRecord, MergeRequestListRecord, MergeRequestRecord, PackListRecord, RefNamesRecord, RefRecord, ReflogRecord,
     ReplacedPacksRecord,
 };
+use crate::store::ref_value::read_value;
 use crate::store::semispace::Semispace;
+use crate::store::{objects, packs};
 use kit::Timestamp;
 use kit::gc::GRACE;
 use kit::reachability::{BlobId, Tracer};
@@ -47,10 +49,19 @@ impl Repositories<'_> {
             repository.ok_or_else(|| StoreError::corrupt(key, "no repository has such a name"))
         };
         match kind {
-            "discussions" => self.trace_discussion_list(key, tracer)?,
+            "discussions" => {
+                self.trace_discussion_list(key, tracer)?;
+                if tracer.check {
+                    self.check_merge_request(key, tracer)?;
+                }
+            }
             "packs" => {
                 let list = self.read::<PackListRecord>(key)?;
                 list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
+                if tracer.check {
+                    let project = repository()?;
+                    list.packs.iter().try_for_each(|pack| packs::check(self.env, project, pack, tracer))?;
+                }
             }
             "ref" => self.trace_ref(key, repository()?, tracer)?,
             "reflog" if !self.traces_objects(tracer)? => {}
@@ -66,14 +77,33 @@ impl Repositories<'_> {
                 replaced.packs.iter().for_each(|pack| tracer.reach(pack));
             }
             "applied" => drop(self.read::<AppliedRecord>(key)?),
-            "branches" => drop(self.read::<RefNamesRecord>(key)?),
-            "merge_request" => drop(self.read::<Option<MergeRequestRecord>>(key)?),
+            "branches" => {
+                let names = self.read::<RefNamesRecord>(key)?;
+                if tracer.check {
+                    self.check_refs(key, repository()?, &names, tracer)?;
+                }
+            }
+            "merge_request" => {
+                let id = self.read::<Option<MergeRequestRecord>>(key)?.and_then(|record| counted(record.id));
+                id.map_or(Ok(()), |id| self.counters.compare(self.env, &Key::MergeRequestCounter, id, tracer))?;
+            }
             "merge_requests" => drop(self.read::<MergeRequestListRecord>(key)?),
-            "suggestion" => drop(self.read::<LocatorRecord>(key)?),
-            "thread" => drop(self.read::<ThreadRecord>(key)?),
+            "suggestion" => {
+                self.read::<LocatorRecord>(key)?;
+                let id = name.parse().map_err(|why| StoreError::corrupt(key, why))?;
+                self.counters.compare(self.env, &Key::SuggestionCounter, id, tracer)?;
+            }
+            "thread" => {
+                let thread = self.read::<ThreadRecord>(key)?;
+                self.check_note_ids(thread.note_ids().max(), tracer)?;
+            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn check_note_ids(&self, greatest: Option<u64>, tracer: &mut Tracer) -> Result<(), StoreError> {
+        greatest.map_or(Ok(()), |id| self.counters.compare(self.env, &Key::NoteCounter, id, tracer))
     }
 
     /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. Nothing is
@@ -88,10 +118,13 @@ impl Repositories<'_> {
             tracer.reach(&lock.transaction);
         }
         if traces_objects {
-            let new = record.lock.and_then(|lock| lock.new);
+            let new = record.lock.as_ref().and_then(|lock| lock.new);
             for commit in [Some(record.commit), new].into_iter().flatten() {
                 tracer.mark(object_blob_id(repository, commit));
             }
+        }
+        if tracer.check && read_value(self.env, Some(record))?.is_some() {
+            self.check_name(key, repository, tracer)?;
         }
         Ok(())
     }
@@ -113,7 +146,11 @@ impl Repositories<'_> {
     /// Marks the blob that a discussion is on, unless it is one of a fork that was deleted.
     pub(super) fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
-        let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file() else { return Ok(()) };
+        let record = self.read::<DiscussionRecord>(&key)?;
+        if tracer.check {
+            self.check_note_ids(Some(record.note_id()), tracer)?;
+        }
+        let Some(file) = record.into_file() else { return Ok(()) };
         let is_kept = match self.find_repository(file.repository.project, file.repository.fingerprint()) {
             // It is not known whether the fork was deleted.
             Err(StoreError::Corrupt { .. }) => true,

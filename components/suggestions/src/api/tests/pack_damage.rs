@@ -1,0 +1,228 @@
+//! Packs, indexes of packs and lists of packs that are damaged or lost.
+
+use super::{FORK, Forge, PUBLIC, Repository};
+use crate::git::pktline;
+use directory::dependents;
+use http::Method;
+use kit::store::Store as _;
+use serde_json::{Value, json};
+
+/// The size of an entry of an index, in bytes.
+const ENTRY: usize = 36;
+
+/// The size of an id, with which an entry begins; the offset follows.
+const ID: usize = 20;
+
+/// A forge whose repository is in one pack, with a merge request of one commit.
+fn forge() -> (Forge, String) {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n"), ("dir/b", b"bee\n")]));
+    let long: String = (0..200_u32).map(|line| format!("{}\n", line.wrapping_mul(0x9e37_79b9))).collect();
+    repository.write("long", long.as_bytes());
+    repository.commit("second");
+    repository.write("long", format!("{long}more\n").as_bytes());
+    repository.commit("third");
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "topic"]).unwrap();
+    forge.merge_request(1, json!({}));
+    let keys = forge.store.keys();
+    let pack = keys.iter().find_map(|key| key.strip_prefix("suggestions/v1/pack/")?.strip_suffix("/0")).unwrap();
+    let pack = pack.to_owned();
+    (forge, pack)
+}
+
+/// The same forge over a copy of the store, in which a key has another value.
+fn with(forge: &Forge, key: &str, value: Option<&[u8]>) -> Forge {
+    let store = forge.store.snapshot();
+    match value {
+        Some(value) => store.set(key, value).unwrap(),
+        None => store.delete(key).unwrap(),
+    }
+    Forge { store, entropy: forge.entropy.clone() }
+}
+
+/// Checks everything. Returns the key and the text of each problem.
+fn problems(forge: &Forge) -> Vec<(String, String)> {
+    let (mut body, mut found) = (json!({}), Vec::new());
+    loop {
+        let answer = forge.send(Method::POST, "maintenance/suggestions/fsck", "root", body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let report = answer.json();
+        let text = |problem: &Value, field: &str| problem[field].as_str().unwrap().to_owned();
+        let problems = report["problems"].as_array().unwrap().iter();
+        found.extend(problems.map(|problem| (text(problem, "key"), text(problem, "problem"))));
+        if report["cursor"].is_null() {
+            return found;
+        }
+        body = json!({"cursor": report["cursor"]});
+    }
+}
+
+/// The statuses of reads that need the objects of both branches: the merge request's difference and commits, and a
+/// clone in both versions of the protocol. `heads` are those of the branches.
+fn statuses(forge: &Forge, heads: &[String; 2]) -> [u16; 6] {
+    let get = |path: &str| forge.get(&format!("projects/{PUBLIC}/merge_requests/1{path}"), "").status;
+    let fetch = |version: u8| {
+        let mut body = Vec::new();
+        if version == 2 {
+            pktline::write_text(&mut body, "command=fetch\n");
+            pktline::write_delimiter(&mut body);
+        }
+        heads.iter().for_each(|head| pktline::write_text(&mut body, &format!("want {head}\n")));
+        if version == 0 {
+            pktline::write_flush(&mut body);
+        }
+        pktline::write_text(&mut body, "done\n");
+        if version == 2 {
+            pktline::write_flush(&mut body);
+        }
+        let mut request =
+            kit::Request::new(Method::POST, &format!("/api/v4/projects/{PUBLIC}/repository.git/git-upload-pack"));
+        request.headers.insert("content-type", "application/x-git-upload-pack-request".parse().unwrap());
+        if version == 2 {
+            request.headers.insert("git-protocol", "version=2".parse().unwrap());
+        }
+        request.body = body.into();
+        futures::executor::block_on(crate::api::handle(forge.env(), request)).status.as_u16()
+    };
+    [get(""), get("/changes"), get("/diffs"), get("/commits"), fetch(0), fetch(2)]
+}
+
+fn heads(forge: &Forge) -> [String; 2] {
+    ["main", "topic"].map(|branch| forge.head(PUBLIC, branch))
+}
+
+#[test]
+fn a_check_names_the_damaged_blob_of_a_pack_and_its_project() {
+    let (forge, pack) = forge();
+    let key = format!("suggestions/v1/pack/{pack}/0");
+    let good = forge.store.get(&key).unwrap().unwrap();
+    let mut reasons = std::collections::BTreeSet::new();
+    let mut damaged: Vec<Vec<u8>> = vec![Vec::new(), good[..good.len() / 2].to_vec()];
+    let flip = |at: usize, bits: u8| {
+        let mut bytes = good.clone();
+        bytes[at] ^= bits;
+        bytes
+    };
+    // Every entry with another kind in its header.
+    let index = forge.store.get(&format!("suggestions/v1/pack_index/{pack}/0")).unwrap().unwrap();
+    let offset = |entry: &[u8]| entry[ID..ID + 5].iter().fold(0, |offset, byte| offset << 8 | usize::from(*byte));
+    damaged.extend(index.chunks(ENTRY).map(|entry| flip(offset(entry), 0x10)));
+    let noticed = damaged.len();
+    // In the header of a zlib stream, some bits mean nothing.
+    damaged.extend((0..good.len()).step_by(3).map(|at| flip(at, 1 << (at % 8))));
+    for (number, bytes) in damaged.iter().enumerate() {
+        let found = problems(&with(&forge, &key, Some(bytes)));
+        assert!(!found.is_empty() || number >= noticed, "{number}");
+        for (found, problem) in found {
+            assert!(found == key && problem.contains("(project 7)"), "{found}: {problem}");
+            reasons.insert(problem.split(": ").nth(1).unwrap().split(" (").next().unwrap().to_owned());
+        }
+    }
+    for reason in ["it is not an entry", "it is not zlib", "it ends early", "its contents have another id"] {
+        assert!(reasons.contains(reason), "{reason} is not among {reasons:?}");
+    }
+}
+
+#[test]
+fn an_index_of_another_length_than_its_pack_has_objects_is_damage() {
+    let (forge, pack) = forge();
+    let heads = heads(&forge);
+    assert_eq!((statuses(&forge, &heads), problems(&forge)), ([200; 6], vec![]));
+    for part in ["directory", "0"] {
+        let key = format!("suggestions/v1/pack_index/{pack}/{part}");
+        let good = forge.store.get(&key).unwrap().unwrap();
+        let longer = [&good[..], &good].concat();
+        for bad in [Some(&good[..good.len() / 2]), Some(&[][..]), Some(&good[1..]), Some(&longer), None] {
+            let damaged = with(&forge, &key, bad);
+            assert_eq!(statuses(&damaged, &heads), [500; 6], "{part}: {:?}", bad.map(<[u8]>::len));
+            let found = problems(&damaged);
+            let is_named = |(found, problem): &(String, String)| *found == key && problem.contains("(project 7)");
+            assert!(found.iter().any(is_named), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_check_finds_entries_of_an_index_that_lead_nowhere() {
+    let (forge, pack) = forge();
+    let page = format!("suggestions/v1/pack_index/{pack}/0");
+    let good = forge.store.get(&page).unwrap().unwrap();
+    let mut swapped = good.clone();
+    swapped[ENTRY..3 * ENTRY].rotate_left(ENTRY);
+    let mut equal = good.clone();
+    equal.copy_within(ENTRY..2 * ENTRY, 2 * ENTRY);
+    let set = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    // The first byte of the first id, of an offset, of a length, and the kind.
+    let bad = [swapped, equal, set(0, good[0] ^ 1), set(ENTRY + 20, 1), set(ENTRY + 25, 1), set(2 * ENTRY - 1, 4)];
+    for (number, bytes) in bad.into_iter().enumerate() {
+        let found = problems(&with(&forge, &page, Some(&bytes)));
+        let is_named = |(key, problem): &(String, String)| *key == page && problem.contains("(project 7)");
+        assert!(found.iter().any(is_named), "{number}: {found:?}");
+    }
+    let directory = format!("suggestions/v1/pack_index/{pack}/directory");
+    let mut other = forge.store.get(&directory).unwrap().unwrap();
+    other[19] ^= 1;
+    let found = problems(&with(&forge, &directory, Some(&other)));
+    assert!(found.iter().any(|(key, _)| *key == page), "{found:?}");
+}
+
+#[test]
+fn a_check_finds_that_the_tips_of_a_pack_are_lost() {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n")]));
+    for number in 0..20 {
+        repository.git(&["checkout", "-q", "-b", &format!("branch-{number}"), "main"]);
+        repository.commit(&format!("on branch {number}"));
+    }
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "--all"]).unwrap();
+    assert_eq!(problems(&forge), []);
+    let keys = forge.store.keys();
+    let tips = keys.iter().find(|key| key.ends_with("/tips")).expect("they are many");
+    let found = problems(&with(&forge, tips, None));
+    assert_eq!(found, [(tips.clone(), "it is missing (project 7)".to_owned())]);
+}
+
+#[test]
+fn a_branch_whose_commit_is_lost_is_damage_and_a_deleted_branch_is_none() {
+    let (forge, _) = forge();
+    let heads = heads(&forge);
+    let lost = with(&forge, &format!("suggestions/v1/packs/{PUBLIC}"), None);
+    assert_eq!(statuses(&lost, &heads), [500; 6]);
+    let name = format!("object/{PUBLIC}/{}", heads[1]);
+    assert!(problems(&lost).iter().any(|(key, _)| key.ends_with(&name)));
+    // A client that names no branch's commit is refused in words.
+    let other = ["1".repeat(40), "2".repeat(40)];
+    assert_eq!(statuses(&lost, &other)[4..], [200; 2]);
+
+    forge.delete_branch(PUBLIC, "topic");
+    let lists = ["/diffs", "/commits"].map(|list| format!("projects/{PUBLIC}/merge_requests/1{list}"));
+    let shown = lists.clone().map(|list| forge.get(&list, "").json());
+    assert!(shown.iter().all(|list| !list.as_array().unwrap().is_empty()), "its last commit is noted");
+    let lost = with(&forge, &format!("suggestions/v1/packs/{PUBLIC}"), None);
+    assert_eq!(lists.map(|list| lost.get(&list, "").status), [500; 2], "the target branch is there");
+    lost.delete_branch(PUBLIC, "main");
+    let lists = ["/changes", "/diffs", "/commits"].map(|list| format!("projects/{PUBLIC}/merge_requests/1{list}"));
+    let answers = lists.map(|list| lost.get(&list, ""));
+    assert_eq!(answers.each_ref().map(|answer| answer.status), [200; 3]);
+    assert_eq!(answers[0].json()["changes"], json!([]));
+    assert_eq!(answers[2].json(), json!([]));
+}
+
+/// Garbage collection removes the packs of a deleted project before its branches.
+#[test]
+fn a_branch_of_a_deleted_fork_may_have_lost_its_commit() {
+    let (forge, _) = forge();
+    let fork = Repository::with(&[("a.txt", b"one\n")]);
+    fork.write("a.txt", b"two\n");
+    fork.commit("second");
+    forge.git(&fork, FORK, "dev", &["push", "-q", "URL", "topic"]).unwrap();
+    forge.merge_request(3, json!({"source_project_id": FORK}));
+    let list = format!("projects/{PUBLIC}/merge_requests/3/commits");
+    assert_eq!(forge.get(&list, "").json().as_array().unwrap().len(), 2);
+    forge.store.delete(&format!("suggestions/v1/packs/{FORK}")).unwrap();
+    assert_eq!(forge.get(&list, "").status, 500);
+    dependents::delete_project(&forge.env(), FORK).unwrap();
+    assert_eq!((forge.get(&list, "").status, forge.get(&list, "").json()), (200, json!([])));
+}
