@@ -1,6 +1,7 @@
 //! Git objects, by id: in packs ([`super::packs`]), or loose ones, as imports and earlier builds have written
 //! them: header and contents in zlib. A large loose one lies in chunks, which the record under its key lists.
 
+mod corruption;
 mod inflate;
 mod look_up;
 mod loose;
@@ -8,6 +9,7 @@ mod scan;
 mod stream;
 mod writer;
 
+pub use corruption::missing;
 pub use loose::LooseObject;
 pub use scan::scan;
 pub use stream::LooseStream;
@@ -20,6 +22,7 @@ use super::semispace_roles;
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Tree};
 use crate::repository_id::RepositoryId;
 use bytes::Bytes;
+use corruption::corrupt;
 use inflate::ObjectInflater;
 use kit::Env;
 use kit::store::StoreError;
@@ -167,15 +170,6 @@ fn expect_kind(
         Some(ReadObject::TooLarge(size)) => Err(corrupt(project, id, &format!("a {} of {size} bytes", kind.as_str()))),
         None => Err(missing(project, id)),
     }
-}
-
-/// The absence of an object that a ref, or another object, names.
-pub fn missing(project: RepositoryId, id: ObjectId) -> StoreError {
-    corrupt(project, id, "it is missing")
-}
-
-fn corrupt(project: RepositoryId, id: ObjectId, why: &str) -> StoreError {
-    StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), why)
 }
 
 /// The contents of a blob; `None` if it is larger than [`MAX_WHOLE`].

@@ -1,8 +1,8 @@
 //! Objects as garbage collection and checks read them: for their links, or to verify them.
 
+use super::corruption::missing;
 use super::look_up::look_up;
 use super::loose::{ChunkList, LooseObject, corrupt_chunk, read_chunk};
-use super::missing;
 use crate::git::pack_entry::EntryKind;
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
 use crate::repository_id::RepositoryId;

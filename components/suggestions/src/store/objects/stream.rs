@@ -1,5 +1,6 @@
 //! Loose objects of any size, decompressed part by part.
 
+use super::corruption::corrupt;
 use super::loose::{LooseObject, read_chunk};
 use super::read_loose;
 use crate::git::{ObjectId, ObjectKind, parse_header};
@@ -90,6 +91,6 @@ impl LooseStream {
     }
 
     fn corrupt(&self, why: &str) -> StoreError {
-        super::corrupt(self.project, self.id, why)
+        corrupt(self.project, self.id, why)
     }
 }
