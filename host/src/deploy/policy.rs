@@ -86,6 +86,7 @@ impl TrustPolicy {
 
     /// Reads all files once, so that a mistake in them is found at the start.
     pub fn check(&self) -> Result<(), PolicyError> {
+        self.digests.iter().chain(&self.keys).try_for_each(|path| check_name(path))?;
         if let Some(path) = &self.digests {
             listed(path)?;
         }
@@ -133,13 +134,20 @@ fn key(path: &Path) -> Result<VerifyingKey, PolicyError> {
     VerifyingKey::from_public_key_pem(&text).map_err(|source| PolicyError::Key { path: path.into(), source })
 }
 
-/// A pipe is refused: its content is there once, and the files are read for every decision.
 fn read_text(path: &Path) -> Result<String, PolicyError> {
-    let text = std::fs::metadata(path).and_then(|metadata| match metadata.is_file() {
-        true => bounded_file::read_text(path, MAX_LIST),
-        false => Err(std::io::Error::other("it is read for every decision, and must be a regular file")),
-    });
-    text.map_err(|source| PolicyError::Unreadable { path: path.into(), source })
+    bounded_file::read_text(path, MAX_LIST).map_err(|source| PolicyError::Unreadable { path: path.into(), source })
+}
+
+/// Refuses a pipe without a name, as a shell makes it of `<(...)`: its content is there for one decision only.
+fn check_name(path: &Path) -> Result<(), PolicyError> {
+    let is_there = std::fs::metadata(path).is_ok();
+    match std::fs::canonicalize(path) {
+        Err(_) if is_there => {
+            let source = std::io::Error::other("it is read for every decision, and must be a file with a name");
+            Err(PolicyError::Unreadable { path: path.into(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Signature {
@@ -252,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_no_regular_file_is_refused_at_the_start() {
+    fn a_list_without_a_name_is_refused_at_the_start() {
         let list = Command::new("echo").stdout(Stdio::piped()).spawn().unwrap();
         let output = list.stdout.as_ref().unwrap().as_raw_fd();
         let policy = TrustPolicy { digests: Some(format!("/dev/fd/{output}").into()), keys: Vec::new() };
         let error = policy.check().unwrap_err().to_string();
-        assert!(error.ends_with("it is read for every decision, and must be a regular file"), "{error}");
+        assert!(error.ends_with("it is read for every decision, and must be a file with a name"), "{error}");
         list.wait_with_output().unwrap();
     }
 
