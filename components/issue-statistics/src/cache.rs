@@ -32,7 +32,7 @@ pub struct Cache {
     sets: ByteLru<Vec<u8>, (Rc<RoaringBitmap>, u64)>,
     headers: RefCell<LruCache<String, Rc<SegmentHeader>>>,
     /// The latest manifest with its bytes.
-    manifest: RefCell<(Vec<u8>, Rc<Manifest>)>,
+    manifest: RefCell<Option<(Vec<u8>, Rc<Manifest>)>>,
     /// By user, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
     /// The banned users, and the number of that version.
@@ -97,11 +97,12 @@ impl Cache {
         read: impl Fn(&[u8]) -> Result<Manifest, StoreError>,
     ) -> Result<Rc<Manifest>, StoreError> {
         let mut cached = self.manifest.borrow_mut();
-        if cached.0 != bytes {
-            let manifest = Rc::new(read(&bytes)?);
-            *cached = (bytes, manifest);
+        if let Some((_, manifest)) = cached.as_ref().filter(|(known, _)| *known == bytes) {
+            return Ok(manifest.clone());
         }
-        Ok(cached.1.clone())
+        let manifest = Rc::new(read(&bytes)?);
+        *cached = Some((bytes, manifest.clone()));
+        Ok(manifest)
     }
 
     pub fn header(

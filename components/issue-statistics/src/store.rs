@@ -58,10 +58,9 @@ impl IndexStore {
 
     /// The current manifest. 1 read.
     pub fn manifest(&self) -> Result<Rc<Manifest>, StoreError> {
-        let bytes = self.env.store.get(MANIFEST)?.unwrap_or_default();
-        self.cache.manifest(bytes, |bytes| match bytes {
-            [] => Ok(Manifest::default()),
-            bytes => serde_json::from_slice(bytes).map_err(|error| StoreError::corrupt(MANIFEST, error)),
+        let Some(bytes) = self.env.store.get(MANIFEST)? else { return Ok(Rc::default()) };
+        self.cache.manifest(bytes, |bytes| {
+            serde_json::from_slice(bytes).map_err(|error| StoreError::corrupt(MANIFEST, error))
         })
     }
 

@@ -96,6 +96,18 @@ mod tests {
                  [variables]\ntoken = { default = \"sesame\", secret = true }\n",
                 "allowed_outbound_hosts: \"https://{{ token }}@x/\" ",
             ),
+            (
+                "[component.other]\nsource = \"other.wasm\"\nallowed_outbound_hosts = [\"https://mia:sesame@x\"]\n",
+                "allowed_outbound_hosts: \"…\" has a user's name or password",
+            ),
+            (
+                "[component.other]\nsource = \"other.wasm\"\nvariables = { k = \"sesame{{\" }\n",
+                "variables.k: it has `{{`",
+            ),
+            (
+                "[component.other]\nsource = \"other.wasm\"\nvariables = { k = \"sesame{{ nope }}\" }\n",
+                "variables.k: it refers to `nope`",
+            ),
         ] {
             std::fs::write(&path, format!("spin_manifest_version = 2\n{text}{rest}")).unwrap();
             let Err(error) = Manifest::load(&path, &|_| None, None) else { panic!("accepted: {text}") };

@@ -53,11 +53,12 @@ pub fn expand(template: &str, values: &BTreeMap<String, String>) -> Result<Strin
     while let Some((literal, opened)) = rest.split_once("{{") {
         expanded.push_str(literal);
         let Some((name, after)) = opened.split_once("}}") else {
-            return Err(format!("`{template}` has `{{{{` without `}}}}`; close it"));
+            // The text around it is not shown, because it can be secret.
+            return Err("it has `{{` without `}}`; close it".to_owned());
         };
         let name = name.trim();
         let Some(value) = values.get(name) else {
-            return Err(format!("`{template}` refers to `{name}`, which is not in [variables]; declare it there"));
+            return Err(format!("it refers to `{name}`, which is not in [variables]; declare it there"));
         };
         expanded.push_str(value);
         if expanded.len() > MAX_EXPANDED_BYTES {

@@ -83,7 +83,11 @@ pub fn index_uncached(env: &Env, part: &SegmentRef) -> Result<Bytes, StoreError>
 
 /// A whole segment. Every check is made, because its versions are written again to another segment.
 pub fn segment(env: &Env, part: &SegmentRef) -> Result<Segment, StoreError> {
-    read_segment(part, |key| blob::read(env, key))
+    read_segment(part, |key| match key {
+        // The instance caches an intact one only.
+        Key::Index(_) => index(env, part),
+        key => blob::read(env, key),
+    })
 }
 
 /// A whole segment as it is stored now, not as the instance has cached it.

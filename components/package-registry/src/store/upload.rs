@@ -94,16 +94,22 @@ pub fn remove_chunks(env: &Env, id: &str) {
     }
 }
 
-/// The members that [`crate::manifest::Manifest::latest_fields`] made of an upload's manifest.
+/// The members that [`crate::manifest::Manifest::latest_fields`] made of an upload's manifest. They are copied into
+/// metadata, so an instance parses them when it reads them from the store.
 pub fn latest_fields(env: &Env, upload: &str) -> Result<Bytes, StoreError> {
-    blob::read(env, &Key::LatestFields(upload))
+    blob::read_checked(env, &Key::LatestFields(upload), are_members)
 }
 
-/// Checks that they are stored, and are text.
+/// Checks that they are stored, and can be appended to an object.
 pub fn check_latest_fields(env: &Env, upload: &str) -> Result<(), StoreError> {
     let key = Key::LatestFields(upload);
-    let text = blob::read_uncached(env, &key)?;
-    std::str::from_utf8(&text).map(drop).map_err(|why| StoreError::corrupt(&key.to_string(), why))
+    are_members(&blob::read_uncached(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))
+}
+
+/// Each member starts with a comma.
+fn are_members(fields: &[u8]) -> Result<(), String> {
+    let object = [b"{\"\":0", fields, b"}"].concat();
+    serde_json::from_slice::<serde::de::IgnoredAny>(&object).map(drop).map_err(|why| why.to_string())
 }
 
 pub fn save_latest_fields(env: &Env, upload: &str, fields: &str) -> Result<(), StoreError> {

@@ -73,6 +73,7 @@ impl AllowedHosts {
         let allowed = AllowedHost::parse(entry).map_err(|reason| {
             let (shown, reason) = match template {
                 Some(template) => (template, "stands for no address (the value is not shown, it can be secret)"),
+                None if entry.contains('@') => ("…", "has a user's name or password, which an address has not"),
                 None => (entry, &*reason),
             };
             format!("\"{shown}\" {reason}; write scheme://host:port, such as \"https://api.example.com\"")

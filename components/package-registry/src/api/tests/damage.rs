@@ -148,6 +148,37 @@ fn no_byte_of_an_index_can_change() {
     }
 }
 
+/// An unpublication and a deprecation read whole segments, whose blobs the instance caches.
+#[test]
+fn a_damaged_index_is_not_cached_by_changes() {
+    let intact = forge();
+    enlarge(&intact);
+    let index = key(&intact, "index");
+    let text = intact.store.get(&index).unwrap().unwrap();
+    let damaged = with(&intact, &index, &replaced(&text, "1.2.0\t", "1.2~0\t"));
+    let revision = intact.get(PATH).json()["_rev"].as_str().unwrap().to_owned();
+    let env = damaged.env();
+    let removal = request(Method::DELETE, &format!("{PATH}/-rev/{revision}")).by("maintainer");
+    is_corrupt(&TestResponse::of(env.clone(), removal), &index);
+    let file = tarball("lib", "1.2.0", b"other bytes");
+    is_corrupt(&TestResponse::of(env.clone(), publication_of("lib", "1.2.0", &file).to(PUBLIC)), &index);
+    is_corrupt(&TestResponse::of(env.clone(), request(Method::GET, &format!("{PATH}/1.2.0")).by("maintainer")), &index);
+    damaged.store.set(&index, &text).unwrap();
+    assert_eq!(TestResponse::of(env, request(Method::GET, &format!("{PATH}/1.2.0")).by("maintainer")).status, 200);
+}
+
+#[test]
+fn damaged_latest_fields_are_an_error() {
+    let intact = Forge::new();
+    intact.publish(PUBLIC, "lib", "1.0.0");
+    let fields = intact.store.keys().into_iter().find(|key| key.ends_with("/about")).unwrap();
+    let text = br#","description":"a library","readme":"how to use it""#;
+    assert_eq!(with(&intact, &fields, text).get(PATH).json()["readme"], "how to use it");
+    for damaged in [&text[..text.len() / 2], &text[1..], b"\xff", b"}"] {
+        is_corrupt(&with(&intact, &fields, damaged).get(PATH), &fields);
+    }
+}
+
 #[test]
 fn a_lost_line_of_an_unpublished_version_of_an_earlier_build_frees_no_number() {
     let intact = as_earlier_builds_wrote_it(forge());
