@@ -17,9 +17,9 @@ mod tips;
 
 pub use super::record::PackListRecord;
 pub use add::{NewPack, add};
-pub use bytes::{PackBytes, PackWriter};
+pub use bytes::{PackBytes, PackWriter, header_at};
 pub use index::{IndexEntry, write as write_index};
-pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject, header_at};
+pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject};
 pub use tips::of_all as tips_of_all;
 
 use super::record::PackRecord;

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 /// The size of an entry of an index, in bytes.
 const ENTRY: usize = 36;
 
-/// The size of an id, with which an entry begins; the offset follows.
+/// The size of an id, with which an entry begins; the offset follows, then the length, with [`NUMBER`] bytes each.
 const ID: usize = 20;
+const NUMBER: usize = 5;
 
 /// A forge whose repository is in one pack, with a merge request of one commit.
 fn forge() -> (Forge, String) {
@@ -167,6 +168,92 @@ fn a_check_finds_entries_of_an_index_that_lead_nowhere() {
     other[19] ^= 1;
     let found = problems(&with(&forge, &directory, Some(&other)));
     assert!(found.iter().any(|(key, _)| *key == page), "{found:?}");
+}
+
+/// A page of an index in which the number at a position is another one.
+fn with_number(page: &[u8], at: usize, change: impl Fn(u64) -> u64) -> Vec<u8> {
+    let mut bytes = page.to_vec();
+    let number = bytes[at..at + NUMBER].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    bytes[at..at + NUMBER].copy_from_slice(&change(number).to_be_bytes()[8 - NUMBER..]);
+    bytes
+}
+
+/// The packs of `PUBLIC`, as they are listed.
+fn listed(forge: &Forge) -> Vec<Value> {
+    let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    list["packs"].as_array().unwrap().clone()
+}
+
+/// Damages the offset and the length of each entry of a pack with one page. Each time, a check names the page.
+fn assert_wrong_extents_are_found(forge: &Forge, pack: &str) {
+    let page = format!("suggestions/v1/pack_index/{pack}/0");
+    let good = forge.store.get(&page).unwrap().unwrap();
+    let changes: [fn(u64) -> u64; 6] =
+        [|number| number + 1, |number| number.wrapping_sub(1), |number| number ^ 4, |number| number ^ 64, |_| 0, |_| 1];
+    for at in (0..good.len()).step_by(ENTRY).flat_map(|entry| [entry + ID, entry + ID + NUMBER]) {
+        for (number, change) in changes.iter().enumerate() {
+            let bad = with_number(&good, at, change);
+            let found = problems(&with(forge, &page, Some(&bad)));
+            let is_named = |(key, problem): &(String, String)| *key == page && problem.contains("(project 7)");
+            assert_eq!(found.iter().any(is_named), bad != good, "change {number} at {at}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_check_finds_each_wrong_offset_and_length() {
+    let (forge, pack) = forge();
+    assert_wrong_extents_are_found(&forge, &pack);
+}
+
+/// Clients that do not know each other send the same file, and the joined pack has all copies of it.
+#[test]
+fn a_check_finds_wrong_offsets_and_lengths_beside_copies_of_objects() {
+    let forge = Forge::new();
+    for number in 0..8 {
+        let own = format!("of client {number}\n");
+        let repository = Repository::with(&[("a.txt", b"one\n"), ("b.txt", own.as_bytes())]);
+        let target = format!("main:refs/heads/branch-{number}");
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", &target]).unwrap();
+    }
+    let [joined] = &listed(&forge)[..] else { panic!("{:?}", listed(&forge)) };
+    assert_eq!((&joined["has_copies"], &joined["objects"]), (&json!(true), &json!(3 * 8 + 1)));
+    assert_eq!(problems(&forge), []);
+    forge.clone(PUBLIC);
+    assert_wrong_extents_are_found(&forge, joined["id"].as_str().unwrap());
+}
+
+#[test]
+fn a_pack_whose_index_is_damaged_is_not_joined_until_it_is_restored() {
+    let (forge, pack) = forge();
+    let page = format!("suggestions/v1/pack_index/{pack}/0");
+    let good = forge.store.get(&page).unwrap().unwrap();
+    let work = forge.clone(PUBLIC);
+    work.git(&["checkout", "-q", "topic"]);
+    for number in 0..15 {
+        work.write("news", format!("{number}\n").as_bytes());
+        work.commit(&format!("news {number}"));
+    }
+    let blob = hex::decode(work.text(&["rev-parse", "main:a.txt"])).unwrap();
+    let entry = good.chunks(ENTRY).position(|entry| entry[..ID] == blob[..]).unwrap() * ENTRY;
+    for (at, by) in [(ID + NUMBER, -1), (ID + NUMBER, 1), (ID, 1)] {
+        let bad = with_number(&good, entry + at, |number| number.wrapping_add_signed(by));
+        let forge = with(&forge, &page, Some(&bad));
+        let push = |back: u32| {
+            let source = format!("topic~{back}:topic");
+            forge.git(&work, PUBLIC, "mia", &["push", "-q", "URL", &source]).unwrap();
+        };
+        (5..15).rev().for_each(push);
+        assert_eq!((listed(&forge).len(), &listed(&forge)[0]["id"]), (11, &json!(pack)));
+        forge.store.set(&page, &good).unwrap();
+        assert_eq!(problems(&forge), []);
+        assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:news"]), "9");
+        (0..5).rev().for_each(push);
+        assert_eq!(listed(&forge).len(), 1, "16 packs are joined");
+        assert_eq!(problems(&forge), []);
+        assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:news"]), "14");
+    }
 }
 
 #[test]

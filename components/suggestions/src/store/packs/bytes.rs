@@ -1,5 +1,6 @@
 //! The bytes of a pack, in blobs of one size.
 
+use crate::git::pack_entry::{EntryHeader, HeaderParse, MAX_HEADER};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
 use ::bytes::{Bytes, BytesMut};
@@ -142,5 +143,13 @@ impl<'a> PackBytes<'a> {
             next = part.as_ref().map_or(end, |part| next + part.len() as u64);
             Some(part)
         })
+    }
+}
+
+/// The header of the entry at an offset of a pack.
+pub fn header_at(bytes: PackBytes, offset: u64) -> Result<EntryHeader, StoreError> {
+    match EntryHeader::parse(&bytes.small(offset, MAX_HEADER)?) {
+        HeaderParse::Header(header) => Ok(header),
+        HeaderParse::Incomplete | HeaderParse::Invalid => Err(bytes.corrupt(offset, "it is not an entry")),
     }
 }

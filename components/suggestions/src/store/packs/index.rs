@@ -1,6 +1,8 @@
 //! The index of a pack: an entry of [`LENGTH`] bytes for each object, in the order of the ids, in pages. The
 //! page directory has the first id of each page.
 
+use super::bytes::PackBytes;
+use super::inflate;
 use crate::git::{ObjectId, ObjectKind};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
@@ -178,42 +180,79 @@ impl<'a> PackIndex<'a> {
         entry.and_then(IndexEntry::parse).ok_or_else(|| self.malformed(number))
     }
 
-    /// Every entry, in the order of the ids.
+    /// Every entry, in the order of the ids. Fails if they contradict one another, so that a join copies no damage.
+    /// Takes 64 bytes of memory for each entry; a pack is read only as [`Self::check_extents`] says.
     pub fn read_all(&self) -> Result<Vec<IndexEntry>, StoreError> {
-        let mut entries = Vec::with_capacity(self.objects());
-        for number in 0..self.objects().div_ceil(PAGE) {
-            for entry in self.page(number)?.as_chunks::<LENGTH>().0 {
-                entries.push(IndexEntry::parse(entry).ok_or_else(|| self.malformed(number))?);
-            }
-        }
-        Ok(entries)
+        self.read_checked(None)
     }
 
-    /// Reads the whole index, page by page, and compares its parts: an object that is out of order is not found.
-    /// Returns the bytes that were read.
+    /// Reads the whole index and compares its parts: an object that is out of order is not found. Returns the bytes of
+    /// the index.
     pub fn check(&self) -> Result<usize, StoreError> {
         let directory = self.directory()?;
-        let (mut size, mut last) = (directory.len(), None);
-        for (number, first) in directory.as_chunks::<{ ObjectId::LENGTH }>().0.iter().enumerate() {
-            let page = self.page(number)?;
-            size += page.len();
+        let entries = self.read_checked(Some(&directory))?;
+        Ok(directory.len() + entries.len() * LENGTH)
+    }
+
+    fn read_checked(&self, directory: Option<&Bytes>) -> Result<Vec<IndexEntry>, StoreError> {
+        let firsts = directory.map(|directory| directory.as_chunks::<{ ObjectId::LENGTH }>().0);
+        let mut entries: Vec<IndexEntry> = Vec::with_capacity(self.objects());
+        for number in 0..self.objects().div_ceil(PAGE) {
             let corrupt = |why: &str| self.corrupt(&Key::PackIndex(&self.pack.id, number), why);
-            let entries = page.as_chunks::<LENGTH>().0;
-            if entries.first().and_then(|entry| entry.first_chunk()) != Some(first) {
+            let page = self.page(number)?;
+            let page = page.as_chunks::<LENGTH>().0;
+            let first = page.first().and_then(|entry| entry.first_chunk());
+            if firsts.is_some_and(|firsts| firsts.get(number) != first) {
                 return Err(corrupt("the directory has another first object"));
             }
-            for entry in entries {
+            for entry in page {
                 let entry = IndexEntry::parse(entry).ok_or_else(|| self.malformed(number))?;
-                if last.replace(entry.id) >= Some(entry.id) {
+                if entries.last().is_some_and(|last| last.id >= entry.id) {
                     return Err(corrupt("the objects are out of order"));
                 }
                 let is_inside = entry.offset + entry.length <= self.pack.size;
                 if !is_inside || entry.base.is_some_and(|base| base >= self.pack.objects) {
                     return Err(corrupt("an entry leads out of the pack"));
                 }
+                entries.push(entry);
             }
         }
-        Ok(size)
+        self.check_extents(&entries)?;
+        Ok(entries)
+    }
+
+    /// Checks that the entries, in the order of their offsets, fill the pack: a clone sends as many bytes of an object
+    /// as the index says. A joined pack also has the bytes of objects that several of its parts had, and its index
+    /// names one copy of each. Only beside these bytes, or beside damage, entries are decompressed.
+    fn check_extents(&self, entries: &[IndexEntry]) -> Result<(), StoreError> {
+        let bytes = PackBytes::new(self.env, self.project, &self.pack.id);
+        let skip_copies = |mut end: u64, start: u64| {
+            while end < start {
+                end = inflate::end(self.env, bytes, end)?;
+            }
+            Ok::<_, StoreError>(end)
+        };
+        let mut sorted: Vec<(usize, &IndexEntry)> = entries.iter().enumerate().collect();
+        sorted.sort_unstable_by_key(|(_, entry)| entry.offset);
+        let starts = sorted.iter().map(|(_, entry)| entry.offset).chain([self.pack.size]);
+        let mut end = 0;
+        for ((position, entry), next_start) in sorted.iter().zip(starts.skip(1)) {
+            let corrupt = |why: &str| {
+                let key = Key::PackIndex(&self.pack.id, position / PAGE);
+                self.corrupt(&key, format!("object {} {why}", entry.id))
+            };
+            if skip_copies(end, entry.offset)? != entry.offset {
+                return Err(corrupt("has a wrong offset"));
+            }
+            end = entry.offset + entry.length;
+            if end != next_start && inflate::end(self.env, bytes, entry.offset)? != end {
+                return Err(corrupt("has a wrong length"));
+            }
+        }
+        match skip_copies(end, self.pack.size)? == self.pack.size {
+            true => Ok(()),
+            false => Err(bytes.corrupt(end, "it does not end with an entry")),
+        }
     }
 }
 
@@ -229,10 +268,11 @@ mod tests {
             bytes[..4].copy_from_slice(&(3 * number + 1).to_be_bytes());
             ObjectId::new(bytes)
         };
+        // The first entry makes the offsets of the others large.
         let entry = |number: u32| IndexEntry {
             id: id(number),
-            offset: (1 << 39) + u64::from(number),
-            length: u64::from(number) + 12,
+            offset: number.checked_sub(1).map_or(0, |before| (1 << 39) + 12 * u64::from(before)),
+            length: if number == 0 { 1 << 39 } else { 12 },
             base: number.checked_sub(1),
             depth: 3,
             kind: KINDS[number as usize % 4],

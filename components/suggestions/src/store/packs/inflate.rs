@@ -1,6 +1,6 @@
 //! Decompression of entries of packs.
 
-use super::bytes::PackBytes;
+use super::bytes::{PackBytes, header_at};
 use crate::git::pack_entry::EntryHeader;
 use crate::git::{ObjectId, ObjectKind, id_from_hasher};
 use crate::store::zlib;
@@ -22,6 +22,12 @@ pub fn entry(env: &Env, bytes: PackBytes, offset: u64, header: &EntryHeader) -> 
     Ok(contents.into())
 }
 
+/// Where the entry at an offset ends, which only decompressing it tells.
+pub fn end(env: &Env, bytes: PackBytes, offset: u64) -> Result<u64, StoreError> {
+    let header = header_at(bytes, offset)?;
+    decompress(env, bytes, offset, &header, &mut Vec::with_capacity(PART), Vec::clear)
+}
+
 /// The id of an object that is stored whole, of any size.
 pub fn id(
     env: &Env,
@@ -39,7 +45,7 @@ pub fn id(
     Ok(id_from_hasher(hasher))
 }
 
-/// Decompresses an entry into `out`, which `take` may empty after each addition.
+/// Decompresses an entry into `out`, which `take` may empty after each addition. Returns where the entry ends.
 fn decompress(
     env: &Env,
     bytes: PackBytes,
@@ -47,7 +53,7 @@ fn decompress(
     header: &EntryHeader,
     out: &mut Vec<u8>,
     mut take: impl FnMut(&mut Vec<u8>),
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let zlib = zlib::decompressor(env);
     let mut zlib = zlib.borrow_mut();
     zlib.reset(true);
@@ -65,7 +71,7 @@ fn decompress(
         next += consumed;
         let is_idle = consumed == 0 && zlib.total_out() == before_out;
         match status {
-            Status::StreamEnd if zlib.total_out() == header.size => return Ok(()),
+            Status::StreamEnd if zlib.total_out() == header.size => return Ok(next),
             Status::StreamEnd => return Err(bytes.corrupt(offset, "it has another size")),
             _ if zlib.total_out() > header.size || is_idle => return Err(bytes.corrupt(offset, "it has another size")),
             _ => {}

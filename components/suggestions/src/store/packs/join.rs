@@ -1,8 +1,7 @@
 //! Joining small packs, so that a repository has few.
 
-use super::bytes::{PackBytes, PackWriter};
+use super::bytes::{PackBytes, PackWriter, header_at};
 use super::index::{self, IndexEntry, PackIndex};
-use super::read::header_at;
 use super::tips;
 use crate::git::ObjectId;
 use crate::git::pack_entry::EntryKind;
@@ -115,18 +114,19 @@ fn replace(
     })
 }
 
-/// Writes one pack with the entries of several.
+/// Writes one pack with the entries of several. A part whose index is damaged is not copied: the joined pack would
+/// have the damage even after the part was restored.
 fn join(env: &Env, project: RepositoryId, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
     let mut writer = PackWriter::new(env);
     // The entry of each object, and its base's id.
     let mut joined: BTreeMap<ObjectId, (IndexEntry, Option<ObjectId>)> = BTreeMap::new();
     for part in parts {
+        let entries = PackIndex::new(env, project, part).read_all()?;
         let start = writer.size();
         let stored = PackBytes::new(env, project, &part.id);
         for bytes in stored.range(0, part.size) {
             writer.write(&bytes?)?;
         }
-        let entries = PackIndex::new(env, project, part).read_all()?;
         for entry in &entries {
             if joined.contains_key(&entry.id) {
                 continue;

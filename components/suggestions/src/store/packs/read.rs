@@ -1,10 +1,10 @@
 //! Objects of a repository's packs, by id.
 
 use super::base_cache::BaseCache;
-use super::bytes::PackBytes;
+use super::bytes::{PackBytes, header_at};
 use super::index::{IndexEntry, PackIndex};
 use super::inflate;
-use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
+use crate::git::pack_entry::{EntryHeader, EntryKind};
 use crate::git::{ObjectId, ObjectKind, delta};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
@@ -214,13 +214,5 @@ impl<'a> Packs<'a> {
             size if size > limit => Ok(ReadObject::TooLarge(size)),
             _ => Ok(ReadObject::Object(kind, contents)),
         }
-    }
-}
-
-/// The header of the entry at an offset of a pack.
-pub fn header_at(bytes: PackBytes, offset: u64) -> Result<EntryHeader, StoreError> {
-    match EntryHeader::parse(&bytes.small(offset, MAX_HEADER)?) {
-        HeaderParse::Header(header) => Ok(header),
-        HeaderParse::Incomplete | HeaderParse::Invalid => Err(bytes.corrupt(offset, "it is not an entry")),
     }
 }
