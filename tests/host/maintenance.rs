@@ -80,7 +80,8 @@ fn a_damaged_index_of_versions_is_an_error_and_frees_no_version() {
     store(data.path());
     let database = rusqlite::Connection::open(data.path().join("sqlite_key_value.db")).expect("the store");
     let halve = "UPDATE spin_key_value SET value = substr(value, 1, length(value) / 2) WHERE key LIKE 'package-registry/v1/segment/%/index'";
-    assert_eq!(database.execute(halve, []).expect("a row"), 1);
+    // The second publication has merged the segment of the first.
+    assert_eq!(database.execute(halve, []).expect("rows"), 2);
     drop(database);
     let server = Server::start(data.path());
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
@@ -91,7 +92,7 @@ fn a_damaged_index_of_versions_is_an_error_and_frees_no_version() {
     assert_eq!(registry.get("/lib/-/lib-1.1.0.tgz").expect("an answer").status, 500);
     let fsck = run(&["fsck"], &[("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", BOOTSTRAP_TOKEN)]);
     let text = printed(&fsck);
-    assert!(!fsck.status.success() && text.contains("/index: its checksum differs"), "{text}");
+    assert!(!fsck.status.success() && text.contains("/index`: its checksum differs"), "{text}");
     // Other packages are published.
     let other = package::tarball("other", "1.0.0", 1000, 4);
     assert_eq!(registry.publish("other", "1.0.0", &other).expect("an answer").status, 200);
