@@ -21,11 +21,15 @@ const PREFIX: &str = "directory/v1/";
 const HIDDEN_TOKEN: &str = "directory/v1/token/(hidden)";
 
 /// The directory's roots, records and blobs for [`kit::maintenance`].
-pub struct DirectoryRoots<'a>(pub &'a Env, Comparison, TokenLists);
+pub struct DirectoryRoots<'a> {
+    env: &'a Env,
+    comparison: Comparison,
+    token_lists: TokenLists,
+}
 
 impl<'a> DirectoryRoots<'a> {
     pub fn new(env: &'a Env) -> Self {
-        DirectoryRoots(env, Comparison::default(), TokenLists::default())
+        DirectoryRoots { env, comparison: Comparison::default(), token_lists: TokenLists::default() }
     }
 }
 
@@ -90,9 +94,9 @@ impl DirectoryRoots<'_> {
     /// Marks the blobs of the present revision. Its retired blobs are garbage: a request that still
     /// reads them began before the run.
     fn visit_revision(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let Some(Root { revision, .. }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
+        let Some(Root { revision, .. }) = store::read(self.env, &Key::Catalog)? else { return Ok(()) };
         tracer.reach(&revision);
-        let manifest = manifest(self.0, &revision)?;
+        let manifest = manifest(self.env, &revision)?;
         for part in manifest.namespaces.iter().chain(&manifest.projects).chain(&manifest.members) {
             tracer.reach(&part.blob);
         }
@@ -101,7 +105,7 @@ impl DirectoryRoots<'_> {
             self.check_table::<ProjectRow>(&manifest.projects, tracer)?;
             self.check_table::<MemberRow>(&manifest.members, tracer)?;
             // Damage of a table is reported above.
-            match self.1.missing(self.0) {
+            match self.comparison.missing(self.env) {
                 Ok(missing) => missing.iter().for_each(|subject| {
                     tracer.found(subject.key(), "the record is missing, and the catalog has it; import it again, or remove what is left of it by `hexad fsck --repair`")
                 }),
@@ -129,7 +133,7 @@ impl DirectoryRoots<'_> {
         tracer: &mut Tracer,
     ) -> Result<(), StoreError> {
         let corrupt = |why| StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
-        let bytes = blob(self.0, &part.blob)?;
+        let bytes = blob(self.env, &part.blob)?;
         tracer.read(bytes.len());
         let rows = R::decode(&bytes).ok_or_else(|| corrupt("no such rows"))?;
         if rows.len() != part.rows || rows.first().is_some_and(|row| row.key() != part.first) {
@@ -145,7 +149,7 @@ impl DirectoryRoots<'_> {
     }
 
     fn visit_intents(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let intents = store::read::<Vec<Intent>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
+        let intents = store::read::<Vec<Intent>>(self.env, &Key::CatalogChanges)?.unwrap_or_default();
         intents.iter().for_each(|intent| tracer.reach(&intent.blob));
         Ok(())
     }
@@ -155,10 +159,10 @@ impl DirectoryRoots<'_> {
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let token = key.strip_prefix(PREFIX).and_then(|name| Fingerprint::from_hex(name.strip_prefix("token/")?));
         let (key, problems) = match (Subject::of_key(key), token) {
-            (Some(subject), _) => (key, self.1.problems(self.0, subject)),
-            (None, Some(token)) => (HIDDEN_TOKEN, self.2.problem(self.0, &token).map(Vec::from_iter)),
-            _ if *key == Key::Features.text() => (key, gate_problems(self.0)),
-            _ => (key, missing::path_problem(self.0, key).map(Vec::from_iter)),
+            (Some(subject), _) => (key, self.comparison.problems(self.env, subject)),
+            (None, Some(token)) => (HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
+            _ if *key == Key::Features.text() => (key, gate_problems(self.env)),
+            _ => (key, missing::path_problem(self.env, key).map(Vec::from_iter)),
         };
         match problems {
             Ok(problems) => problems.iter().for_each(|problem| tracer.found(key, problem)),
@@ -190,7 +194,7 @@ impl DirectoryRoots<'_> {
 
     /// A deleted record is null.
     fn read<R: DeserializeOwned>(&self, key: &str) -> Result<bool, StoreError> {
-        root::read::<Option<R>>(&*self.0.store, key).map(|record| record.is_some())
+        root::read::<Option<R>>(&*self.env.store, key).map(|record| record.is_some())
     }
 }
 
