@@ -79,33 +79,40 @@ impl Question {
 /// The latest commit that both of these contain; of several that are no ancestors of each other, the newest. `None` if
 /// there is none, or too many would be read.
 pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>, StoreError> {
-    let walked = walk(history, one, other, Question::LatestCommon)?;
+    let walked = walk(history, one, other, Question::LatestCommon)?.commits;
     let latest = walked.iter().filter(|(_, walked)| walked.is_base());
     Ok(latest.max_by_key(|(id, walked)| (walked.commit.seconds, **id)).map(|(id, _)| *id))
 }
 
-/// The commits of `wanted` that `new` contains and `old` does not; none if too many commits would be read.
+/// The commits of `wanted` that `new` contains and `old` does not; of too many commits, among the latest of them.
 pub fn added(
     history: &mut History,
     new: ObjectId,
     old: ObjectId,
     wanted: &BTreeSet<ObjectId>,
 ) -> Result<BTreeSet<ObjectId>, StoreError> {
-    let walked = walk(history, new, old, Question::Difference)?;
+    let walked = walk(history, new, old, Question::Difference)?.commits;
     let is_new = |id: &&ObjectId| walked.get(id).is_some_and(|commit| commit.reached.is_new());
     Ok(wanted.iter().filter(is_new).copied().collect())
 }
 
-/// The commits that `new` contains and `old` does not, the latest first; none if too
-/// many would be read.
-pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<Vec<ObjectId>, StoreError> {
-    let walked = walk(history, new, old, Question::Difference)?;
+/// Commits that one contains and the other does not.
+pub struct NewCommits {
+    /// The latest first.
+    pub ids: Vec<ObjectId>,
+    /// Whether older ones are left out, because too many commits would be read.
+    pub is_cut: bool,
+}
+
+/// The commits that `new` contains and `old` does not.
+pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<NewCommits, StoreError> {
+    let Walked { commits: walked, is_cut } = walk(history, new, old, Question::Difference)?;
     let find = |id: &ObjectId| walked.get(id).filter(|commit| commit.reached.is_new());
     let mut pending: BinaryHeap<(i64, ObjectId)> =
         find(&new).map(|walked| (walked.commit.seconds, new)).into_iter().collect();
-    let (mut seen, mut commits) = (BTreeSet::from([new]), Vec::new());
+    let (mut seen, mut ids) = (BTreeSet::from([new]), Vec::new());
     while let Some((_, id)) = pending.pop() {
-        commits.push(id);
+        ids.push(id);
         let parents = find(&id).map(|walked| walked.commit.parents.as_slice()).unwrap_or_default();
         for parent in parents {
             if let Some(walked) = find(parent)
@@ -115,17 +122,20 @@ pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<Vec<
             }
         }
     }
-    Ok(commits)
+    Ok(NewCommits { ids, is_cut })
 }
 
-/// Reads commits that one of these reaches, the latest first, until the rest is of no matter to the question. Returns
-/// the commits that it has read; none if they would be too many.
-fn walk(
-    history: &mut History,
-    one: ObjectId,
-    other: ObjectId,
-    question: Question,
-) -> Result<BTreeMap<ObjectId, WalkedCommit>, StoreError> {
+/// The commits that a walk has read.
+struct Walked {
+    commits: BTreeMap<ObjectId, WalkedCommit>,
+    /// Whether it has ended before the question was answered, because there are too many commits.
+    is_cut: bool,
+}
+
+/// Reads commits that one of these reaches, the latest first, until the rest is of no matter to the question. If they
+/// are too many, a difference has those before which all later ones were read, so that it is known which of the two
+/// reach them; the other question has no answer.
+fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Question) -> Result<Walked, StoreError> {
     let mut walk = Walk { history, commits: BTreeMap::new(), pending: BTreeSet::new() };
     walk.reach(one, ReachedBy { one: true, ..ReachedBy::default() })?;
     walk.reach(other, ReachedBy { other: true, ..ReachedBy::default() })?;
@@ -135,8 +145,15 @@ fn walk(
     let mut bases: Option<Vec<ObjectId>> = None;
     while let Some((seconds, id)) = walk.pending.pop_last() {
         if walk.commits.len() > MAX_COMMITS {
-            // Which of several bases is the latest may not be worth so many.
-            return Ok(if bases.is_some() { walk.commits } else { BTreeMap::new() });
+            match question {
+                Question::Difference => {
+                    walk.commits.retain(|id, walked| !walk.pending.contains(&(walked.commit.seconds, *id)))
+                }
+                // Which of several bases is the latest may not be worth so many.
+                Question::LatestCommon if bases.is_some() => {}
+                Question::LatestCommon => walk.commits.clear(),
+            }
+            return Ok(Walked { commits: walk.commits, is_cut: true });
         }
         let Some((reached, parents)) = walk.find(id) else { continue };
         if !question.is_settled(reached) || walk.has_pending(|by| !question.is_settled(by)) {
@@ -161,7 +178,7 @@ fn walk(
             walk.reach(parent, reached.of_parents())?;
         }
     }
-    Ok(walk.commits)
+    Ok(Walked { commits: walk.commits, is_cut: false })
 }
 
 struct Walk<'a, 'h> {

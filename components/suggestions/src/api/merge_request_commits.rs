@@ -2,7 +2,7 @@
 
 use super::access;
 use super::context::RequestContext;
-use super::history;
+use super::history::{self, NewCommits};
 use super::input;
 use super::json_page::JsonPage;
 use super::merge_request_json::MergeRequestRenderer;
@@ -19,7 +19,8 @@ const MAX_COMMIT: u64 = 256 << 10;
 
 /// `GET /projects/:id/merge_requests/:iid/commits`: those of its source branch that the target branch does not have,
 /// or did not have before the merge, the latest first, in pages. Reads the commits since the branches parted, at most
-/// 20,000, and those that are shown.
+/// 20,000 of both branches, and those that are shown. If there are more, the oldest are left out, and so are the headers
+/// with totals.
 pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     let params = context.params();
     let checks = Validation::new(&params);
@@ -32,19 +33,24 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let mut history = renderer.history(&readable);
     let commits = match renderer.ends(&readable, &mut history)? {
         Some((head, start)) => history::since(&mut history, head, start)?,
-        None => Vec::new(),
+        None => NewCommits { ids: Vec::new(), is_cut: false },
     };
-    let total = commits.len() as u64;
+    let total = commits.ids.len() as u64;
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
     let project_url = format!("{}/{}", context.url, readable.project.full_path());
     let mut shown = JsonPage::new("commits");
-    for id in commits.into_iter().skip(skip).take(page.per_page as usize) {
+    for id in commits.ids.into_iter().skip(skip).take(page.per_page as usize) {
         if let Some(contents) = objects::read_at_most(env, readable.source(), id, MAX_COMMIT)? {
             shown.push(&render(id, &CommitText::parse(&contents), &project_url))?;
         }
     }
     let url = context.own_url();
-    Ok(page.describe(shown.into_response(), &url, &[], total))
+    let mut response = page.describe(shown.into_response(), &url, &[], total);
+    if commits.is_cut {
+        response.headers.remove("x-total");
+        response.headers.remove("x-total-pages");
+    }
+    Ok(response)
 }
 
 fn render(id: ObjectId, commit: &CommitText, project_url: &str) -> Value {

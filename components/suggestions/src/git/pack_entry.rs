@@ -40,6 +40,11 @@ pub enum HeaderParse {
 const OFFSET_DELTA: u8 = 6;
 const REF_DELTA: u8 = 7;
 
+/// Whether the entry with this first byte is an object that is stored whole.
+pub fn begins_whole_object(first: u8) -> bool {
+    matches!((first >> 4) & 7, 1..=4)
+}
+
 impl EntryHeader {
     /// Parses the header at the beginning of `bytes`.
     pub fn parse(bytes: &[u8]) -> HeaderParse {

@@ -9,6 +9,7 @@
 mod add;
 mod base_cache;
 mod bytes;
+mod delta_check;
 mod index;
 pub mod inflate;
 mod join;
@@ -22,17 +23,62 @@ pub use index::{IndexEntry, write as write_index};
 pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject};
 pub use tips::of_all as tips_of_all;
 
-use super::record::PackRecord;
+use super::key::Key;
+use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
+use delta_check::ListedIndex;
 use kit::Env;
 use kit::reachability::Tracer;
 use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-/// Checks the parts of a listed pack that no object leads to: its index and its tips.
-pub fn check(env: &Env, project: RepositoryId, pack: &PackRecord, tracer: &mut Tracer) -> Result<(), StoreError> {
-    if let Some(size) = tracer.note(index::PackIndex::new(env, project, pack).check())? {
-        tracer.read(size);
+/// Fails if a listed pack builds on a commit that no pack of the list has: then the list has lost one. With
+/// `expects_blobs`, also if a pack has lost one of its blobs. A check also reads the parts of each pack that no object
+/// leads to: its index and its tips. A collection reads only those parts of indexes that may have such commits.
+pub fn check(
+    env: &Env,
+    project: RepositoryId,
+    list: PackListRecord,
+    expects_blobs: bool,
+    tracer: &mut Tracer,
+) -> Result<(), StoreError> {
+    // Each commit of another pack, and the pack that builds on it.
+    let mut builders: BTreeMap<ObjectId, String> = BTreeMap::new();
+    let mut is_readable = true;
+    for (number, pack) in list.packs.iter().enumerate() {
+        if tracer.check {
+            match tracer.note(index::PackIndex::new(env, project, pack).check())? {
+                Some((entries, size)) => {
+                    tracer.read(size);
+                    let index = ListedIndex { env, project, packs: &list.packs, pack: number, entries: &entries };
+                    tracer.note(index.check_deltas())?;
+                }
+                None => is_readable = false,
+            }
+        }
+        if expects_blobs {
+            note_in_check(tracer, PackBytes::new(env, project, &pack.id).expect_blobs(pack.size))?;
+        }
+        let tips = note_in_check(tracer, tips::of_all(env, project, std::slice::from_ref(pack)))?.flatten();
+        let [_, bases] = tips.unwrap_or_default();
+        builders.extend(bases.into_iter().map(|base| (base, pack.id.clone())));
     }
-    let tips = tips::of_all(env, project, std::slice::from_ref(pack));
-    tracer.note(tips).map(drop)
+    if !is_readable {
+        return Ok(());
+    }
+    let bases: BTreeSet<ObjectId> = builders.keys().copied().collect();
+    let found = Packs::over(env, project, Rc::new(list)).find_all(&bases)?;
+    match builders.iter().find(|(base, _)| !found.contains_key(base)) {
+        None => Ok(()),
+        Some((base, builder)) => {
+            let why = format!("no pack has {base}, on which pack {builder} builds");
+            Err(StoreError::corrupt(&Key::Packs(project).to_string(), why))
+        }
+    }
+}
+
+/// Reports damage that a check finds, and passes that which a collection finds through.
+fn note_in_check<T>(tracer: &mut Tracer, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    if tracer.check { tracer.note(outcome) } else { outcome.map(Some) }
 }

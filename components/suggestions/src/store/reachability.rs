@@ -7,7 +7,7 @@ mod traced_blob;
 
 use super::counter::CounterCheck;
 use super::discussion_record::LocatorRecord;
-use super::key::PREFIX;
+use super::key::{Key, PREFIX};
 use super::objects;
 use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
@@ -83,6 +83,8 @@ pub struct Repositories<'a> {
     /// The present repositories of projects, and whether projects exist, as far as this step has looked them up.
     repositories: RefCell<BTreeMap<u64, Option<RepositoryId>>>,
     projects: RefCell<BTreeMap<u64, Existence>>,
+    /// Whether repositories have a list of packs, as far as this step has looked.
+    pack_lists: RefCell<BTreeMap<RepositoryId, bool>>,
     /// Whether the semispace that is swept has objects, and whether a transaction is old enough to be swept, once this
     /// step has looked.
     has_swept_objects: Cell<Option<bool>>,
@@ -99,6 +101,7 @@ impl<'a> Repositories<'a> {
             roles: semispace_roles::read(env)?,
             repositories: RefCell::default(),
             projects: RefCell::default(),
+            pack_lists: RefCell::default(),
             has_swept_objects: Cell::default(),
             has_old_transactions: Cell::default(),
             counters: CounterCheck::default(),
@@ -154,6 +157,16 @@ impl<'a> Repositories<'a> {
         let repository = RepositoryId::find(self.env, project)?;
         self.repositories.borrow_mut().insert(project, repository);
         Ok(repository)
+    }
+
+    /// Whether a repository has a list of packs. Each step looks once.
+    fn has_pack_list(&self, repository: RepositoryId) -> Result<bool, StoreError> {
+        if let Some(known) = self.pack_lists.borrow().get(&repository) {
+            return Ok(*known);
+        }
+        let has_list = self.env.store.exists(&Key::Packs(repository).to_string())?;
+        self.pack_lists.borrow_mut().insert(repository, has_list);
+        Ok(has_list)
     }
 
     /// Whether a project exists. Each step reads it from the store once.
@@ -273,7 +286,6 @@ impl Roots for Repositories<'_> {
 
     fn may_belong(&self, prefix: &str, rest: &str, damaged: &BTreeSet<String>) -> bool {
         let Some(kind) = prefix.strip_prefix(PREFIX) else { return true };
-        let has = |kind: &str| damaged.iter().any(|part| part.starts_with(kind));
         match kind {
             "object/" | "object2/" => {
                 let repository = rest.split('/').next().unwrap_or_default();
@@ -283,11 +295,8 @@ impl Roots for Repositories<'_> {
                     _ => repository == name,
                 })
             }
-            // These keys do not name their repository. An object names its chunks, a list its packs, and a ref its
-            // transaction.
-            "chunk/" | "chunk2/" => true,
-            PACKS | PACK_INDEXES => has("packs/"),
-            REF_TRANSACTIONS => has("ref/"),
+            // These keys do not name their repository, so they may be of a damaged one.
+            "chunk/" | "chunk2/" | PACKS | PACK_INDEXES | REPLACED_PACKS | REFLOG | REF_TRANSACTIONS => true,
             _ => false,
         }
     }

@@ -43,7 +43,8 @@ impl Commits {
 
     fn since(&self, new: usize, old: usize) -> Vec<usize> {
         let commits = since(&mut self.history(), self.ids[new], self.ids[old]).unwrap();
-        commits.into_iter().map(|id| self.number(id)).collect()
+        assert!(!commits.is_cut);
+        commits.ids.into_iter().map(|id| self.number(id)).collect()
     }
 
     fn merge_base(&self, one: usize, other: usize) -> Option<usize> {

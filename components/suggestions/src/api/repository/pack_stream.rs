@@ -1,7 +1,7 @@
 //! A pack as it is sent. Entries are copied as they are stored; only a delta whose base is not sent, and a loose
 //! object, are compressed anew.
 
-use crate::git::pack_entry::{EntryKind, write_header};
+use crate::git::pack_entry::{EntryKind, begins_whole_object, write_header};
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::objects::{self, LooseStream};
@@ -35,6 +35,8 @@ enum Step {
         pack: usize,
         next: u64,
         end: u64,
+        /// Whether it begins with an entry that the index takes for an object that is stored whole.
+        is_whole: bool,
     },
     /// The contents of a loose object.
     Loose(Box<LooseStream>, Rc<RefCell<Compressors>>),
@@ -116,7 +118,7 @@ impl PackStream {
                     out.extend_from_slice(&self.count.to_be_bytes());
                     Step::Next
                 }
-                Step::Range { pack, next, end } => {
+                Step::Range { pack, next, end, is_whole } => {
                     let packs = Packs::over(&self.env, self.project, self.list.clone());
                     let stored = packs.bytes(pack)?;
                     let bytes = match self.sent.is_empty() {
@@ -126,9 +128,12 @@ impl PackStream {
                     if bytes.is_empty() {
                         return Err(stored.corrupt(next, "it is too short"));
                     }
+                    if is_whole && !bytes.first().is_some_and(|first| begins_whole_object(*first)) {
+                        return Err(stored.corrupt(next, "it is a delta, and its index names no base"));
+                    }
                     out.extend_from_slice(&bytes);
                     let next = next + bytes.len() as u64;
-                    if next < end { Step::Range { pack, next, end } } else { Step::Next }
+                    if next < end { Step::Range { pack, next, end, is_whole: false } } else { Step::Next }
                 }
                 Step::Loose(contents, compressors) => deflate_next(contents, compressors, &mut out)?,
                 Step::Next => self.next_object(&mut out)?,
@@ -147,7 +152,7 @@ impl PackStream {
     fn next_object(&mut self, out: &mut Vec<u8>) -> Result<Step, StoreError> {
         if let Some(pack) = self.whole.pop_front() {
             let end = self.list.packs.get(pack).map_or(0, |record| record.size);
-            return Ok(Step::Range { pack, next: 0, end });
+            return Ok(Step::Range { pack, next: 0, end, is_whole: false });
         }
         let Some((id, location)) = self.objects.pop_front() else { return Ok(Step::Trailer) };
         let packs = Packs::over(&self.env, self.project, self.list.clone());
@@ -155,13 +160,12 @@ impl PackStream {
         let Location { pack, entry } = location;
         let (next, end) = (entry.offset, entry.offset + entry.length);
         if entry.depth == 0 {
-            return Ok(Step::Range { pack, next, end });
+            return Ok(Step::Range { pack, next, end, is_whole: true });
         }
-        match packs.base_id(&location)?.filter(|base| self.sent.contains(base)) {
-            Some(base) => {
-                let header = packs.header(pack, entry.offset)?;
+        match packs.base(&location)?.filter(|(base, _)| self.sent.contains(base)) {
+            Some((base, header)) => {
                 write_header(out, EntryKind::RefDelta(base), header.size);
-                Ok(Step::Range { pack, next: next + header.length as u64, end })
+                Ok(Step::Range { pack, next: next + header.length as u64, end, is_whole: false })
             }
             None => {
                 self.write_anew(id, out)?;

@@ -12,7 +12,8 @@ use crate::store::packs::Packs;
 fn stored_depth(forge: &Forge, id: ObjectId) -> usize {
     let env = forge.env();
     let packs = Packs::load(&env, RepositoryId::first(PUBLIC)).unwrap();
-    let base = |id: &ObjectId| packs.base_id(&packs.find(*id).unwrap().expect("it is in a pack")).unwrap();
+    let base =
+        |id: &ObjectId| packs.base(&packs.find(*id).unwrap().expect("it is in a pack")).unwrap().map(|(id, _)| id);
     std::iter::successors(Some(id), base).count() - 1
 }
 

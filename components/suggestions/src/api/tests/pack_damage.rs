@@ -8,14 +8,18 @@ use kit::store::Store as _;
 use serde_json::{Value, json};
 
 /// The size of an entry of an index, in bytes.
-const ENTRY: usize = 36;
+pub const ENTRY: usize = 36;
 
 /// The size of an id, with which an entry begins; the offset follows, then the length, with [`NUMBER`] bytes each.
 const ID: usize = 20;
 const NUMBER: usize = 5;
 
+/// Where the position of an entry's base is, with 4 bytes, and then how deep a delta it is.
+pub const BASE: usize = ID + 2 * NUMBER;
+pub const DEPTH: usize = BASE + 4;
+
 /// A forge whose repository is in one pack, with a merge request of one commit.
-fn forge() -> (Forge, String) {
+pub fn forge() -> (Forge, String) {
     let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n"), ("dir/b", b"bee\n")]));
     let long: String = (0..200_u32).map(|line| format!("{}\n", line.wrapping_mul(0x9e37_79b9))).collect();
     repository.write("long", long.as_bytes());
@@ -31,7 +35,7 @@ fn forge() -> (Forge, String) {
 }
 
 /// The same forge over a copy of the store, in which a key has another value.
-fn with(forge: &Forge, key: &str, value: Option<&[u8]>) -> Forge {
+pub fn with(forge: &Forge, key: &str, value: Option<&[u8]>) -> Forge {
     let store = forge.store.snapshot();
     match value {
         Some(value) => store.set(key, value).unwrap(),
@@ -41,7 +45,7 @@ fn with(forge: &Forge, key: &str, value: Option<&[u8]>) -> Forge {
 }
 
 /// Checks everything. Returns the key and the text of each problem.
-fn problems(forge: &Forge) -> Vec<(String, String)> {
+pub fn problems(forge: &Forge) -> Vec<(String, String)> {
     let (mut body, mut found) = (json!({}), Vec::new());
     loop {
         let answer = forge.send(Method::POST, "maintenance/suggestions/fsck", "root", body);
@@ -87,7 +91,7 @@ fn statuses(forge: &Forge, heads: &[String; 2]) -> [u16; 6] {
     [get(""), get("/changes"), get("/diffs"), get("/commits"), fetch(0), fetch(2)]
 }
 
-fn heads(forge: &Forge) -> [String; 2] {
+pub fn heads(forge: &Forge) -> [String; 2] {
     ["main", "topic"].map(|branch| forge.head(PUBLIC, branch))
 }
 
@@ -170,6 +174,12 @@ fn a_check_finds_entries_of_an_index_that_lead_nowhere() {
     assert!(found.iter().any(|(key, _)| *key == page), "{found:?}");
 }
 
+pub fn with_bytes(page: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
+    let mut bytes = page.to_vec();
+    bytes[at..at + new.len()].copy_from_slice(new);
+    bytes
+}
+
 /// A page of an index in which the number at a position is another one.
 fn with_number(page: &[u8], at: usize, change: impl Fn(u64) -> u64) -> Vec<u8> {
     let mut bytes = page.to_vec();
@@ -237,8 +247,11 @@ fn a_pack_whose_index_is_damaged_is_not_joined_until_it_is_restored() {
     }
     let blob = hex::decode(work.text(&["rev-parse", "main:a.txt"])).unwrap();
     let entry = good.chunks(ENTRY).position(|entry| entry[..ID] == blob[..]).unwrap() * ENTRY;
-    for (at, by) in [(ID + NUMBER, -1), (ID + NUMBER, 1), (ID, 1)] {
-        let bad = with_number(&good, entry + at, |number| number.wrapping_add_signed(by));
+    let extents = [(ID + NUMBER, -1), (ID + NUMBER, 1), (ID, 1)];
+    let changed = |(at, by)| with_number(&good, entry + at, |number: u64| number.wrapping_add_signed(by));
+    let other_base = with_bytes(&good, entry + BASE, &0_u32.to_be_bytes());
+    let deeper = with_bytes(&good, entry + DEPTH, &[1]);
+    for bad in extents.map(changed).into_iter().chain([other_base, deeper]) {
         let forge = with(&forge, &page, Some(&bad));
         let push = |back: u32| {
             let source = format!("topic~{back}:topic");

@@ -6,10 +6,14 @@ use crate::store::key::Key;
 use ::bytes::{Bytes, BytesMut};
 use kit::Env;
 use kit::store::StoreError;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The size of a pack's blobs but the last, in bytes.
 const BLOB: usize = 256 << 10;
+
+/// How many keys of blobs are listed at once.
+const KEYS_AT_ONCE: usize = 1000;
 
 /// Writes the blobs of a pack.
 pub struct PackWriter<'a> {
@@ -98,6 +102,27 @@ impl<'a> PackBytes<'a> {
         let (number, _) = position(offset);
         let key = Key::Pack(self.pack, number).to_string();
         StoreError::corrupt(&key, format!("at {offset}: {why} (project {})", self.project))
+    }
+
+    /// Fails if a blob of the pack, which has `size` bytes, is missing. 1 list of keys for each 1,000 blobs.
+    pub fn expect_blobs(&self, size: u64) -> Result<(), StoreError> {
+        let first = Key::Pack(self.pack, 0).to_string();
+        let prefix = first.strip_suffix('0').unwrap_or(&first);
+        let (mut stored, mut after) = (BTreeSet::new(), String::new());
+        loop {
+            let keys = self.env.store.list(prefix, &after, KEYS_AT_ONCE)?;
+            let is_end = keys.len() < KEYS_AT_ONCE;
+            after = keys.last().cloned().unwrap_or_default();
+            stored.extend(keys);
+            if is_end {
+                break;
+            }
+        }
+        let is_lost = |offset: &u64| !stored.contains(&Key::Pack(self.pack, position(*offset).0).to_string());
+        match (0..size).step_by(BLOB).find(is_lost) {
+            None => Ok(()),
+            Some(offset) => Err(self.corrupt(offset, "it is missing")),
+        }
     }
 
     /// The bytes from `offset` to the end of their blob, at most `limit`; empty at the end of the pack.

@@ -135,6 +135,11 @@ impl<'a> PackIndex<'a> {
         StoreError::corrupt(&key.to_string(), format!("{why} (project {})", self.project))
     }
 
+    /// Damage of the entry at a position of the index.
+    pub fn contradiction(&self, position: usize, why: impl fmt::Display) -> StoreError {
+        self.corrupt(&Key::PackIndex(&self.pack.id, position / PAGE), why)
+    }
+
     fn malformed(&self, page: usize) -> StoreError {
         self.corrupt(&Key::PackIndex(&self.pack.id, page), "an entry is malformed")
     }
@@ -186,12 +191,13 @@ impl<'a> PackIndex<'a> {
         self.read_checked(None)
     }
 
-    /// Reads the whole index and compares its parts: an object that is out of order is not found. Returns the bytes of
-    /// the index.
-    pub fn check(&self) -> Result<usize, StoreError> {
+    /// The same, and compares the directory, too: an object that is out of order is not found. Also returns the bytes
+    /// of the index.
+    pub fn check(&self) -> Result<(Vec<IndexEntry>, usize), StoreError> {
         let directory = self.directory()?;
         let entries = self.read_checked(Some(&directory))?;
-        Ok(directory.len() + entries.len() * LENGTH)
+        let size = directory.len() + entries.len() * LENGTH;
+        Ok((entries, size))
     }
 
     fn read_checked(&self, directory: Option<&Bytes>) -> Result<Vec<IndexEntry>, StoreError> {
@@ -237,10 +243,7 @@ impl<'a> PackIndex<'a> {
         let starts = sorted.iter().map(|(_, entry)| entry.offset).chain([self.pack.size]);
         let mut end = 0;
         for ((position, entry), next_start) in sorted.iter().zip(starts.skip(1)) {
-            let corrupt = |why: &str| {
-                let key = Key::PackIndex(&self.pack.id, position / PAGE);
-                self.corrupt(&key, format!("object {} {why}", entry.id))
-            };
+            let corrupt = |why: &str| self.contradiction(*position, format!("object {} {why}", entry.id));
             if skip_copies(end, entry.offset)? != entry.offset {
                 return Err(corrupt("has a wrong offset"));
             }
@@ -297,7 +300,8 @@ mod tests {
             let record = written(&env, &entries);
             let index = PackIndex::new(&env, RepositoryId::first(7), &record);
             assert_eq!(index.read_all().unwrap(), entries);
-            assert_eq!(index.check().unwrap(), count * LENGTH + count.div_ceil(PAGE) * ObjectId::LENGTH);
+            let size = count * LENGTH + count.div_ceil(PAGE) * ObjectId::LENGTH;
+            assert_eq!(index.check().unwrap(), (entries.clone(), size));
             for (position, entry) in entries.iter().enumerate() {
                 assert_eq!(index.find(entry.id).unwrap(), Some(*entry));
                 assert_eq!(index.at(u32::try_from(position).unwrap()).unwrap(), *entry);

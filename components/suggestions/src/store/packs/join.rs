@@ -1,6 +1,7 @@
 //! Joining small packs, so that a repository has few.
 
 use super::bytes::{PackBytes, PackWriter, header_at};
+use super::delta_check::ListedIndex;
 use super::index::{self, IndexEntry, PackIndex};
 use super::tips;
 use crate::git::ObjectId;
@@ -38,8 +39,7 @@ pub fn with_joined(
     let mut last = packs.len().saturating_sub(1);
     let mut joined_id = None;
     while let Some(run) = full_tier(&packs, last) {
-        let Some(parts) = packs.get(run.clone()) else { break };
-        let joined = join(env, project, parts)?;
+        let joined = join(env, project, &packs, run.clone())?;
         joined_id = Some(joined.id.clone());
         last = run.start;
         packs.splice(run, [joined]);
@@ -55,8 +55,8 @@ pub fn with_joined(
 pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) -> Result<(), StoreError> {
     let mut last = list.packs.len().saturating_sub(1);
     while let Some(run) = full_tier(&list.packs, last) {
-        let Some(parts) = list.packs.get(run) else { return Ok(()) };
-        let joined = join(env, project, parts)?;
+        let Some(parts) = list.packs.get(run.clone()) else { return Ok(()) };
+        let joined = join(env, project, &list.packs, run)?;
         let parts: Vec<String> = parts.iter().map(|part| part.id.clone()).collect();
         keep_replaced(env, parts.clone())?;
         match replace(env, project, &parts, &joined)? {
@@ -114,14 +114,16 @@ fn replace(
     })
 }
 
-/// Writes one pack with the entries of several. A part whose index is damaged is not copied: the joined pack would
-/// have the damage even after the part was restored.
-fn join(env: &Env, project: RepositoryId, parts: &[PackRecord]) -> Result<PackRecord, StoreError> {
+/// Writes one pack with the entries of a run of packs. A part whose index is damaged is not copied: the joined pack
+/// would have the damage even after the part was restored.
+fn join(env: &Env, project: RepositoryId, packs: &[PackRecord], run: Range<usize>) -> Result<PackRecord, StoreError> {
+    let parts = packs.get(run.clone()).unwrap_or_default();
     let mut writer = PackWriter::new(env);
     // The entry of each object, and its base's id.
     let mut joined: BTreeMap<ObjectId, (IndexEntry, Option<ObjectId>)> = BTreeMap::new();
-    for part in parts {
+    for (pack, part) in run.zip(parts) {
         let entries = PackIndex::new(env, project, part).read_all()?;
+        ListedIndex { env, project, packs, pack, entries: &entries }.check_deltas()?;
         let start = writer.size();
         let stored = PackBytes::new(env, project, &part.id);
         for bytes in stored.range(0, part.size) {

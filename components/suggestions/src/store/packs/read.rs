@@ -141,22 +141,19 @@ impl<'a> Packs<'a> {
         header_at(self.bytes(pack)?, offset)
     }
 
-    /// The base of the delta at a location, by id; `None` if the entry is no delta.
-    pub fn base_id(&self, location: &Location) -> Result<Option<ObjectId>, StoreError> {
-        if let Some(position) = location.entry.base {
-            let index = PackIndex::new(self.env, self.project, self.pack(location.pack)?);
-            return index.at(position).map(|base| Some(base.id));
-        }
-        if location.entry.depth == 0 {
-            return Ok(None);
-        }
-        match self.header(location.pack, location.entry.offset)?.kind {
-            EntryKind::RefDelta(id) => Ok(Some(id)),
-            EntryKind::Object(_) => Ok(None),
-            EntryKind::OffsetDelta(_) => {
-                Err(self.bytes(location.pack)?.corrupt(location.entry.offset, "a delta has no base"))
-            }
-        }
+    /// The base of the delta at a location, by id, and the delta's header. `None` if the entry is no delta, or only its
+    /// offset tells the base: that of a joined pack may be a copy which the index does not name.
+    pub fn base(&self, location: &Location) -> Result<Option<(ObjectId, EntryHeader)>, StoreError> {
+        let Location { pack, entry } = location;
+        let header = self.header(*pack, entry.offset)?;
+        let distance = match header.kind {
+            EntryKind::Object(_) => return Ok(None),
+            EntryKind::RefDelta(id) => return Ok(Some((id, header))),
+            EntryKind::OffsetDelta(distance) => distance,
+        };
+        let Some(position) = entry.base else { return Ok(None) };
+        let base = PackIndex::new(self.env, self.project, self.pack(*pack)?).at(position)?;
+        Ok((base.offset + distance == entry.offset).then_some((base.id, header)))
     }
 
     /// The object at a location, if it has at most `limit` bytes, of which [`MAX_DELTIFIED`] can be a delta.

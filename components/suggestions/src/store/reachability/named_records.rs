@@ -1,10 +1,11 @@
-//! For checks: records that others name.
+//! Records that others name, and that may be lost.
 
 use super::{MERGE_REQUEST, Repositories};
+use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::store::key::{Key, PREFIX};
-use crate::store::record::RefNamesRecord;
-use crate::store::ref_names;
+use crate::store::record::{RefNamesRecord, RefRecord};
+use crate::store::{objects, ref_names};
 use kit::reachability::{Roots, Tracer};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use std::fmt;
 const KEYS_AT_ONCE: usize = 1000;
 
 impl Repositories<'_> {
-    /// Reports a lost record, unless `root` is of a deleted project, whose records are being removed.
+    /// Reports a lost record, unless `root` is of a deleted project, whose records are being removed. In a collection it
+    /// is damage of `root`.
     fn report_lost(
         &self,
         root: &str,
@@ -22,9 +24,13 @@ impl Repositories<'_> {
         why: impl fmt::Display,
         tracer: &mut Tracer,
     ) -> Result<(), StoreError> {
-        if !self.is_abandoned(root)? {
-            tracer.found(lost, why);
+        if self.is_abandoned(root)? {
+            return Ok(());
         }
+        if !tracer.check {
+            return Err(StoreError::corrupt(&lost.to_string(), why));
+        }
+        tracer.found(lost, why);
         Ok(())
     }
 
@@ -74,6 +80,38 @@ impl Repositories<'_> {
             self.report_lost(list, lost, format!("it is missing, and {list} names it"), tracer)?;
         }
         Ok(())
+    }
+
+    /// Looks for the list of a repository's packs, which is written before a ref that needs one of them. A repository
+    /// may have none: nothing was pushed, or all its objects are loose.
+    pub(super) fn check_pack_list(
+        &self,
+        key: &str,
+        repository: RepositoryId,
+        commit: ObjectId,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        if objects::exists_anywhere(self.env, repository, commit)? {
+            return Ok(());
+        }
+        let why = format!("it is missing, and {key} names {commit}, which is no loose object");
+        self.report_lost(key, Key::Packs(repository), why, tracer)
+    }
+
+    /// Looks for the transaction that has locked a ref. It is begun before that, and kept as long as a lock names it;
+    /// without it, a ref whose new value was committed would have the old one.
+    pub(super) fn check_transaction(
+        &self,
+        key: &str,
+        record: &RefRecord,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        let Some(lock) = &record.lock else { return Ok(()) };
+        let transaction = Key::RefTransaction(&lock.transaction).to_string();
+        if self.env.store.exists(&transaction)? {
+            return Ok(());
+        }
+        self.report_lost(key, transaction, format!("it is missing, and {key} is locked by it"), tracer)
     }
 
     /// Looks for the name of a ref that is there: it is reserved before the ref is created, and forgotten after it is

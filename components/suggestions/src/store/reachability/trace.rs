@@ -58,10 +58,9 @@ impl Repositories<'_> {
             "packs" => {
                 let list = self.read::<PackListRecord>(key)?;
                 list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
-                if tracer.check {
-                    let project = repository()?;
-                    list.packs.iter().try_for_each(|pack| packs::check(self.env, project, pack, tracer))?;
-                }
+                // The sweep takes loose copies of objects that are in packs for superfluous.
+                let expects_blobs = self.traces_objects(tracer)?;
+                packs::check(self.env, repository()?, list, expects_blobs, tracer)?;
             }
             "ref" => self.trace_ref(key, repository()?, tracer)?,
             "reflog" if !self.traces_objects(tracer)? => {}
@@ -79,7 +78,7 @@ impl Repositories<'_> {
             "applied" => drop(self.read::<AppliedRecord>(key)?),
             "branches" => {
                 let names = self.read::<RefNamesRecord>(key)?;
-                if tracer.check {
+                if self.traces_objects(tracer)? {
                     self.check_refs(key, repository()?, &names, tracer)?;
                 }
             }
@@ -106,11 +105,12 @@ impl Repositories<'_> {
         greatest.map_or(Ok(()), |id| self.counters.compare(self.env, &Key::NoteCounter, id, tracer))
     }
 
-    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. Nothing is
-    /// read if neither commits nor transactions are swept.
+    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended. The ref is
+    /// not read if neither commits nor transactions are swept and the repository has a list of packs.
     fn trace_ref(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let traces_objects = self.traces_objects(tracer)?;
-        if !traces_objects && !self.has_old_transactions()? {
+        let has_pack_list = self.has_pack_list(repository)?;
+        if !traces_objects && has_pack_list && !self.has_old_transactions()? {
             return Ok(());
         }
         let Some(record) = self.read::<Option<RefRecord>>(key)? else { return Ok(()) };
@@ -123,10 +123,17 @@ impl Repositories<'_> {
                 tracer.mark(object_blob_id(repository, commit));
             }
         }
-        if tracer.check && read_value(self.env, Some(record))?.is_some() {
+        if tracer.check {
+            self.check_transaction(key, &record, tracer)?;
+        }
+        if !tracer.check && has_pack_list {
+            return Ok(());
+        }
+        let Some(value) = read_value(self.env, Some(record))? else { return Ok(()) };
+        if tracer.check {
             self.check_name(key, repository, tracer)?;
         }
-        Ok(())
+        if has_pack_list { Ok(()) } else { self.check_pack_list(key, repository, value.commit, tracer) }
     }
 
     /// Marks the discussions of a merge request, and the pages that name them.

@@ -1,0 +1,57 @@
+//! Merge requests of more commits than a request reads.
+
+use super::merge_requests::LIST;
+use super::{Forge, PUBLIC, Repository};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::Stdio;
+
+/// A request reads so many commits.
+const BOUND: usize = 20_000;
+
+/// Adds commits to the branch `topic`, a minute apart.
+fn add_commits(repository: &Repository, count: usize) {
+    let head = repository.text(&["rev-parse", "topic"]);
+    let mut stream = String::new();
+    for number in 1..=count {
+        let time = 1_700_000_000 + 60 * number;
+        write!(stream, "commit refs/heads/topic\nmark :{number}\ncommitter A <a@x> {time} +0000\ndata 1\nx\n").unwrap();
+        let from = if number == 1 { head.clone() } else { format!(":{}", number - 1) };
+        write!(stream, "from {from}\n\n").unwrap();
+    }
+    let mut import = repository.command(&["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
+    import.stdin.take().unwrap().write_all(stream.as_bytes()).unwrap();
+    assert!(import.wait().unwrap().success());
+}
+
+#[test]
+fn the_latest_commits_of_a_very_long_branch_are_listed() {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n")]));
+    add_commits(&repository, BOUND + 100);
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "topic"]).unwrap();
+    forge.merge_request(1, json!({}));
+    let expected = repository.text(&["rev-list", "main..topic"]);
+    let expected: Vec<&str> = expected.lines().collect();
+    let page = |number: usize| {
+        let answer = forge.get(&format!("{LIST}/1/commits?per_page=100&page={number}"), "");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer
+    };
+    let ids = |commits: Value| -> Vec<String> {
+        commits.as_array().unwrap().iter().map(|commit| commit["id"].as_str().unwrap().to_owned()).collect()
+    };
+    for number in [1, 2, 200] {
+        let answer = page(number);
+        assert_eq!(ids(answer.json()), expected[100 * (number - 1)..100 * number], "page {number}");
+        assert!(!answer.headers.contains_key("x-total"), "how many there are is not known");
+        assert_eq!(answer.headers["x-next-page"].is_empty(), number == 200);
+    }
+    // Pushed to the target branch, the newest of them merge their merge requests.
+    repository.git(&["branch", "-f", "late", "topic~50"]);
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "late"]).unwrap();
+    forge.merge_request(2, json!({"source_branch": "late"}));
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic:main"]).unwrap();
+    let states = [1, 2].map(|iid| forge.get(&format!("{LIST}/{iid}"), "").json()["state"].clone());
+    assert_eq!(states, [json!("merged"), json!("merged")]);
+}
