@@ -31,4 +31,5 @@ mod route;
 mod setting_types;
 mod settings;
 mod token_filter;
+mod token_list;
 mod tokens;

@@ -30,9 +30,12 @@ impl Between {
         Between { after: checks.datetime(after), before: checks.datetime(before) }
     }
 
+    fn is_open(&self) -> bool {
+        self.after.is_none() && self.before.is_none()
+    }
+
     fn covers(&self, moment: Option<Timestamp>) -> bool {
-        let is_open = self.after.is_none() && self.before.is_none();
-        moment.map_or(is_open, |moment| {
+        moment.map_or(self.is_open(), |moment| {
             self.after.is_none_or(|after| moment > after) && self.before.is_none_or(|before| moment < before)
         })
     }
@@ -40,13 +43,14 @@ impl Between {
 
 impl TokenFilter {
     /// The names of its parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 11] = [
+    pub const PARAMETERS: [&str; 12] = [
         "created_after",
         "created_before",
         "expires_after",
         "expires_before",
         "last_used_after",
         "last_used_before",
+        "pagination",
         "revoked",
         "search",
         "sort",
@@ -71,11 +75,24 @@ impl TokenFilter {
         }
     }
 
-    /// The tokens that pass, in order. `tokens` are by id, and so is the result unless another order is
-    /// asked for.
-    pub fn apply(&self, mut tokens: Vec<PersonalToken>, now: Timestamp) -> Vec<PersonalToken> {
-        tokens.retain(|token| self.covers(token, now));
-        let Some((field, is_descending)) = self.order else { return tokens };
+    /// Whether the list is in the order of ids.
+    pub fn is_by_id(&self) -> bool {
+        self.order.is_none_or(|(field, _)| field == "id")
+    }
+
+    /// Whether the list begins with the highest id.
+    pub fn is_by_descending_id(&self) -> bool {
+        self.order == Some(("id", true))
+    }
+
+    /// Whether a token's last use decides if the list has it, or where.
+    pub fn needs_last_use(&self) -> bool {
+        !self.last_used.is_open() || self.order.is_some_and(|(field, _)| field == "last_used")
+    }
+
+    /// Sorts tokens that are in ascending order of their ids.
+    pub fn sort(&self, tokens: &mut [PersonalToken]) {
+        let Some((field, is_descending)) = self.order else { return };
         match field {
             "id" => {}
             "created" => tokens.sort_by_key(|token| token.created_at),
@@ -86,10 +103,10 @@ impl TokenFilter {
         if is_descending {
             tokens.reverse();
         }
-        tokens
     }
 
-    fn covers(&self, token: &PersonalToken, now: Timestamp) -> bool {
+    /// Whether the list has a token.
+    pub fn covers(&self, token: &PersonalToken, now: Timestamp) -> bool {
         self.active.is_none_or(|active| active == token.is_active(now))
             && self.revoked.is_none_or(|revoked| revoked == token.token.revoked)
             && self.created.covers(token.created_at)

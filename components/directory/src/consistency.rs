@@ -1,13 +1,14 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them
 //! ([`Comparison`]), whether they have records that are missing ([`missing`]), and deriving them anew ([`repair`]). And
-//! records in an impossible state: outside of the tree ([`tree_position`]), or with roles, invitations or gates of deleted ones
-//! ([`holders`]), which is mended where that can be; and tokens that their users do not see ([`token_lists`]).
+//! records in an impossible state: outside of the tree ([`tree_position`]), or with roles, invitations or gates of
+//! deleted ones ([`holders`]), which is mended where that can be; and lists of tokens that lack a token, or have a lost
+//! one ([`token_lists`]).
 
 mod holders;
 pub mod missing;
 pub mod repair;
 mod subject;
-mod token_lists;
+pub mod token_lists;
 mod tree;
 mod tree_position;
 

@@ -2,7 +2,7 @@
 
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::consistency::{Comparison, Subject, TokenLists, gate_problems, missing, repair};
+use crate::consistency::{Comparison, Subject, TokenLists, gate_problems, missing, repair, token_lists};
 use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
 use crate::token::Fingerprint;
@@ -19,6 +19,10 @@ const PREFIX: &str = "directory/v1/";
 
 /// The key of a token in reports, which others than its user read.
 const HIDDEN_TOKEN: &str = "directory/v1/token/(hidden)";
+
+/// The problem of settings or features that are not there.
+const MISSING_SINGLETON: &str = "the record is missing: it is lost, unless the request that was to make it was \
+                                 interrupted; restore a backup, or set one of its values again";
 
 /// The directory's roots, records and blobs for [`kit::maintenance`].
 pub struct DirectoryRoots<'a> {
@@ -42,10 +46,13 @@ impl Maintain for DirectoryRoots<'_> {
     }
 
     fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
-        if cursor.is_none() {
-            finish_interrupted(env)?;
+        if cursor.is_some() {
+            return fsck::step(env, self, cursor);
         }
-        fsck::step(env, self, cursor)
+        finish_interrupted(env)?;
+        let mut report = fsck::step(env, self, cursor)?;
+        missing::singletons(env)?.iter().for_each(|key| report.found(key, MISSING_SINGLETON.to_owned()));
+        Ok(report)
     }
 
     fn repair(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
@@ -155,13 +162,15 @@ impl DirectoryRoots<'_> {
     }
 
     /// Compares the catalog and the path of a record with it, an entry of a path with its owner, the features with the
-    /// records that they are on for, or a token with the list of its user. Damage of the other records is reported where those are visited.
+    /// records that they are on for, a token with the list of its user, or such a list with its tokens. Damage of the
+    /// other records is reported where those are visited.
     fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let token = key.strip_prefix(PREFIX).and_then(|name| Fingerprint::from_hex(name.strip_prefix("token/")?));
         let (key, problems) = match (Subject::of_key(key), token) {
             (Some(subject), _) => (key, self.comparison.problems(self.env, subject)),
             (None, Some(token)) => (HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
             _ if *key == Key::Features.text() => (key, gate_problems(self.env)),
+            _ if key.starts_with(token_lists::LISTS) => (key, token_lists::problems(self.env, key)),
             _ => (key, missing::path_problem(self.env, key).map(Vec::from_iter)),
         };
         match problems {

@@ -9,13 +9,16 @@ mod last_use;
 mod list;
 mod lookup;
 mod rotation;
+mod user_tokens;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
 pub(crate) use issued::{IssuedToken, find_issued, holder};
-pub use last_use::{LAST_USE_MINUTES, record_use};
-pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create, of_user};
+pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
+pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};
+pub(crate) use list::{lost, unlist};
 pub use lookup::{find, revoke};
 pub use rotation::{Rotation, revoke_successors, rotate};
+pub use user_tokens::{PersonalTokens, UserTokens, of_user};
 
 use crate::store::{self, Key, TokenRecord};
 use kit::Env;

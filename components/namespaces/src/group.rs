@@ -59,6 +59,8 @@ impl GroupFilter {
     ];
 
     pub fn check(params: &Params, checks: &Validation) -> Self {
+        // They are validated and change nothing: no group has such fields.
+        let _ = ["statistics", "with_custom_attributes"].map(|name| checks.boolean(name));
         GroupFilter {
             query: checks.text("search").and_then(Query::parse),
             skipped: ids(checks, "skip_groups").unwrap_or_default(),
@@ -79,9 +81,10 @@ impl GroupFilter {
 
     /// Whether the list has a group that the caller may read.
     pub fn covers(&self, group: Namespace, reader: &GroupReader) -> bool {
-        let role = reader.snapshot.namespace_role(group);
+        let asks_for_role = self.owned || self.min_role.is_some();
+        let role = if asks_for_role { reader.own_role(group) } else { Role::None };
         !self.is_of_absent
-            && (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_member(group))
+            && (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_own(group))
             && (!self.owned || role == Role::Owner)
             && self.min_role.is_none_or(|least| role >= least)
             && (!self.top_level_only || group.parent().is_none())
@@ -123,10 +126,21 @@ fn is_of_absent(params: &Params, checks: &Validation) -> bool {
     given.contains(&true)
 }
 
+/// The role that a caller has in a namespace as a member: an administrator's right to everything is no membership.
+pub fn own_role(snapshot: &AccessSnapshot, memberships: &Memberships, namespace: Namespace, now: Timestamp) -> Role {
+    if snapshot.is_admin() { inherited_role(memberships, namespace, now) } else { snapshot.namespace_role(namespace) }
+}
+
+/// The highest role in a namespace or in one above it.
+pub fn inherited_role(memberships: &Memberships, namespace: Namespace, now: Timestamp) -> Role {
+    let roles = namespace.lineage().map(|above| memberships.role(Source::Group(above.id()), now));
+    roles.max().unwrap_or(Role::None)
+}
+
 /// The parameter `min_access_level`.
 pub fn min_role(params: &Params, checks: &Validation) -> Option<Role> {
     let level = checks.integer("min_access_level")?;
-    let role = u64::try_from(level).ok().and_then(Role::from_level);
+    let role = u64::try_from(level).ok().and_then(Role::from_level).filter(|role| *role > Role::None);
     if role.is_none() && params.has("min_access_level") {
         checks.reject("min_access_level does not have a valid value");
     }
@@ -151,6 +165,8 @@ pub struct GroupReader {
     sees_all_by_default: bool,
     /// The groups above one that the caller is a member of, or above such a project, by row.
     above: HashSet<usize>,
+    memberships: Memberships,
+    now: Timestamp,
 }
 
 impl GroupReader {
@@ -159,7 +175,7 @@ impl GroupReader {
     pub fn new(
         catalog: &Catalog,
         snapshot: AccessSnapshot,
-        memberships: &Memberships,
+        memberships: Memberships,
         sees_internal: bool,
         is_user: bool,
         now: Timestamp,
@@ -171,7 +187,17 @@ impl GroupReader {
         });
         let above = namespaces.flat_map(Namespace::lineage).map(Namespace::row).collect();
         let sees_all_by_default = snapshot.is_admin() || !is_user;
-        GroupReader { snapshot, sees_internal, sees_all_by_default, above }
+        GroupReader { snapshot, sees_internal, sees_all_by_default, above, memberships, now }
+    }
+
+    /// The role that the caller has as a member, as [`own_role`].
+    fn own_role(&self, group: Namespace) -> Role {
+        own_role(&self.snapshot, &self.memberships, group, self.now)
+    }
+
+    /// Whether the caller is a member of the group, or of a group or project below it.
+    fn is_own(&self, group: Namespace) -> bool {
+        self.own_role(group) >= Role::Guest || self.above.contains(&group.row())
     }
 
     fn is_member(&self, group: Namespace) -> bool {

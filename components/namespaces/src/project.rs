@@ -24,6 +24,8 @@ pub struct ProjectFilter {
     /// Not archived: no project is about to be deleted, which is the other way not to be active.
     is_active: Option<bool>,
     with_issues: bool,
+    /// Whether projects count only whose merge requests the caller may read, which their records say.
+    pub with_merge_requests: bool,
     visibility: Option<Visibility>,
     membership: bool,
     owned: bool,
@@ -37,6 +39,8 @@ pub struct ProjectFilter {
     pub is_simple: bool,
     /// Of a group: whether projects in its subgroups count.
     pub include_subgroups: bool,
+    /// Of a group: whether projects in the groups above it count.
+    pub include_ancestor_groups: bool,
     /// Of a group: whether projects count that the group is invited to.
     pub with_shared: bool,
     order: Order,
@@ -53,14 +57,35 @@ enum Order {
     Path,
 }
 
+/// The values of `order_by`. Most are by times, stars or sizes, which are not known: those lists are in the order of
+/// ids, of which the highest is the youngest.
+const ORDERS: [&str; 12] = [
+    "id",
+    "name",
+    "path",
+    "created_at",
+    "updated_at",
+    "last_activity_at",
+    "similarity",
+    "star_count",
+    "storage_size",
+    "repository_size",
+    "wiki_size",
+    "packages_size",
+];
+
+/// Parameters that ask for more fields, or for projects that others do not see.
+const FIELDS: [&str; 4] = ["include_hidden", "include_pending_delete", "statistics", "with_custom_attributes"];
+
 impl ProjectFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 31] = [
+    pub const PARAMETERS: [&str; 33] = [
         "active",
         "archived",
         "id_after",
         "id_before",
         "imported",
+        "include_ancestor_groups",
         "include_subgroups",
         "last_activity_after",
         "last_activity_before",
@@ -84,21 +109,23 @@ impl ProjectFilter {
         "visibility",
         "wiki_checksum_failed",
         "with_issues_enabled",
+        "with_merge_requests_enabled",
         "with_programming_language",
         "with_security_reports",
         "with_shared",
     ];
 
     pub fn check(params: &Params, checks: &Validation) -> Self {
-        // Times of projects are not known; of ids, the highest is the youngest.
-        let orders = ["id", "name", "path", "created_at", "updated_at", "last_activity_at", "similarity", "star_count"];
         let flag = |name: &str| checks.boolean(name) == Some(true);
+        // They are validated and change nothing: no project has such fields, or is hidden.
+        let _ = FIELDS.map(flag);
         ProjectFilter {
             query: checks.text("search").and_then(Query::parse),
             search_namespaces: flag("search_namespaces"),
             archived: checks.boolean("archived"),
             is_active: checks.boolean("active"),
             with_issues: flag("with_issues_enabled"),
+            with_merge_requests: flag("with_merge_requests_enabled"),
             visibility: group::visibility(checks),
             membership: flag("membership"),
             owned: flag("owned"),
@@ -108,8 +135,9 @@ impl ProjectFilter {
             is_of_absent: is_of_absent(params, checks),
             is_simple: flag("simple"),
             include_subgroups: flag("include_subgroups"),
+            include_ancestor_groups: flag("include_ancestor_groups"),
             with_shared: checks.boolean("with_shared") != Some(false),
-            order: match checks.one_of("order_by", &orders) {
+            order: match checks.one_of("order_by", &ORDERS) {
                 Some("name") => Order::Name,
                 Some("path") => Order::Path,
                 _ => Order::Id,
@@ -214,9 +242,7 @@ impl ProjectReader {
 
     /// The highest role in a group above the project.
     fn group_role(&self, project: Project) -> Role {
-        let roles =
-            project.namespace().lineage().map(|above| self.memberships.role(Source::Group(above.id()), self.now));
-        roles.max().unwrap_or(Role::None)
+        group::inherited_role(&self.memberships, project.namespace(), self.now)
     }
 
     /// `permissions` of a project.

@@ -4,6 +4,7 @@ mod import_tree;
 mod invalid_lines;
 mod invalid_tokens;
 mod late_roles;
+mod token_pages;
 mod tokens;
 
 use super::*;

@@ -4,15 +4,21 @@
 use crate::parameters;
 use crate::route::TokenName;
 use crate::token_filter::TokenFilter;
+use crate::token_list;
 use crate::tokens::{self, UserName};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::token::{self, Fingerprint, MAX_TOKENS, PersonalToken, Rotation, TokenId};
 use directory::{catalog, user};
 use http::StatusCode;
+use kit::keyset::{self, SortKey};
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
+
+/// Why a page by number is refused.
+const TOO_MANY_READS: &str = "the page is too far in a long list, or few of its tokens pass: \
+                              ask with user_id, or with pagination=keyset and in the order of ids";
 
 /// `GET /personal_access_tokens`.
 pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, Error> {
@@ -20,37 +26,54 @@ pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, E
     let checks = Validation::new(&params);
     let filter = TokenFilter::check(&checks);
     let page = Pagination::check(&checks);
+    let is_keyset = keyset::is_asked_for(&checks);
+    let cursor = checks.text("cursor").filter(|_| is_keyset);
+    let after = cursor.map(|cursor| SortKey::parse_cursor(cursor, "id").map(|place| TokenId::parse(place.id)));
+    if after == Some(None) {
+        checks.reject("cursor is invalid");
+    }
     checks.finish()?;
     let user = caller.user_or_401()?;
     let asked = filter.user_id.map(|id| u64::try_from(id).unwrap_or(0));
-    let found = match (user.is_admin, asked) {
+    let users = match (user.is_admin, asked) {
         (false, Some(id)) if id != user.id => return Err(Error::unauthorized()),
-        (false, _) => token::of_user(env, user.id)?,
-        (true, Some(id)) => {
-            user::by_id(env, id)?.ok_or_else(not_found)?;
-            token::of_user(env, id)?
-        }
-        (true, None) => of_all_users(env)?,
+        (false, _) => vec![user.id],
+        (true, Some(id)) => vec![user::by_id(env, id)?.ok_or_else(not_found)?.id],
+        (true, None) => all_users(env)?,
     };
-    let found = filter.apply(found, env.now);
-    let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
-    let shown = found.iter().skip(offset).take(page.per_page as usize);
-    let shown: Vec<Value> = shown.map(|token| tokens::to_json(token, env.now)).collect();
+    let render = |found: &[PersonalToken]| {
+        let shown: Vec<Value> = found.iter().map(|token| tokens::to_json(token, env.now)).collect();
+        Response::ok(&shown)
+    };
     let given = TokenFilter::PARAMETERS.into_iter().filter_map(|name| Some((name, params.text(name)?)));
+    let mut given: Vec<(&str, &str)> = given.collect();
     let url = format!("{}{}", env.external_url(request), request.path);
-    Ok(page.describe(Response::ok(&shown), &url, &given.collect::<Vec<_>>(), found.len() as u64))
+    if !is_keyset {
+        let found = token_list::page(env, users, &filter, page, token_list::MAX_READS)?;
+        let found = found.ok_or_else(|| Error::bad_request(TOO_MANY_READS))?;
+        // There are more tokens than any total that is told.
+        let total = found.total.unwrap_or(u64::MAX);
+        return Ok(page.describe(render(&found.tokens), &url, &given, total));
+    }
+    if !filter.is_by_id() {
+        return Err(keyset::unavailable());
+    }
+    let (after, limit) = (after.flatten(), page.per_page as usize);
+    let found = token_list::keyset_page(env, users, &filter, after, limit, token_list::KEYSET_READS)?;
+    let response = render(&found.tokens);
+    let Some(next) = found.next else { return Ok(response) };
+    let per_page = page.per_page.to_string();
+    given.push(("per_page", &per_page));
+    let cursor = SortKey { text: String::new(), id: next.get() }.to_cursor("id");
+    Ok(keyset::with_next_page(response, &url, &given, ("cursor", &cursor)))
 }
 
-/// 1 read for each user, and 1 for each token.
-fn of_all_users(env: &Env) -> Result<Vec<PersonalToken>, Error> {
+/// The ids of all users, in ascending order.
+fn all_users(env: &Env) -> Result<Vec<u64>, Error> {
     let catalog = catalog::read(env)?;
     let mut user_ids: Vec<u64> = catalog.namespaces().filter_map(|namespace| namespace.owner()).collect();
     user_ids.sort_unstable();
-    let mut all = Vec::new();
-    for user_id in user_ids {
-        all.extend(token::of_user(env, user_id)?);
-    }
-    Ok(all)
+    Ok(user_ids)
 }
 
 /// `POST /personal_access_tokens`, `POST /users/:id/personal_access_tokens`.

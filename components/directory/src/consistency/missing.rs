@@ -37,6 +37,21 @@ pub(super) fn in_tables(env: &Env, tables: &Tables) -> Result<Vec<Subject>, Stor
     Ok(missing)
 }
 
+/// The keys of the settings and the features, if their record is missing although a writer has begun to make it, which
+/// leaves a counter beside a root ([`kit::root::update`]). Whether the writer has finished is not known. 1 read for
+/// each, and 2 more for an absent one.
+pub fn singletons(env: &Env) -> Result<Vec<String>, StoreError> {
+    let mut missing = Vec::new();
+    for key in [Key::Features.text(), Key::Settings.text()] {
+        let is_absent = || env.store.exists(&key).map(|exists| !exists);
+        // A writer may have made it before the counter was looked at.
+        if is_absent()? && env.store.exists(&format!("{key}/init"))? && is_absent()? {
+            missing.push(key);
+        }
+    }
+    Ok(missing)
+}
+
 fn unlisted(
     env: &Env,
     kind: &str,

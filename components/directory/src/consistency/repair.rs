@@ -1,7 +1,7 @@
 //! Deriving the catalog and the entries of paths anew. Derived data that cannot be read is overwritten; a record that
 //! cannot be read is reported, and the data derived from it stays.
 
-use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, tree};
+use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, token_lists, tree};
 use crate::catalog::changes::Changes;
 use crate::catalog::intent_log::{DanglingRows, IntentLog};
 use crate::catalog::manifest::{Intent, Root};
@@ -18,8 +18,8 @@ use kit::store::{StoreError, list_all};
 const RECORDS: usize = 1000;
 
 /// One step. The records come first; then groups and projects outside of the tree, which the catalog must have by then;
-/// then the entries of paths that no record has made anew, which may be left over. The cursor is the last key that was
-/// looked at.
+/// then the entries of paths that no record has made anew, which may be left over; then the lists of tokens. The cursor
+/// is the last key that was looked at.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.later();
     match cursor {
@@ -30,6 +30,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             Ok(CheckReport { cursor: Some(next), ..report })
         }
         Some(after) if after.starts_with(Key::PATHS) => remove_ownerless_paths(env, after),
+        Some(after) if after.starts_with(token_lists::LISTS) => token_lists::remove_lost(env, after),
         _ => derive(env, cursor),
     }
 }
@@ -118,7 +119,8 @@ fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepErr
             report.found(key, format!("the path entry had {owner}, whose record is missing, and is removed"));
         }
     }
-    report.cursor = keys.last().filter(|_| keys.len() >= RECORDS).cloned();
+    let last = keys.last().filter(|_| keys.len() >= RECORDS).map_or(token_lists::LISTS, String::as_str);
+    report.cursor = Some(last.to_owned());
     Ok(report)
 }
 

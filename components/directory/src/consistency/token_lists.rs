@@ -1,17 +1,25 @@
-//! Whether each personal token is listed among those of its user. A token is listed before its record is written
-//! ([`crate::token`]), so one that is not listed has a record that was damaged or put in its place: it works, and its user
-//! does not see it.
+//! Whether each personal token is listed among those of its user, and whether each listed one is there. A token is
+//! listed before its record is written ([`crate::token`]), so one that is not listed has a record that was damaged or
+//! put in its place: it works, and its user does not see it.
 
 use crate::model::token::{Fingerprint, Subject};
 use crate::store::{self, Key, TokenMigrationRecord, UserTokensRecord};
-use crate::token;
+use crate::token::{self, TokenId};
 use kit::Env;
+use kit::fsck::CheckReport;
+use kit::reachability::StepError;
 use kit::store::StoreError;
 use lru::LruCache;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+
+/// How the keys of the lists begin.
+pub const LISTS: &str = "directory/v1/tokens/";
+
+/// How many lists a step of a repair looks at.
+const STEP: usize = 100;
 
 /// The most users whose lists are kept for the tokens that follow.
 const MAX_USERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
@@ -56,4 +64,40 @@ impl TokenLists {
         self.0.borrow_mut().put(user_id, list.clone());
         Ok(list)
     }
+}
+
+/// The problems of the list under this key: tokens that it names and that are lost.
+pub fn problems(env: &Env, key: &str) -> Result<Vec<String>, StoreError> {
+    let Some(user_id) = user_of_key(key) else { return Ok(Vec::new()) };
+    let advice = "import it again, or remove it from the list by `hexad fsck --repair`";
+    Ok(lost(env, user_id)?.into_iter().map(|id| format!("{}; {advice}", text(id))).collect())
+}
+
+/// Takes lost tokens off the lists among up to [`STEP`] after the key `after`.
+pub(super) fn remove_lost(env: &Env, after: &str) -> Result<CheckReport, StepError> {
+    let mut report = CheckReport::default();
+    let keys = env.store.list(LISTS, after, STEP)?;
+    for (key, user_id) in keys.iter().filter_map(|key| Some((key, user_of_key(key)?))) {
+        let Some(lost) = super::note(&mut report, lost(env, user_id))?.filter(|lost| !lost.is_empty()) else {
+            continue;
+        };
+        token::unlist(env, user_id, &lost)?;
+        lost.into_iter().for_each(|id| report.found(key, format!("{}, and it is not listed any more", text(id))));
+    }
+    report.cursor = keys.last().filter(|_| keys.len() >= STEP).cloned();
+    Ok(report)
+}
+
+/// The user of a list's key.
+fn user_of_key(key: &str) -> Option<u64> {
+    key.strip_prefix(LISTS)?.parse().ok()
+}
+
+fn lost(env: &Env, user_id: u64) -> Result<Vec<TokenId>, StoreError> {
+    // The tokens of a deleted user are of no use.
+    if token::holder(env, user_id)?.is_none() { Ok(Vec::new()) } else { token::lost(env, user_id) }
+}
+
+fn text(id: TokenId) -> String {
+    format!("token {} is listed, and its record is missing", id.get())
 }

@@ -4,6 +4,7 @@ use super::membership::{Source, is_current};
 use kit::Timestamp;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use subtle::ConstantTimeEq;
 
 /// The SHA-256 of a token. It has no text form outside the storage key, so that it is never logged.
@@ -82,7 +83,7 @@ pub struct PersonalToken {
     pub description: String,
     /// `None` for a token that was stored before creation was recorded.
     pub created_at: Option<Timestamp>,
-    /// To within some minutes; `None` if no use was recorded.
+    /// To within some minutes; `None` if no use was recorded, or if it was not read.
     pub last_used_at: Option<Timestamp>,
     pub fingerprint: Fingerprint,
 }
@@ -114,6 +115,11 @@ impl TokenId {
 
     pub(crate) fn new(user_id: u64, number: u64) -> Self {
         TokenId { user_id, number }
+    }
+
+    /// Around the ids of all tokens of a user.
+    pub fn range_of(user_id: u64) -> RangeInclusive<TokenId> {
+        TokenId::new(user_id, 0)..=TokenId::new(user_id, Self::MAX_NUMBER)
     }
 
     pub fn parse(id: u64) -> Self {

@@ -1,3 +1,4 @@
+mod singletons;
 mod token_lists;
 mod tree;
 

@@ -4,7 +4,7 @@
 //! one stays. An instance remembers what it recorded or read, so that it asks the store once in that
 //! time for each token, and most requests neither read nor write for it.
 
-use crate::model::token::Fingerprint;
+use crate::model::token::{Fingerprint, PersonalToken};
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -66,6 +66,16 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
     }
     // After a failure it is tried again in some minutes, and not with each request.
     recent.insert(*fingerprint.bytes(), recorded.unwrap_or(env.now));
+}
+
+/// Whether a use of the token was recorded, which then had a record. 1 read.
+pub fn was_used(env: &Env, fingerprint: &Fingerprint) -> Result<bool, StoreError> {
+    env.store.exists(&key(&fingerprint.to_hex()))
+}
+
+/// A token with its last use. 1 read.
+pub fn with_last_use(env: &Env, token: PersonalToken) -> Result<PersonalToken, StoreError> {
+    Ok(PersonalToken { last_used_at: last_use(env, &token.fingerprint)?, ..token })
 }
 
 /// When a token was used last; `None` if no use was recorded. 1 read. Every area can write the record, so one that

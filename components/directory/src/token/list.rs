@@ -1,14 +1,14 @@
 //! The personal tokens of a user.
 
 use super::issued::{self, IssuedToken};
-use super::last_use::last_use;
+use super::last_use::{was_used, with_last_use};
 use super::lookup::find;
 use crate::model::incarnation::Incarnation;
 use crate::model::token::{Fingerprint, PersonalToken, Subject, Token, TokenId};
 use crate::store::{self, Key, TokenMigrationRecord, TokenRecord, UserTokenRecord, UserTokensRecord};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The most personal tokens of a user for whom another one is created. An import is not bounded.
@@ -51,17 +51,6 @@ pub fn create(
     store::write(env, &Key::Token(fingerprint), Some(issued::record(env, token.clone())?))?;
     let (description, created_at) = (new.description, Some(env.now));
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint: *fingerprint }))
-}
-
-/// A user's personal tokens, by id, expired and revoked ones included. 3 reads, and 2 for each.
-pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
-    migrate(env)?;
-    let Some(owner) = issued::holder(env, user_id)? else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for (number, entry) in &read(env, user_id)?.tokens {
-        found.extend(resolve(env, TokenId::new(user_id, *number), &owner, entry)?);
-    }
-    Ok(found)
 }
 
 /// The personal token with this id. 5 reads.
@@ -110,7 +99,8 @@ pub(super) fn delete(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreEr
     })
 }
 
-fn read(env: &Env, user_id: u64) -> Result<UserTokensRecord, StoreError> {
+/// 1 read.
+pub(super) fn read(env: &Env, user_id: u64) -> Result<UserTokensRecord, StoreError> {
     Ok(store::read::<UserTokensRecord>(env, &Key::UserTokens(user_id))?.unwrap_or_default())
 }
 
@@ -172,16 +162,14 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// The same as [`resolve`] for the user who has the id now.
+/// The token of an entry with its last use.
 fn resolve_held(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
-    match issued::holder(env, id.user_id)? {
-        Some(owner) => resolve(env, id, &owner, entry),
-        None => Ok(None),
-    }
+    let Some(owner) = issued::holder(env, id.user_id)? else { return Ok(None) };
+    resolve(env, id, &owner, entry)?.map(|token| with_last_use(env, token)).transpose()
 }
 
-/// The token of an entry, unless it has no record or belongs to another user by now.
-fn resolve(
+/// The token of an entry without its last use, unless it has no record or belongs to another user by now. 1 read.
+pub(super) fn resolve(
     env: &Env,
     id: TokenId,
     owner: &Incarnation,
@@ -194,14 +182,60 @@ fn resolve(
         return Ok(None);
     };
     let token = issued.token.clone();
-    let last_used_at = last_use(env, &fingerprint)?;
     let (description, created_at) = (entry.description.clone(), entry.created_at);
-    Ok(Some(PersonalToken { id, token, description, created_at, last_used_at, fingerprint }))
+    Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint }))
+}
+
+/// The tokens of a user's list that had records once and have none, not even that of a deletion: they are lost. 1 read,
+/// and 1 for each token; if one has no record, another one for each.
+///
+/// That an entry has no record is not enough, because a token is listed before its record is written. But tokens that
+/// are older than lists were listed by their records, only a token with a record is used, and a rotation names the new
+/// token once that has a record.
+pub(crate) fn lost(env: &Env, user_id: u64) -> Result<Vec<TokenId>, StoreError> {
+    let tokens = read(env, user_id)?.tokens;
+    let (mut lost, mut successors) = (Vec::new(), None);
+    for (number, entry) in &tokens {
+        let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
+        if env.store.exists(&Key::Token(&fingerprint).text())? {
+            continue;
+        }
+        let had_record = entry.created_at.is_none() || was_used(env, &fingerprint)? || {
+            let known = successors.take().map_or_else(|| numbers_of_successors(env, &tokens), Ok)?;
+            successors.insert(known).contains(number)
+        };
+        if had_record {
+            lost.push(TokenId::new(user_id, *number));
+        }
+    }
+    Ok(lost)
+}
+
+/// The numbers of the tokens that have replaced one of these. 1 read for each.
+fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> Result<BTreeSet<u64>, StoreError> {
+    let mut numbers = BTreeSet::new();
+    for fingerprint in tokens.values().filter_map(|entry| Fingerprint::from_hex(&entry.fingerprint)) {
+        match store::read::<TokenRecord>(env, &Key::Token(&fingerprint)) {
+            // It is reported for itself.
+            Err(StoreError::Corrupt { .. }) => {}
+            record => numbers.extend(record?.and_then(|record| record.rotated_to)),
+        }
+    }
+    Ok(numbers)
+}
+
+/// Takes tokens off a user's list.
+pub(crate) fn unlist(env: &Env, user_id: u64, ids: &[TokenId]) -> Result<(), StoreError> {
+    store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
+        let mut tokens = current.unwrap_or_default();
+        tokens.tokens.retain(|number, _| !ids.contains(&TokenId::new(user_id, *number)));
+        tokens
+    })
 }
 
 /// Lists the tokens that were stored before lists existed. It is done once for a store, in steps, and
 /// goes on where an interrupted one ended. 1 read when it is done.
-fn migrate(env: &Env) -> Result<(), StoreError> {
+pub(super) fn migrate(env: &Env) -> Result<(), StoreError> {
     loop {
         let migration = store::read::<TokenMigrationRecord>(env, &Key::TokenMigration)?.unwrap_or_default();
         if migration.done {

@@ -68,7 +68,7 @@ pub fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<GroupReader
     let user = asked.caller.user();
     let sees_internal = user.is_some_and(|user| user.state == UserState::Active && !user.external);
     let memberships = asked.memberships()?;
-    Ok(GroupReader::new(catalog, snapshot, &memberships, sees_internal, user.is_some(), asked.env.now))
+    Ok(GroupReader::new(catalog, snapshot, memberships, sees_internal, user.is_some(), asked.env.now))
 }
 
 fn respond(

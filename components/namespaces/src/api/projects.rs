@@ -4,9 +4,11 @@ use super::groups;
 use super::request::DirectoryRequest;
 use crate::group;
 use crate::project::{self as view, ProjectFilter, ProjectReader};
+use directory::access;
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::catalog::{self, Catalog, Project};
+use directory::catalog::{self, Catalog, Namespace, Project};
 use directory::project::{self, ProjectLookup};
+use directory::record_cache;
 use directory::redirect::Redirect;
 use directory::user::{self, UserKey};
 use kit::keyset;
@@ -17,6 +19,9 @@ use kit::{Env, Error, Response};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most projects whose records a list reads.
+const MAX_RECORDS: usize = 20_000;
 
 /// `GET /projects`.
 pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
@@ -34,7 +39,12 @@ pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
         true => group.projects_below().collect(),
         false => group.projects().collect(),
     };
-    let known: BTreeSet<u64> = below.iter().map(|project| project.id()).collect();
+    let above: Vec<Project> = match filter.projects.include_ancestor_groups {
+        true => group.lineage().skip(1).flat_map(Namespace::projects).collect(),
+        false => Vec::new(),
+    };
+    let own: Vec<Project> = below.into_iter().chain(above).collect();
+    let known: BTreeSet<u64> = own.iter().map(|project| project.id()).collect();
     let is_shared = |project: &Project| {
         let current = |share: &directory::member::Share| share.expires_at.is_none_or(|end| asked.env.now < end);
         project.shares().iter().any(|share| share.group_id == group.id() && current(share))
@@ -43,7 +53,7 @@ pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
         true => catalog.projects().filter(|project| !known.contains(&project.id()) && is_shared(project)).collect(),
         false => Vec::new(),
     };
-    respond(asked, &catalog, &filter, below.into_iter().chain(shared).collect())
+    respond(asked, &catalog, &filter, own.into_iter().chain(shared).collect())
 }
 
 /// `GET /users/:id/projects`: the projects in the user's personal namespace.
@@ -160,6 +170,24 @@ impl Creators {
     }
 }
 
+/// The projects of a list whose merge requests the caller may read. 1 read for each and for each namespace above them,
+/// unless this instance has read their records since the catalog's root changed.
+fn with_merge_requests<'c>(asked: &DirectoryRequest, projects: Vec<Project<'c>>) -> Result<Vec<Project<'c>>, Error> {
+    if projects.len() > MAX_RECORDS {
+        return Err(Error::bad_request("with_merge_requests_enabled needs a filter that leaves fewer projects"));
+    }
+    let env = record_cache::attach(asked.env)?;
+    let mut found = Vec::new();
+    for project in projects {
+        if let Some(record) = project::by_id(&env, project.id())?
+            && access::may_read_merge_requests(&env, asked.caller, &record)?
+        {
+            found.push(project);
+        }
+    }
+    Ok(found)
+}
+
 fn respond(
     asked: &DirectoryRequest,
     catalog: &Catalog,
@@ -169,6 +197,9 @@ fn respond(
     let reader = reader(asked, catalog)?;
     let is_listed = |project: &Project| reader.snapshot.may_read(*project) && filter.projects.covers(*project, &reader);
     let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
+    if filter.projects.with_merge_requests {
+        projects = with_merge_requests(asked, projects)?;
+    }
     filter.projects.sort(&mut projects);
     let url = asked.url();
     let (is_simple, creators) = (filter.projects.is_simple, Creators::default());

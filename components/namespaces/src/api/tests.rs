@@ -20,6 +20,7 @@ mod directory_lists;
 mod exists;
 mod keyset;
 mod list;
+mod list_filters;
 mod members;
 mod oracle;
 mod parameters;

@@ -5,6 +5,7 @@ use crate::text::TextIndex;
 use crate::user::{self as view, UserView};
 use crate::user_filter::UserFilter;
 use directory::catalog::{self, Catalog, Namespace};
+use directory::record_cache;
 use directory::user::{self, User, UserState};
 use http::StatusCode;
 use kit::keyset::{self, SortKey};
@@ -70,8 +71,9 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
     let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
     if filter.is_of_blocked {
+        let env = record_cache::attach(asked.env)?;
         let is_blocked =
-            |id| Ok::<_, Error>(user::by_id(asked.env, id)?.is_some_and(|user| user.state == UserState::Blocked));
+            |id| Ok::<_, Error>(user::by_id(&env, id)?.is_some_and(|user| user.state == UserState::Blocked));
         let blocked: Result<Vec<_>, Error> = found
             .into_iter()
             .map(|user| Ok(is_blocked(user.0)?.then_some(user)))

@@ -1,7 +1,8 @@
 //! Tokens and the lists of their users.
 
 use super::*;
-use crate::token;
+use crate::consistency::repair;
+use crate::token::{self, LAST_USE_MINUTES, NewPersonalToken};
 
 /// The record of one token in the place of another's makes that one work for another user.
 #[test]
@@ -15,4 +16,103 @@ fn a_token_that_its_user_does_not_see_is_reported() {
     store.set(&key("of another"), &record).unwrap();
     let text = "a token of user 1 works and is not listed among the user's; import it again".to_owned();
     assert_eq!(texts(&later(&env, 1)), [(HIDDEN_TOKEN.to_owned(), text)]);
+}
+
+fn key_of(text: &str) -> String {
+    format!("{PREFIX}token/{}", Fingerprint::of(text.as_bytes()).to_hex())
+}
+
+fn create(env: &Env, text: &str) -> token::PersonalToken {
+    let new = NewPersonalToken {
+        name: text.into(),
+        description: String::new(),
+        scopes: vec!["api".into()],
+        expires_at: None,
+    };
+    token::create(env, 2, &Fingerprint::of(text.as_bytes()), new).unwrap().unwrap()
+}
+
+/// The problem of user 2's tokens with these ids.
+fn lost(ids: &[u64], what: &str) -> Vec<(String, String)> {
+    let text = |id| format!("token {id} is listed, and its record is missing{what}");
+    ids.iter().map(|id| (format!("{PREFIX}tokens/2"), text(id))).collect()
+}
+
+const ADVICE: &str = "; import it again, or remove it from the list by `hexad fsck --repair`";
+
+fn repaired(env: &Env) -> Vec<(String, String)> {
+    let (mut cursor, mut found) = (None, Vec::new());
+    loop {
+        let step = repair::step(env, cursor.as_deref()).unwrap();
+        found.extend(step.problems.into_iter().map(|problem| (problem.key, problem.problem)));
+        cursor = step.cursor;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn a_listed_token_that_was_there_and_is_lost_is_reported_and_taken_off_the_list() {
+    let (store, env) = forge();
+    // A token of a build that did not list tokens, one that was used, one that came of a rotation, and a sound one.
+    issue(&env, "unlisted", new_token(Subject::User(2), &["api"]));
+    store.delete(&format!("{PREFIX}tokens/2")).unwrap();
+    let unlisted = token::of_user(&env, 2).unwrap().remove(0);
+    let used = create(&env, "used");
+    let counting = Env { variables: Rc::new([(LAST_USE_MINUTES, "10")].into_iter().collect()), ..env.clone() };
+    token::record_use(&counting, &used.fingerprint);
+    let end = Timestamp::from_millis(env.now.millis() + 1000);
+    let rotation = token::rotate(&env, &create(&env, "old"), &Fingerprint::of(b"new"), end).unwrap();
+    let token::Rotation::Done(new) = rotation else { panic!("it is active") };
+    create(&env, "sound");
+    assert_eq!(problems(&env), [""; 0]);
+    ["unlisted", "used", "new"].into_iter().for_each(|text| store.delete(&key_of(text)).unwrap());
+    let ids = [unlisted.id, used.id, new.id].map(token::TokenId::get);
+    assert_eq!(texts(&later(&env, 1)), lost(&ids, ADVICE));
+    assert_eq!(repaired(&later(&env, 2)), lost(&ids, ", and it is not listed any more"));
+    assert_eq!(problems(&later(&env, 3)), [""; 0]);
+    let names: Vec<String> = token::of_user(&env, 2).unwrap().into_iter().map(|token| token.token.name).collect();
+    assert_eq!(names, ["old", "sound"]);
+    assert_eq!(repaired(&later(&env, 4)), []);
+}
+
+/// A token is listed before its record is written, so that a request that ends in between leaves such an entry.
+#[test]
+fn a_listed_token_whose_creation_was_interrupted_is_no_problem() {
+    let (store, env) = forge();
+    issue(&env, "first", new_token(Subject::User(2), &["api"]));
+    token::of_user(&env, 2).unwrap();
+    let mut interrupted = 0;
+    for operations in 0.. {
+        let text = format!("broken off {operations}");
+        let failing = FailingStore::after(operations, store.clone());
+        let env = Env { store: Rc::new(failing.clone()), ..env.clone() };
+        token::save(&env, &Fingerprint::of(text.as_bytes()), Some(new_token(Subject::User(2), &["api"]))).ok();
+        if !failing.failed() {
+            break;
+        }
+        interrupted += usize::from(store.get(&key_of(&text)).unwrap().is_none());
+    }
+    assert!(interrupted > 3);
+    let list = || store.get(&format!("{PREFIX}tokens/2")).unwrap();
+    let before = list();
+    assert_eq!(problems(&later(&env, 1)), [""; 0]);
+    assert_eq!(repaired(&later(&env, 2)), []);
+    assert_eq!(list(), before, "its writer may be about to write the record");
+}
+
+#[test]
+fn the_lost_tokens_of_a_deleted_user_are_no_problem() {
+    let (store, env) = forge();
+    let used = create(&env, "used");
+    let counting = Env { variables: Rc::new([(LAST_USE_MINUTES, "10")].into_iter().collect()), ..env.clone() };
+    token::record_use(&counting, &used.fingerprint);
+    store.delete(&key_of("used")).unwrap();
+    let mut changes = Changes::default();
+    changes.delete_user(2);
+    let intent_log = IntentLog::begin(&env, changes).unwrap();
+    dependents::delete_user(&env, 2).unwrap();
+    intent_log.commit(&env).unwrap();
+    assert_eq!(problems(&later(&env, 1)), [""; 0]);
 }

@@ -1,0 +1,280 @@
+//! Pages of a list of personal tokens. There is no index of all tokens: they are read user by user, no further than a
+//! page needs.
+
+use crate::token_filter::TokenFilter;
+use directory::token::{self, PersonalToken, PersonalTokens, TokenId, UserTokens};
+use kit::Env;
+use kit::page::Pagination;
+use kit::store::StoreError;
+use std::collections::VecDeque;
+
+/// The most reads of a request for a page by number. A page with a high number takes the tokens before it, and a filter
+/// or an order those that the page does not show.
+pub const MAX_READS: u64 = 50_000;
+
+/// The most reads of a request for the rows behind its page to be counted.
+const COUNTED_READS: u64 = 1_000;
+
+/// The most reads for a page that the next one follows by its place. It may have fewer rows, or none, and lead to the
+/// next one all the same.
+pub const KEYSET_READS: u64 = 2_000;
+
+/// A page of a list.
+pub struct TokenPage {
+    /// With their last uses.
+    pub tokens: Vec<PersonalToken>,
+    /// The number of tokens on all pages; `None`: more than were counted, and some are behind this page.
+    pub total: Option<u64>,
+}
+
+/// A page that others follow by its place.
+pub struct KeysetPage {
+    /// With their last uses.
+    pub tokens: Vec<PersonalToken>,
+    /// The id after which the next page begins; `None`: this is the last one.
+    pub next: Option<TokenId>,
+}
+
+/// A page of the tokens of these users, who are in ascending order; `None` if it takes more than `max_reads`.
+///
+/// 1 read, 2 for each user and 1 for each token up to the end of the page, and 1 for each token of the page. In another
+/// order than that of ids, the same up to the end of the list.
+pub fn page(
+    env: &Env,
+    users: Vec<u64>,
+    filter: &TokenFilter,
+    page: Pagination,
+    max_reads: u64,
+) -> Result<Option<TokenPage>, StoreError> {
+    let mut walk = Walk::new(env, users, filter, None)?;
+    let (mut found, mut count) = (Vec::new(), 0);
+    let end = page.offset().saturating_add(page.per_page);
+    let total = loop {
+        let is_page_complete = filter.is_by_id() && count > end;
+        match walk.next(if is_page_complete { COUNTED_READS } else { max_reads })? {
+            Step::Found(token) => {
+                if !filter.is_by_id() || (page.offset()..end).contains(&count) {
+                    found.push(token);
+                }
+                count += 1;
+            }
+            Step::End => break Some(count),
+            Step::OutOfReads if is_page_complete => break None,
+            Step::OutOfReads => return Ok(None),
+        }
+    };
+    if !filter.is_by_id() {
+        filter.sort(&mut found);
+        let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+        found = found.into_iter().skip(offset).take(page.per_page as usize).collect();
+    }
+    Ok(Some(TokenPage { tokens: with_last_uses(env, found)?, total }))
+}
+
+/// The tokens of these users, who are in ascending order, that come after the one with the id `after`, at most
+/// `per_page`, in the order of ids. Reads as [`page`], from `after` on.
+pub fn keyset_page(
+    env: &Env,
+    users: Vec<u64>,
+    filter: &TokenFilter,
+    after: Option<TokenId>,
+    per_page: usize,
+    max_reads: u64,
+) -> Result<KeysetPage, StoreError> {
+    let mut walk = Walk::new(env, users, filter, after)?;
+    let (mut found, mut is_at_end) = (Vec::new(), false);
+    // Whether a token is behind a full page is not looked for, which could take many reads.
+    while found.len() < per_page {
+        match walk.next(max_reads)? {
+            Step::Found(token) => found.push(token),
+            Step::OutOfReads => break,
+            Step::End => {
+                is_at_end = true;
+                break;
+            }
+        }
+    }
+    let next = walk.last.filter(|_| !is_at_end);
+    Ok(KeysetPage { tokens: with_last_uses(env, found)?, next })
+}
+
+fn with_last_uses(env: &Env, tokens: Vec<PersonalToken>) -> Result<Vec<PersonalToken>, StoreError> {
+    tokens.into_iter().map(|token| token::with_last_use(env, token)).collect()
+}
+
+/// Tokens that pass a filter, read one after the other in the order of their ids.
+struct Walk<'a> {
+    env: &'a Env,
+    all: PersonalTokens<'a>,
+    filter: &'a TokenFilter,
+    /// The users that are still to come.
+    users: VecDeque<u64>,
+    /// The present user's tokens; `None` before the first user.
+    tokens: Option<UserTokens>,
+    /// Those of them that are still to come.
+    ids: VecDeque<TokenId>,
+    /// The place behind which the walk begins.
+    after: Option<TokenId>,
+    /// The place up to which everything was looked at.
+    last: Option<TokenId>,
+    reads: u64,
+}
+
+enum Step {
+    Found(PersonalToken),
+    End,
+    OutOfReads,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        env: &'a Env,
+        mut users: Vec<u64>,
+        filter: &'a TokenFilter,
+        after: Option<TokenId>,
+    ) -> Result<Self, StoreError> {
+        let all = PersonalTokens::open(env)?;
+        if filter.is_by_descending_id() {
+            users.reverse();
+        }
+        let (none, ids) = (VecDeque::new(), VecDeque::new());
+        let mut walk = Walk { env, all, filter, users: none, tokens: None, ids, after, last: after, reads: 1 };
+        walk.users = users.into_iter().filter(|user_id| !walk.is_passed(walk.end_of(*user_id))).collect();
+        Ok(walk)
+    }
+
+    /// The place behind all tokens of a user.
+    fn end_of(&self, user_id: u64) -> TokenId {
+        let range = TokenId::range_of(user_id);
+        if self.filter.is_by_descending_id() { *range.start() } else { *range.end() }
+    }
+
+    /// Whether a place is not behind the one where the walk begins.
+    fn is_passed(&self, place: TokenId) -> bool {
+        self.after.is_some_and(|after| if self.filter.is_by_descending_id() { place >= after } else { place <= after })
+    }
+
+    /// The next token that passes, unless the walk has made `max_reads` before it is found.
+    fn next(&mut self, max_reads: u64) -> Result<Step, StoreError> {
+        loop {
+            let is_at_end = self.ids.is_empty() && self.users.is_empty();
+            if is_at_end || self.reads >= max_reads {
+                return Ok(if is_at_end { Step::End } else { Step::OutOfReads });
+            }
+            match self.ids.pop_front() {
+                None => self.enter_next_user()?,
+                Some(id) => {
+                    if let Some(token) = self.read(id)? {
+                        return Ok(Step::Found(token));
+                    }
+                }
+            }
+        }
+    }
+
+    fn enter_next_user(&mut self) -> Result<(), StoreError> {
+        let Some(user_id) = self.users.pop_front() else { return Ok(()) };
+        let tokens = self.all.of_user(user_id)?;
+        let mut ids: VecDeque<TokenId> = tokens.ids().collect();
+        self.reads += if ids.is_empty() { 1 } else { 2 };
+        ids.retain(|id| !self.is_passed(*id));
+        if self.filter.is_by_descending_id() {
+            ids.make_contiguous().reverse();
+        }
+        if ids.is_empty() {
+            self.last = Some(self.end_of(user_id));
+        }
+        (self.tokens, self.ids) = (Some(tokens), ids);
+        Ok(())
+    }
+
+    /// The present user's token with this id, if it is there and passes.
+    fn read(&mut self, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
+        self.reads += 1;
+        self.last = Some(id);
+        let found = self.tokens.as_ref().map(|tokens| tokens.find(self.env, id)).transpose()?.flatten();
+        let Some(mut token) = found else { return Ok(None) };
+        if self.filter.needs_last_use() {
+            self.reads += 1;
+            token = token::with_last_use(self.env, token)?;
+        }
+        Ok(Some(token).filter(|token| self.filter.covers(token, self.env.now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use directory::token::{Fingerprint, Subject, Token, save};
+    use kit::params::{Params, Validation};
+    use kit::testing::{MemoryStore, env};
+
+    fn filter(query: &str) -> TokenFilter {
+        TokenFilter::check(&Validation::new(&Params::parse(query)))
+    }
+
+    /// Users 1 to 9, who have as many tokens as their id says.
+    fn forge() -> Env {
+        let env = env(MemoryStore::default(), &[]);
+        for (user_id, number) in (1..10).flat_map(|id| (0..id).map(move |number| (id, number))) {
+            let token = Token {
+                subject: Subject::User(user_id),
+                name: format!("{user_id}.{number}"),
+                scopes: vec!["api".to_owned()],
+                expires_at: None,
+                revoked: false,
+            };
+            save(&env, &Fingerprint::of(token.name.as_bytes()), Some(token)).unwrap();
+        }
+        PersonalTokens::open(&env).unwrap();
+        env
+    }
+
+    #[test]
+    fn a_page_that_takes_too_many_reads_is_refused_and_no_other() {
+        let env = forge();
+        let names = |query: &str, number: u64, max_reads: u64| {
+            let asked = Pagination { page: number, per_page: 3 };
+            let found = page(&env, (1..10).collect(), &filter(query), asked, max_reads).unwrap()?;
+            Some(found.tokens.into_iter().map(|token| token.token.name).collect::<Vec<_>>())
+        };
+        let owned = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        // 3 users of 2 reads, and 4 tokens, of which the last one says that there is another page.
+        assert_eq!(names("", 1, 11), owned(&["1.0", "2.0", "2.1"]));
+        assert_eq!(names("", 1, 10), None);
+        assert_eq!(names("sort=id_desc", 2, 11), owned(&["9.5", "9.4", "9.3"]));
+        // 9 users and 45 tokens, and with a filter by last uses each of those.
+        assert_eq!(names("search=9.8", 1, 64), owned(&["9.8"]));
+        assert_eq!(names("sort=name_desc", 1, 64), owned(&["9.8", "9.7", "9.6"]));
+        assert_eq!((names("search=9.8", 1, 63), names("sort=name_desc", 1, 63)), (None, None));
+        assert_eq!(names("last_used_after=2001-01-01", 1, 109), owned(&[]));
+        assert_eq!(names("last_used_after=2001-01-01", 1, 100), None);
+        assert_eq!(names("", 99, 64), owned(&[]));
+    }
+
+    #[test]
+    fn keyset_pages_that_are_out_of_reads_go_on_where_they_ended() {
+        let env = forge();
+        for (query, expected) in [("", 45), ("sort=id_desc", 45), ("search=.0", 9), ("last_used_before=2001-01-01", 0)]
+        {
+            for max_reads in [5, 7, 20] {
+                let (mut found, mut after) = (Vec::new(), None);
+                loop {
+                    let page = keyset_page(&env, (1..10).collect(), &filter(query), after, 4, max_reads).unwrap();
+                    found.extend(page.tokens.into_iter().map(|token| token.id));
+                    after = page.next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+                let mut sorted = found.clone();
+                sorted.sort_unstable();
+                sorted.dedup();
+                if query == "sort=id_desc" {
+                    sorted.reverse();
+                }
+                assert_eq!((found.len(), &found), (expected, &sorted), "{query} {max_reads}");
+            }
+        }
+    }
+}
