@@ -81,8 +81,8 @@ pub fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The value, unless an object in it has two members of one name that differ: some programs use the first
-/// and some the last.
+/// The value, unless an object in it has two members of one name that differ, of which some programs use the first and
+/// some the last, or it is nested deeper than 127 levels, at which the parser ends.
 pub fn unambiguous(value: &RawValue) -> Option<Value> {
     serde_json::from_str(value.get()).ok().map(|Unambiguous(value)| value)
 }
@@ -291,6 +291,8 @@ mod tests {
         assert_eq!(read(text), serde_json::from_str(text).ok());
         assert_eq!(read(r#"{"a":1,"a":2}"#), None);
         assert_eq!(read(r#"[{"a":{"b":1,"\u0062":"1"}}]"#), None);
+        assert!(read(&format!("{}{}", "[".repeat(127), "]".repeat(127))).is_some());
+        assert_eq!(read(&format!("{}{}", "[".repeat(128), "]".repeat(128))), None);
     }
 
     #[test]

@@ -116,7 +116,11 @@ impl fmt::Display for ManifestError {
                 )
             }
             ManifestError::Ambiguous(field) => {
-                write!(f, "Validation failed: Package json has a member of `{field}` twice, with different values")
+                write!(
+                    f,
+                    "Validation failed: Package json has a member of `{field}` twice with different values, \
+                     or nested too deep"
+                )
             }
             ManifestError::Differs { field, published, file } => write!(
                 f,

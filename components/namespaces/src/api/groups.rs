@@ -20,17 +20,26 @@ pub enum Depth {
     All,
 }
 
+/// What a search looks at, as the reference service's finder of groups does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchedTexts {
+    /// A group's own path and name: all groups of the list are below one group, whose path would match for each.
+    Own,
+    /// Full path and full name, so that a group is found by the path that clients know.
+    Full,
+}
+
 /// `GET /groups`.
 pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     let catalog = catalog::read(asked.env)?;
-    respond(asked, &catalog, |_| true)
+    respond(asked, &catalog, SearchedTexts::Full, |_| true)
 }
 
 /// `GET /groups/:id/subgroups`, `/groups/:id/descendant_groups`.
 pub fn below(asked: &DirectoryRequest, id: &str, depth: Depth) -> Result<Response, Error> {
     let catalog = catalog::read(asked.env)?;
     let (group, _) = find(asked, &catalog, id)?;
-    respond(asked, &catalog, |namespace: Namespace| match depth {
+    respond(asked, &catalog, SearchedTexts::Own, |namespace: Namespace| match depth {
         Depth::Children => namespace.parent().is_some_and(|parent| parent.row() == group.row()),
         Depth::All => namespace.lineage().skip(1).any(|above| above.row() == group.row()),
     })
@@ -74,6 +83,7 @@ pub fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<GroupReader
 fn respond(
     asked: &DirectoryRequest,
     catalog: &Catalog,
+    searched: SearchedTexts,
     is_in_question: impl Fn(Namespace) -> bool,
 ) -> Result<Response, Error> {
     let checks = Validation::new(asked.params);
@@ -92,7 +102,7 @@ fn respond(
     let reader = reader(asked, catalog)?;
     let candidates: Vec<Namespace> = match &filter.query {
         Some(query) => {
-            let rows = TextIndex::of(asked.env, catalog).find(catalog, query, false);
+            let rows = TextIndex::of(asked.env, catalog).find(catalog, query, searched == SearchedTexts::Full);
             rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
         }
         None => catalog.namespaces().collect(),

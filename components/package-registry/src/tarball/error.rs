@@ -24,7 +24,7 @@ pub enum TarballError {
     /// Its size in bytes.
     ManifestTooLarge(u64),
     ManifestUnreadable,
-    /// The member of `package.json` that is there twice.
+    /// The member of `package.json` that is there twice, or is nested deeper than the parser reads.
     ManifestAmbiguous(String),
     /// `package.json` has a member `__proto__`.
     ManifestPrototype,
@@ -46,7 +46,7 @@ impl fmt::Display for TarballError {
             }
             TarballError::ManifestUnreadable => f.write_str("package.json is not a JSON object"),
             TarballError::ManifestAmbiguous(name) => {
-                write!(f, "package.json in the attachment has `{name}` twice, with different values")
+                write!(f, "package.json in the attachment has `{name}` twice with different values, or nested too deep")
             }
             TarballError::ManifestPrototype => f.write_str(
                 "package.json in the attachment has a member `__proto__`, whose members some programs take for its own",

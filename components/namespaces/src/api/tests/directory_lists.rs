@@ -280,7 +280,11 @@ fn groups_are_shown_only_to_callers_who_may_read_them() {
     assert_eq!(list("t4", "owned=true&top_level_only=true"), [10]);
     assert_eq!(list("t4", "min_access_level=50&sort=desc&order_by=id"), [12, 11, 10]);
     assert_eq!(list("t1", ""), [10, 11, 12, 20]);
-    assert_eq!(list("t1", "search=core"), [11]);
+    assert_eq!(list("t1", "search=core"), [11, 12], "by the full path");
+    assert_eq!(list("t1", "search=acme%2Fcore"), [11, 12]);
+    assert_eq!(list("t3", "search=acme%2Fcore&all_available=true"), [12], "no group that the caller may not read");
+    assert_eq!(forge.get("t1", "groups/acme/descendant_groups?search=acme").ids(), [0; 0], "by their own texts");
+    assert_eq!(forge.get("t1", "groups/acme/subgroups?search=cor").ids(), [11]);
     assert_eq!(list("t1", "visibility=private"), [11, 20]);
     assert_eq!(list("t1", "search=alice"), [0; 0], "a personal namespace is no group");
     assert_eq!(forge.get("t1", "groups/acme/subgroups").ids(), [11]);

@@ -124,7 +124,7 @@ fn a_file_with_two_readings_is_refused_by_name() {
     let text = "Attachment is not a gzip file: something follows its first member";
     forge.send(publication_of("lib", "1.0.0", &members).to(PUBLIC)).is_refused(400, text);
     let file = tarball_of(&[("package/package.json", r#"{"name":"lib","version":"1.0.0","bin":"a","bin":"b"}"#)]);
-    let text = "package.json in the attachment has `bin` twice, with different values";
+    let text = "package.json in the attachment has `bin` twice with different values, or nested too deep";
     forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).is_refused(400, text);
     assert!(forge.store.keys().iter().all(|key| !key.starts_with("package-registry/")), "{:?}", forge.store.keys());
 }
