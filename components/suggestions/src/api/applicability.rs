@@ -116,5 +116,5 @@ fn special_files(path: &str) -> impl Iterator<Item = SpecialFile> {
 
 /// Checks a file as a push does.
 pub fn check_contents(path: &str, contents: &[u8]) -> Result<(), &'static str> {
-    special_files(path).try_for_each(|file| file.check(contents))
+    special_files(path).try_for_each(|file| file.check(Some(contents)))
 }

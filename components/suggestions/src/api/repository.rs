@@ -38,7 +38,7 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
         GitService::Head => head(&env, &request, project),
         GitService::Fetch => fetch(env, request, project).await,
         GitService::Push => push::answer(&env, request, project).await,
-        GitService::RefsWithoutSuffix => return redirect(&request),
+        GitService::RefsWithoutSuffix => return redirect(&env, &request),
         GitService::LargeFiles => {
             let text = "Git LFS is not supported by this server: push large files as ordinary ones.";
             return Err(Error::message(StatusCode::NOT_IMPLEMENTED, text));
@@ -54,12 +54,13 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
     })
 }
 
-/// To the address with `.git`, whether the project is there or not. git asks for everything else below the new one.
-fn redirect(request: &Request) -> Result<Response, Error> {
+/// To the address with `.git`, whether the project is there or not. git asks for everything else below the new one. The
+/// address is absolute: JGit follows no other.
+fn redirect(env: &Env, request: &Request) -> Result<Response, Error> {
     let params = request.params();
     let is_git = params.last("service").is_some_and(|service| service.starts_with("git-"));
     let repository = request.path.strip_suffix("/info/refs").filter(|_| is_git).ok_or_else(Error::unrouted)?;
-    let location = format!("{repository}.git/info/refs?{}", request.query);
+    let location = format!("{}{repository}.git/info/refs?{}", env.external_url(request), request.query);
     Ok(Response::new(StatusCode::MOVED_PERMANENTLY).with_text(LOCATION, &location))
 }
 

@@ -11,13 +11,13 @@ pub enum SpecialFile {
     Modules,
 }
 
-/// The most bytes of one.
-const MAX_SIZE: usize = 1 << 20;
-
 /// The longest line of a `.gitattributes` that git reads, in bytes.
 const MAX_ATTRIBUTES_LINE: usize = 2047;
 
 impl SpecialFile {
+    /// The most bytes of one.
+    pub const MAX_SIZE: u64 = 1 << 20;
+
     /// The special files that some file system takes a name in a tree for.
     pub fn named(name: &[u8]) -> impl Iterator<Item = Self> {
         [SpecialFile::Attributes, SpecialFile::Modules].into_iter().filter(|file| file.is_named(name))
@@ -30,15 +30,14 @@ impl SpecialFile {
         }
     }
 
-    /// Checks the contents.
-    pub fn check(self, contents: &[u8]) -> Result<(), &'static str> {
-        match self {
-            SpecialFile::Attributes if contents.len() > MAX_SIZE => {
-                Err("gitattributesLarge: .gitattributes too large to parse")
-            }
-            SpecialFile::Modules if contents.len() > MAX_SIZE => Err("gitmodulesLarge: .gitmodules too large to parse"),
-            SpecialFile::Attributes => check_attributes(contents),
-            SpecialFile::Modules => gitmodules::check(contents),
+    /// Checks the contents. They are `None` of a file with more than [`SpecialFile::MAX_SIZE`] bytes, which need not be
+    /// read.
+    pub fn check(self, contents: Option<&[u8]>) -> Result<(), &'static str> {
+        match (self, contents.filter(|contents| contents.len() as u64 <= Self::MAX_SIZE)) {
+            (SpecialFile::Attributes, None) => Err("gitattributesLarge: .gitattributes too large to parse"),
+            (SpecialFile::Modules, None) => Err("gitmodulesLarge: .gitmodules too large to parse"),
+            (SpecialFile::Attributes, Some(contents)) => check_attributes(contents),
+            (SpecialFile::Modules, Some(contents)) => gitmodules::check(contents),
         }
     }
 }

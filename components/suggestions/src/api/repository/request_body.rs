@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use flate2::write::GzDecoder;
+use http::StatusCode;
 use http::header::CONTENT_ENCODING;
 use kit::{Body, Error, Request};
 use std::io::Write;
@@ -39,7 +40,10 @@ impl RequestBody {
                 left: limit,
                 is_finished: false,
             }),
-            Some(other) => return Err(Error::unsupported_media_type(other)),
+            Some(other) => {
+                let text = format!("The provided content-encoding '{other}' is not supported.");
+                return Err(Error::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+            }
         };
         Ok(RequestBody { body: std::mem::take(&mut request.body), gzip })
     }

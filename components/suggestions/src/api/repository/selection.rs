@@ -46,13 +46,15 @@ pub fn deepen(
     // The least distance of each commit that was visited.
     let mut distances: HashMap<ObjectId, u64> = HashMap::new();
     let limit = deepening.depth.map_or(u64::MAX, u64::from);
+    let is_whole = deepening.depth == Some(WHOLE_HISTORY);
+    let is_relative = deepening.is_relative && deepening.depth.is_some() && !is_whole;
     let mut queue = VecDeque::new();
-    for want in &request.wants {
-        if let Some(peeled) = history.peel_named(*want)? {
-            queue.push_back((peeled.target, u64::from(!deepening.is_relative)));
-        }
+    if is_relative {
+        queue.extend(reached_shallow(env, project, history, request)?.into_iter().map(|id| (id, 0)));
+    } else {
+        queue.extend(wanted_commits(history, request)?.into_iter().map(|id| (id, 1)));
     }
-    if deepening.depth == Some(WHOLE_HISTORY) {
+    if is_whole {
         queue.extend(request.shallow.iter().map(|id| (*id, 0)));
     }
     while let Some((id, distance)) = queue.pop_front() {
@@ -65,9 +67,7 @@ pub fn deepen(
             continue;
         }
         distances.insert(id, distance);
-        // Relative to the end of the client's history, only commits beyond it count.
-        let is_counted = !deepening.is_relative || distance > 0 || request.shallow.contains(&id);
-        queue.extend(node.parents.iter().map(|parent| (*parent, distance + u64::from(is_counted))));
+        queue.extend(node.parents.iter().map(|parent| (*parent, distance + 1)));
     }
     if distances.is_empty() && (deepening.since.is_some() || !deepening.not.is_empty()) {
         return Ok(Err("no commits selected for shallow requests".into()));
@@ -81,8 +81,70 @@ pub fn deepen(
             _ => {}
         }
     }
-    update.included = distances.into_keys().collect();
+    if is_relative {
+        // Of other wants, the whole history down to an end of the client's.
+        let is_end = |id: &ObjectId| {
+            update.shallow.contains(id) || request.shallow.contains(id) && !update.unshallow.contains(id)
+        };
+        let mut pending = wanted_commits(history, request)?;
+        pending.extend(distances.into_keys());
+        update.included = walk(history, pending, is_end)?;
+    } else {
+        update.included = distances.into_keys().collect();
+    }
     Ok(Ok(Some(update)))
+}
+
+fn wanted_commits(history: &mut History, request: &FetchRequest) -> Result<Vec<ObjectId>, StoreError> {
+    let mut commits = Vec::new();
+    for want in &request.wants {
+        commits.extend(history.peel_named(*want)?.map(|peeled| peeled.target));
+    }
+    Ok(commits)
+}
+
+/// The commits at which the client's history ends and that the wants or the refs reach: only their history is told, as
+/// by git. The refs are read if the wants do not reach all.
+fn reached_shallow(
+    env: &Env,
+    project: RepositoryId,
+    history: &mut History,
+    request: &FetchRequest,
+) -> Result<Vec<ObjectId>, StoreError> {
+    // Those of other repositories, which the client has fetched from, too, are reached by nothing.
+    let mut known = Vec::new();
+    for id in &request.shallow {
+        known.extend(history.commit(*id)?.map(|_| *id));
+    }
+    let mut unreached: HashSet<ObjectId> = known.iter().copied().collect();
+    history.remove_reached(request.wants.iter().copied(), &mut unreached, |_, _| Ok(()))?;
+    if !unreached.is_empty() {
+        let mut tips = Vec::new();
+        for name in &ref_names::read(env, project)?.names {
+            tips.extend(refs::read(env, project, name)?.map(|value| value.commit));
+        }
+        history.remove_reached(tips, &mut unreached, |_, _| Ok(()))?;
+    }
+    known.retain(|id| !unreached.contains(id));
+    Ok(known)
+}
+
+/// The commits that these reach; the parents of an end are not visited.
+fn walk(
+    history: &mut History,
+    mut pending: Vec<ObjectId>,
+    is_end: impl Fn(&ObjectId) -> bool,
+) -> Result<HashSet<ObjectId>, StoreError> {
+    let mut reached = HashSet::new();
+    while let Some(id) = pending.pop() {
+        if let Some(node) = history.commit(id)?
+            && reached.insert(id)
+            && !is_end(&id)
+        {
+            pending.extend(&node.parents);
+        }
+    }
+    Ok(reached)
 }
 
 fn excluded_commits(

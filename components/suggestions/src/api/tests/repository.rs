@@ -3,6 +3,7 @@
 use super::{Forge, PRIVATE, PUBLIC, Repository};
 use directory::member::Source;
 use directory::token::{self, Fingerprint, Subject, Token};
+use futures::executor::block_on;
 use http::{HeaderMap, Method};
 use kit::Request;
 use serde_json::Value;
@@ -86,6 +87,29 @@ fn services() {
     assert!(garbage.text().contains("ERR protocol error"), "{}", garbage.text());
     let garbage = forge.send_bytes(Method::POST, &format!("{base}/git-receive-pack"), "dev", "", b"garbage".to_vec());
     assert_eq!(garbage.status, 400);
+}
+
+#[test]
+fn an_address_without_git_is_redirected_to_an_absolute_one() {
+    let request = Request::new(Method::GET, "/acme/p7/info/refs?service=git-upload-pack&a=%20b");
+    let response = block_on(crate::api::handle(forge().env(), request));
+    let location = "https://forge.test:8443/acme/p7.git/info/refs?service=git-upload-pack&a=%20b";
+    assert_eq!((response.status.as_u16(), response.headers["location"].to_str().unwrap()), (301, location));
+}
+
+#[test]
+fn an_encoding_that_is_not_gzip_is_refused_by_its_name() {
+    for service in ["git-upload-pack", "git-receive-pack"] {
+        let path = format!("/api/v4/projects/{PUBLIC}/repository.git/{service}");
+        let mut request = Request::new(Method::POST, &path);
+        request.headers.insert("private-token", "dev".parse().unwrap());
+        request.headers.insert("content-encoding", "br".parse().unwrap());
+        let response = block_on(crate::api::handle(forge().env(), request));
+        assert_eq!(response.status, 415);
+        let text = block_on(response.body.collect(1 << 20)).unwrap();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("The provided content-encoding 'br' is not supported."), "{text}");
+    }
 }
 
 #[test]

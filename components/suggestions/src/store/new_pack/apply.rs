@@ -46,29 +46,30 @@ impl Resolver<'_> {
             }
         }
         self.pack_loose_bases(&deltas)?;
-        // The deltas that are left are of objects that the repository has, or build on such deltas.
-        loop {
-            let mut is_progress = false;
-            for base_id in deltas.by_id.keys().copied().collect::<Vec<_>>() {
-                let Some((kind, base)) = objects::read_any(self.env, self.project, base_id, MAX_DELTIFIED)? else {
-                    continue;
-                };
-                let base_depth = objects::delta_depth(self.env, self.project, base_id)?;
-                for number in deltas.by_id.remove(&base_id).unwrap_or_default() {
-                    is_progress = true;
-                    let (contents, id) = self.apply(pack, number, kind, &base)?;
-                    let depth = if base_depth < MAX_DEPTH { u16::from(base_depth) + 1 } else { 0 };
-                    if depth == 0 {
-                        deep.insert(number);
-                    }
-                    set(&mut objects, number, (id, kind, depth));
-                    let first = Waiting { entry: number, contents: Some(contents) };
-                    // The first delta counts, too.
-                    self.apply_from(pack, &mut objects, &mut deltas, first, depth + MAX_CHAIN - 1)?;
-                }
+        // The deltas that are left are of objects that the repository has, or build on such deltas. A base of the pack
+        // comes before its deltas, also if the repository has it, so they are taken in their order.
+        let first_of = |(id, numbers): (&ObjectId, &Vec<u32>)| (numbers.first().copied(), *id);
+        let mut bases: Vec<_> = deltas.by_id.iter().map(first_of).collect();
+        bases.sort_unstable();
+        for (_, base_id) in bases {
+            if !deltas.by_id.contains_key(&base_id) {
+                continue;
             }
-            if !is_progress {
-                break;
+            let Some((kind, base)) = objects::read_any(self.env, self.project, base_id, MAX_DELTIFIED)? else {
+                continue;
+            };
+            let base_depth = objects::delta_depth(self.env, self.project, base_id)?;
+            self.outside_bases.insert(base_id);
+            for number in deltas.by_id.remove(&base_id).unwrap_or_default() {
+                let (contents, id) = self.apply(pack, number, kind, &base)?;
+                let depth = if base_depth < MAX_DEPTH { u16::from(base_depth) + 1 } else { 0 };
+                if depth == 0 {
+                    deep.insert(number);
+                }
+                set(&mut objects, number, (id, kind, depth));
+                let first = Waiting { entry: number, contents: Some(contents) };
+                // The first delta counts, too.
+                self.apply_from(pack, &mut objects, &mut deltas, first, depth + MAX_CHAIN - 1)?;
             }
         }
         if let Some(id) = deltas.by_id.keys().next() {
@@ -127,13 +128,18 @@ impl Resolver<'_> {
             }
             let base = match contents {
                 Some(contents) => contents,
-                None => self.rebuild(pack, objects, entry)?,
+                None => self.rebuild(pack, entry)?,
             };
+            let last = next.last().copied();
             for number in next {
+                if matches!(pack.entry(number)?.base, ReceivedBase::Id(_)) {
+                    self.inside_bases.insert(number, entry);
+                }
                 let (contents, id) = self.apply(pack, number, kind, &base)?;
                 set(objects, number, (id, kind, depth + 1));
-                let has_room = held + contents.len() <= MAX_WAITING;
-                let contents = has_room.then_some(contents);
+                // The last one is the next base, which would be made again at once.
+                let is_kept = held + contents.len() <= MAX_WAITING || Some(number) == last;
+                let contents = is_kept.then_some(contents);
                 held += contents.as_ref().map_or(0, Bytes::len);
                 stack.push(Waiting { entry: number, contents });
             }
@@ -151,6 +157,10 @@ impl Resolver<'_> {
     ) -> Result<(Bytes, ObjectId), PackError> {
         let contents = self.apply_only(pack, number, base)?;
         let object = Object::new(kind, contents);
+        // A delta could be its own base. git refuses such packs, too.
+        if self.outside_bases.contains(&object.id) {
+            return Err(invalid(format!("deltas upon object {} come before it, or lead back to it", object.id)));
+        }
         let contents = Bytes::from(object.contents);
         self.check(object.id, kind, &contents)?;
         Ok((contents, object.id))
@@ -174,27 +184,22 @@ impl Resolver<'_> {
         Ok(inflate::entry(self.env, bytes, offset, &header)?)
     }
 
-    /// The contents of an entry, from the one that is no delta, or whose base is in the repository.
-    pub(super) fn rebuild(&self, pack: ReceivedPack, objects: &Objects, number: u32) -> Result<Bytes, PackError> {
+    /// The contents of an entry whose object is known, from the base that each delta was applied to.
+    pub(super) fn rebuild(&self, pack: ReceivedPack, number: u32) -> Result<Bytes, PackError> {
         let mut chain = Vec::new();
         let mut at = number;
         let mut contents = loop {
-            match pack.entry(at)?.base {
+            let inside = match pack.entry(at)?.base {
                 ReceivedBase::None => break self.inflate(pack, at)?,
-                ReceivedBase::Entry(base) => {
-                    chain.push(at);
-                    at = base;
-                }
-                ReceivedBase::Id(id) => {
-                    chain.push(at);
-                    let inside = objects.iter().position(|object| object.is_some_and(|(known, ..)| known == id));
-                    match inside.and_then(|inside| u32::try_from(inside).ok()) {
-                        Some(inside) => at = inside,
-                        None => {
-                            let base = objects::read_any(self.env, self.project, id, MAX_DELTIFIED)?;
-                            break base.ok_or_else(|| invalid("unresolved delta"))?.1;
-                        }
-                    }
+                ReceivedBase::Entry(base) => Ok(base),
+                ReceivedBase::Id(id) => self.inside_bases.get(&at).copied().ok_or(id),
+            };
+            chain.push(at);
+            match inside {
+                Ok(base) => at = base,
+                Err(id) => {
+                    let base = objects::read_any(self.env, self.project, id, MAX_DELTIFIED)?;
+                    break base.ok_or_else(|| invalid("unresolved delta"))?.1;
                 }
             }
         };

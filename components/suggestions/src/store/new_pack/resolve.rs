@@ -7,7 +7,7 @@ use super::received::{
 };
 use super::resolver::Resolver;
 use super::rewrite::{self, RewrittenPack};
-use crate::git::ObjectId;
+use crate::git::{ObjectId, SpecialFile};
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::packs::IndexEntry;
@@ -131,19 +131,32 @@ impl Resolver<'_> {
         Ok(index)
     }
 
+    /// Checks the special files of the pack's trees, each once. One that is not in the pack is read from the
+    /// repository, which may have had it under another name.
     fn check_special_files(&self, pack: ReceivedPack, objects: &Objects) -> Result<(), PackError> {
         if self.special_files.is_empty() || self.origin == PackOrigin::Import {
             return Ok(());
         }
+        let mut elsewhere = self.special_files.clone();
         for (number, object) in (0..).zip(objects) {
-            let Some((id, ..)) = object else { continue };
-            for file in self.special_files.get(id).into_iter().flatten() {
-                let contents = self.rebuild(pack, objects, number)?;
-                file.check(&contents).map_err(|why| invalid(format!("blob {id}: {why}")))?;
+            if let Some((id, ..)) = object
+                && let Some(files) = elsewhere.remove(id)
+            {
+                let contents = self.rebuild(pack, number)?;
+                check_contents(*id, &files, Some(&contents))?;
             }
+        }
+        for (id, files) in elsewhere {
+            let contents = objects::read_at_most(self.env, self.project, id, SpecialFile::MAX_SIZE)?;
+            check_contents(id, &files, contents.as_deref())?;
         }
         Ok(())
     }
+}
+
+/// `contents` are `None` of a blob that is larger than any special file.
+fn check_contents(id: ObjectId, files: &[SpecialFile], contents: Option<&[u8]>) -> Result<(), PackError> {
+    files.iter().try_for_each(|file| file.check(contents)).map_err(|why| invalid(format!("blob {id}: {why}")))
 }
 
 fn missing(id: ObjectId) -> PackError {

@@ -7,7 +7,7 @@ use crate::repository_id::RepositoryId;
 use crate::store::objects::MAX_WHOLE;
 use ::bytes::Bytes;
 use kit::Env;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The links and special files of a pack's objects, as far as they are known.
 pub struct Resolver<'a> {
@@ -18,11 +18,18 @@ pub struct Resolver<'a> {
     pub(super) links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
     /// Files that git reads.
     pub(super) special_files: BTreeMap<ObjectId, Vec<SpecialFile>>,
+    /// Of deltas that name their base by its id, and found it in the pack: the numbers of delta and base. The other
+    /// bases are the repository's.
+    pub(super) inside_bases: HashMap<u32, u32>,
+    /// The objects of the repository that deltas were applied to.
+    pub(super) outside_bases: BTreeSet<ObjectId>,
 }
 
 impl<'a> Resolver<'a> {
     pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
-        Resolver { env, project, origin, links: HashMap::new(), special_files: BTreeMap::new() }
+        let (links, special_files) = (HashMap::new(), BTreeMap::new());
+        let (inside_bases, outside_bases) = (HashMap::new(), BTreeSet::new());
+        Resolver { env, project, origin, links, special_files, inside_bases, outside_bases }
     }
 
     /// Checks an object, and records its links. The contents of a blob may be left out.

@@ -39,7 +39,7 @@ pub fn store_whole(
         if whole.contains(&number) {
             let (id, kind, _) = get(objects, number).ok_or_else(|| invalid("unresolved delta"))?;
             (base, object) = (ReceivedBase::None, Some((id, kind)));
-            let contents = resolver.rebuild(pack, objects, number)?;
+            let contents = resolver.rebuild(pack, number)?;
             let mut bytes = Vec::new();
             write_header(&mut bytes, EntryKind::Object(kind), contents.len() as u64);
             deflate(resolver.env, kind, &contents, &mut bytes)?;
