@@ -80,7 +80,7 @@ impl Host {
         let router = RouteTarget::router(routes, position)
             .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
 
-        let mut division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
+        let division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
         division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let memory = MemoryBudget::new(division.guests());
 

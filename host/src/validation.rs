@@ -78,7 +78,7 @@ pub fn validate(
     options.policy.check()?;
     let mut components = manifest.components;
     let mut results = Vec::new();
-    let mut division = MemoryDivision::new(options.memory, SendLimits::default().total as u64, options.threads);
+    let division = MemoryDivision::new(options.memory, SendLimits::default().total as u64, options.threads);
     if let Err(error) = division.check(components.iter().map(|component| (&*component.id, component.limits.memory))) {
         results.push(Err(error.into()));
     }

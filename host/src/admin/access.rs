@@ -53,9 +53,15 @@ impl Access {
 
     /// Writes the file. [`AccessFile`] removes it when it is dropped.
     pub fn publish(&self, data: &Path) -> io::Result<AccessFile> {
-        // A page that a crash has left has the address of another listener.
+        let path = data.join(FILE_NAME);
+        // A page and a file that a crash has left have the address and the token of another listener. Where the disk is
+        // full they can be removed, and not be replaced.
         entry_page::remove(data)?;
-        private_files::replace(&data.join(FILE_NAME), &serde_json::to_vec(self)?)?;
+        let bytes = serde_json::to_vec(self)?;
+        if let Err(error) = private_files::replace(&path, &bytes) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
         Ok(AccessFile { data: data.to_owned() })
     }
 }
@@ -153,6 +159,17 @@ mod tests {
         assert_eq!(Access::find(folder.path()).unwrap().token, access.token);
         drop(file);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let error = Access::find(folder.path()).err().unwrap().to_string();
+        assert!(error.starts_with("no host is running"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_dead_host = Access { url: "http://h".into(), token: "t".to_owned() };
+        std::mem::forget(of_dead_host.publish(folder.path()).unwrap());
+        fs::create_dir(folder.path().join("admin.json.new")).unwrap();
+        assert!(Access { url: "http://i".into(), token: "u".to_owned() }.publish(folder.path()).is_err());
         let error = Access::find(folder.path()).err().unwrap().to_string();
         assert!(error.starts_with("no host is running"), "{error}");
     }

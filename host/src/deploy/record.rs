@@ -45,7 +45,7 @@ pub enum Choice {
 }
 
 /// The content of the file.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordFile {
     format: u32,
     components: BTreeMap<String, RecordEntry>,
@@ -175,7 +175,9 @@ impl Records {
     }
 
     fn write(&mut self, content: RecordFile) -> io::Result<()> {
-        if !self.is_read_only {
+        // A host whose folder has no room can start with what it has recorded before.
+        let is_change = content != self.content;
+        if is_change && !self.is_read_only {
             replace_file(&self.path, &serde_json::to_vec_pretty(&content)?)?;
         }
         self.content = content;
@@ -219,6 +221,20 @@ mod tests {
         assert_eq!(again.get("a"), Some(&entry()));
         again.set("a", None).unwrap();
         assert_eq!(records(folder.path()).get("a"), None);
+    }
+
+    #[test]
+    fn what_does_not_change_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut records = records(folder.path());
+        records.set("a", Some(entry())).unwrap();
+        // Nothing can be written from here on.
+        fs::remove_file(folder.path().join("active.json")).unwrap();
+        fs::create_dir(folder.path().join("active.json")).unwrap();
+        records.set("a", Some(entry())).unwrap();
+        records.set("b", None).unwrap();
+        records.set("b", Some(entry())).unwrap_err();
+        assert_eq!((records.get("a"), records.get("b")), (Some(&entry()), None));
     }
 
     #[test]

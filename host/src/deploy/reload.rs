@@ -99,8 +99,7 @@ impl Deployer {
         if let Some(new) = components.iter().find(|new| !slots.iter().any(|slot| slot.id() == new.id)) {
             return Err(ReloadError::Added(new.id.clone()));
         }
-        let mut division = self.memory_division;
-        division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
+        self.memory_division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let router = RouteTarget::router(routes, |id| slots.iter().position(|slot| slot.id() == id));
         let router = router.map_err(ReloadError::Routes)?;
         let mut components: Vec<_> = components.into_iter().map(Arc::new).collect();

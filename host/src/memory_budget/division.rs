@@ -9,6 +9,9 @@ use crate::{response_cache, store};
 /// compiled code, the threads and the system, which caches the database.
 const DEFAULT_SHARE: (u64, u64) = (3, 4);
 
+/// What guests get at least if the operator names no size: the areas' small requests need a few MiB an instance.
+const LEAST_FOR_GUESTS: u64 = 128 << 20;
+
 /// The parts of a host's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryDivision {
@@ -41,12 +44,12 @@ impl MemoryDivision {
     /// Divides `total`, or a share of the machine's memory, for a host with so many shards and so many bytes
     /// for responses.
     pub fn new(total: Option<u64>, responses: u64, shards: usize) -> Self {
-        let (part, whole) = DEFAULT_SHARE;
-        let derived = || machine::memory() / whole * part;
         let near_caches = store::NEAR_CACHE_BYTES.saturating_mul(shards);
         let caches = response_cache::MAX_BYTES.saturating_add(near_caches);
         let caches = u64::try_from(caches).unwrap_or(u64::MAX);
-        Self { total: total.unwrap_or_else(derived), caches, responses, is_given: total.is_some() }
+        let set_aside = caches.saturating_add(responses);
+        let total_or_default = total.unwrap_or_else(|| default_total(machine::memory(), set_aside));
+        Self { total: total_or_default, caches, responses, is_given: total.is_some() }
     }
 
     /// The rest, which is for guests.
@@ -54,23 +57,24 @@ impl MemoryDivision {
         self.total.saturating_sub(self.caches).saturating_sub(self.responses)
     }
 
-    /// Checks that an instance of each component fits. Without a given total, it is raised so that they do:
-    /// the machine may have less memory than the manifest allows, and instances seldom use all of it. Responses may
-    /// not have more than the machine.
+    /// Checks that an instance of each component fits. Without a given total, one that does not is served all the same:
+    /// instances seldom use all that the manifest allows, and a request that needs more than there is gets 503.
+    /// Responses may not have more than the machine.
     ///
     /// `instances` are the ids of components, and the bytes that an instance of each may have.
-    pub fn check<'a>(&mut self, instances: impl Iterator<Item = (&'a str, usize)>) -> Result<(), MemoryError> {
+    pub fn check<'a>(&self, instances: impl Iterator<Item = (&'a str, usize)>) -> Result<(), MemoryError> {
         let largest = instances.max_by_key(|(_, memory)| *memory).map(|(id, memory)| (id, memory as u64));
         let Some((id, memory)) = largest.filter(|(_, memory)| *memory > self.guests()) else {
             return Ok(());
         };
         if !self.is_given && self.responses <= machine::memory() {
-            self.total = self.caches.saturating_add(self.responses).saturating_add(memory);
             tracing::warn!(
                 component = id,
                 memory = %ByteSize(memory),
+                guests = %ByteSize(self.guests()),
                 machine = %ByteSize(machine::memory()),
-                "an instance may have more memory than this machine can give; lower `memory` in the manifest"
+                "an instance may have more memory than this machine can give: a request that needs it gets 503; lower \
+                 `memory` in the manifest, or name another size with --memory"
             );
             return Ok(());
         }
@@ -82,5 +86,38 @@ impl MemoryDivision {
             caches: ByteSize(self.caches),
             responses: ByteSize(self.responses),
         })
+    }
+}
+
+/// The total if the operator names none, on a machine or in a container with so much memory, of which caches and
+/// responses get `set_aside`.
+fn default_total(machine: u64, set_aside: u64) -> u64 {
+    let (part, whole) = DEFAULT_SHARE;
+    (machine / whole * part).max(set_aside.saturating_add(LEAST_FOR_GUESTS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_default_is_less_than_the_machine_has() {
+        let total = |machine: u64| default_total(machine * MIB, 200 * MIB) / MIB;
+        assert_eq!([16_384, 1024, 512].map(total), [12_288, 768, 384]);
+        assert_eq!([400, 256].map(total), [328, 328], "caches, responses, and the least for guests");
+    }
+
+    #[test]
+    fn an_instance_that_does_not_fit_is_refused_only_if_the_operator_has_named_the_size() {
+        let guests = |division: MemoryDivision| division.guests() / MIB;
+        let division = |is_given| MemoryDivision { total: 384 * MIB, caches: 72 * MIB, responses: 128 * MIB, is_given };
+        let check = |is_given| division(is_given).check([("small", 1), ("large", 512 << 20)].into_iter());
+        assert_eq!(guests(division(false)), 184, "the check does not raise it");
+        assert!(check(false).is_ok());
+        let refused = check(true).unwrap_err().to_string();
+        assert!(refused.starts_with("component `large`: an instance may have 512.0 MiB"), "{refused}");
+        assert!(division(true).check([("small", 1)].into_iter()).is_ok());
     }
 }
