@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -19,10 +20,23 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
 }
 
-/// Opens a file with these options. It is private afterwards, also if it was not before.
+/// Opens a file with these options. It is private afterwards, also if it was not before. A folder, a pipe or a device
+/// is refused with [`io::ErrorKind::InvalidInput`].
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.mode(FILE_MODE).open(path)?;
+    let irregular = || {
+        let reason = "it is a folder, a pipe or a device and no file; move it away";
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
+    };
+    // Without the flag, the opening of a pipe waits for a program at its other end.
+    let opened = options.mode(FILE_MODE).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::ISDIR | Errno::NXIO) => irregular(),
+        _ => error,
+    })?;
     let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(irregular());
+    }
     if metadata.mode() & 0o777 != FILE_MODE && is_mine(&metadata) {
         file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     }
@@ -110,6 +124,26 @@ mod tests {
         replace(&path, b"another").unwrap();
         assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"another".to_vec()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_pipe_a_device_and_a_folder_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let refuse = |result: io::Result<File>| {
+            let error = result.map(drop).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(error.to_string(), "it is a folder, a pipe or a device and no file; move it away");
+        };
+        for path in [folder.path(), &pipe, Path::new("/dev/null")] {
+            refuse(create(path));
+            refuse(open(OpenOptions::new().append(true).read(true), path));
+            refuse(open(OpenOptions::new().read(true), path));
+        }
+        // With a reader, the pipe could be opened.
+        let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        refuse(create(&pipe));
     }
 
     #[test]

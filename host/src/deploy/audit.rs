@@ -151,7 +151,7 @@ impl Audit {
     }
 
     fn read_end(&self) -> io::Result<Vec<u8>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = private_files::open(OpenOptions::new().read(true), &self.path)?;
         let start = file.metadata()?.len().saturating_sub(MAX_READ);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();

@@ -32,6 +32,8 @@ impl Drop for LockedFile {
 pub enum LockError {
     #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
     Directory { path: PathBuf, source: io::Error },
+    #[error("cannot lock {path}: {source}, or choose another directory with --data")]
+    Irregular { path: PathBuf, source: io::Error },
     #[error(
         "the data directory {path} is in use by another hexad; stop that one, or choose another \
          directory with --data"
@@ -47,7 +49,10 @@ impl DataLock {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true);
         let path = directory.join(FILE_NAME);
-        let file = private_files::open(options, &path).map_err(unusable)?;
+        let file = private_files::open(options, &path).map_err(|source| match source.kind() {
+            io::ErrorKind::InvalidInput => LockError::Irregular { path: path.clone(), source },
+            _ => unusable(source),
+        })?;
         match file.try_lock() {
             Ok(()) => Ok(Self { file: Arc::new(LockedFile(file)), path }),
             Err(TryLockError::WouldBlock) => Err(LockError::InUse { path: directory.to_owned() }),
@@ -76,5 +81,21 @@ mod tests {
         drop(second);
         assert!(DataLock::acquire(directory.path()).is_ok());
         drop(inherited);
+    }
+
+    #[test]
+    fn a_pipe_or_a_folder_in_place_of_the_file_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        let refuse = || {
+            let text = DataLock::acquire(directory.path()).unwrap_err().to_string();
+            let begin = format!("cannot lock {}: it is a folder, a pipe or a device and no file; ", path.display());
+            assert_eq!(text, begin + "move it away, or choose another directory with --data");
+        };
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        refuse();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        refuse();
     }
 }

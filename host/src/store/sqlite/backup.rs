@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use super::attachments::{self, Attachment};
 use super::classify::is_damage;
-use super::open::{BUSY_TIMEOUT, FILE_NAME, log_of_another, open_file};
+use super::open::{BUSY_TIMEOUT, FILE_NAME, irregular_file, log_of_another, open_file};
 use super::page_check::check_pages;
 
 /// Why a backup could not be made. Each text says what to do.
@@ -33,6 +33,8 @@ pub enum BackupError {
     Write { path: PathBuf, source: io::Error },
     #[error("the store {path} is damaged ({finding}); an earlier backup may be the last good one")]
     Damaged { path: PathBuf, finding: String },
+    #[error("{path} is a folder, a pipe or a device and no file of the store; move it away first")]
+    Irregular { path: PathBuf },
     #[error("{log} is not of the store {path}, which is a backup or a copy; move it and its -shm file away first")]
     OtherLog { path: PathBuf, log: PathBuf },
     #[error("cannot copy the store {path}: {source}")]
@@ -61,6 +63,9 @@ pub fn backup(
     attach: impl FnOnce() -> Result<Vec<Attachment>, BackupError>,
 ) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
+    if let Some(path) = irregular_file(&path) {
+        return Err(BackupError::Irregular { path });
+    }
     let Some(original) = file_id(&path) else {
         return Err(BackupError::NoStore { directory: directory.to_owned() });
     };

@@ -21,7 +21,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row};
 
 use super::classify::is_damage;
-use super::open::{Database, FILE_NAME, OpenError};
+use super::open::{Database, OpenError};
 use super::page_check::check_pages;
 use crate::store::StoreHealth;
 
@@ -138,9 +138,6 @@ fn read_chunk(
 /// Checks every page and the index of the database in `directory`, which no host may have open.
 /// Returns SQLite's findings, none if the database is sound.
 pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
-    if !directory.join(FILE_NAME).is_file() {
-        return Err(OpenError::NoStore { directory: directory.to_owned() });
-    }
     // All of it is checked below.
     let database = match Database::open(directory, false, 0) {
         Ok(database) => database,

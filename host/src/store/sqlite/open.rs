@@ -55,6 +55,8 @@ pub enum OpenError {
          writing, and start again"
     )]
     ReadOnly { path: PathBuf },
+    #[error("{path} is a folder, a pipe or a device and no file of the store; move it away, and start again")]
+    Irregular { path: PathBuf },
     #[error("a copy into {directory} was not completed; remove what is in it, and copy again")]
     Unfinished { directory: PathBuf },
     #[error("the store {path} is a link to a file that is away; mount its disk, or remove the link to begin anew")]
@@ -86,6 +88,9 @@ impl Database {
             return Err(OpenError::NoStore { directory: directory.to_owned() });
         }
         let lock = DataLock::acquire(directory)?;
+        if let Some(path) = irregular_file(&path) {
+            return Err(OpenError::Irregular { path });
+        }
         if !path.exists() {
             if path.is_symlink() {
                 return Err(OpenError::Dangling { path });
@@ -242,6 +247,13 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     path.push(ending);
     path.into()
+}
+
+/// The first of the database's files that is there and is no regular file. SQLite, which opens them by their names,
+/// would wait for a program at the other end of a pipe.
+pub fn irregular_file(path: &Path) -> Option<PathBuf> {
+    let mut files = ["", "-wal", "-shm", "-journal"].into_iter().map(|ending| beside(path, ending));
+    files.find(|file| fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()))
 }
 
 /// The write-ahead log beside the database at `path`, if it is of another database that was there before.
