@@ -1,5 +1,6 @@
 //! The type of all response bodies, and the bodies that the host makes itself.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -37,6 +38,21 @@ pub enum BodyError {
     SlowClient,
     #[error("the component failed while sending its response: {0}")]
     Guest(WasiError),
+}
+
+thread_local! {
+    static HOST_BODY_POLLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts a poll of a body that the host gives to guests: the body of a request, or of the response to one that a guest
+/// has sent. A guest can pass it on as the body of its own response, and wasmtime then does not tell the two apart.
+pub fn count_host_body_poll() {
+    HOST_BODY_POLLS.set(HOST_BODY_POLLS.get().wrapping_add(1));
+}
+
+/// The number of such polls on this thread.
+pub fn host_body_polls() -> u64 {
+    HOST_BODY_POLLS.get()
 }
 
 /// A body in one chunk.

@@ -55,14 +55,19 @@ pub struct RequestContext {
     /// The request's body.
     pub upload: Flow,
     min_rate: DrainPolicy,
-    /// Woken when the guest waits for more of it: the task that takes the response's body.
-    upload_awaited: AtomicWaker,
+    /// The task that takes the response's body. Woken when the guest waits for more of the request's, and when it is
+    /// idle.
+    body_reader: AtomicWaker,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     /// Microseconds from the start to when the client began to wait for more of the response's body; 0 if it does not.
     body_awaited: AtomicU64,
+    /// Whether the response waits for more of its body from the guest.
+    is_body_awaited: AtomicBool,
+    is_guest_idle: AtomicBool,
+    is_left_unfinished: AtomicBool,
     ended_at: OnceLock<Instant>,
-    /// Woken when the response ends.
+    /// The guest's task. Woken when the response waits for more of its body, and when it ends.
     response_ended: AtomicWaker,
     too_large: AtomicBool,
     /// Whether the request's body has broken off.
@@ -93,10 +98,13 @@ impl RequestContext {
             service_time: ServiceTime::default(),
             upload: Flow::default(),
             min_rate: DrainPolicy::default(),
-            upload_awaited: AtomicWaker::new(),
+            body_reader: AtomicWaker::new(),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             body_awaited: AtomicU64::new(0),
+            is_body_awaited: AtomicBool::new(false),
+            is_guest_idle: AtomicBool::new(false),
+            is_left_unfinished: AtomicBool::new(false),
             ended_at: OnceLock::new(),
             response_ended: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
@@ -175,13 +183,14 @@ impl RequestContext {
         }
         self.upload.set_waiting(waits);
         if waits {
-            self.upload_awaited.wake();
+            self.body_reader.wake();
         }
     }
 
-    /// Has this task woken when the guest waits for its client. Only the task that takes the response's body calls it.
-    pub fn register_upload_wait(&self, cx: &Context<'_>) {
-        self.upload_awaited.register(cx.waker());
+    /// Has this task woken when the guest waits for its client, and when the guest is idle. Only the task that takes
+    /// the response's body calls it.
+    pub fn register_body_reader(&self, cx: &Context<'_>) {
+        self.body_reader.register(cx.waker());
     }
 
     /// Whether the guest waits for the client, or waited when its time was over or the response ended.
@@ -212,6 +221,43 @@ impl RequestContext {
         if awaits != (self.body_awaited.load(Ordering::Relaxed) > 0) {
             self.body_awaited.store(if awaits { self.micros().max(1) } else { 0 }, Ordering::Relaxed);
         }
+    }
+
+    /// Records whether the response waits for the guest to write more of its body. Wakes the guest's task, which looks
+    /// whether it can.
+    pub fn set_guest_awaited(&self, awaits: bool) {
+        if awaits != self.is_body_awaited.load(Ordering::SeqCst) {
+            self.is_body_awaited.store(awaits, Ordering::SeqCst);
+            if awaits {
+                self.response_ended.wake();
+            }
+        }
+    }
+
+    /// Whether the host has to know if the guest is idle: the response waits for it, or only its permit does.
+    pub fn awaits_guest(&self) -> bool {
+        let has_ended = self.ended_at.get().is_some();
+        (self.is_body_awaited.load(Ordering::SeqCst) || has_ended) && !self.is_guest_idle()
+    }
+
+    /// Records that neither the guest nor the host has anything left to do for this request: the guest can write no
+    /// more than it has written.
+    pub fn mark_guest_idle(&self) {
+        self.is_guest_idle.store(true, Ordering::SeqCst);
+        self.body_reader.wake();
+    }
+
+    pub fn is_guest_idle(&self) -> bool {
+        self.is_guest_idle.load(Ordering::SeqCst)
+    }
+
+    /// Records that the guest has left the body of its response unfinished.
+    pub fn mark_left_unfinished(&self) {
+        self.is_left_unfinished.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_left_unfinished(&self) -> bool {
+        self.is_left_unfinished.load(Ordering::SeqCst)
     }
 
     /// The part of the response that the client waits for, or waited for until it had gone, if that is for longer than

@@ -1,9 +1,26 @@
-//! Guests of WASI 0.2 that return before they have finished the body of their response.
+//! Guests that leave the body of their response unfinished: of WASI 0.2, by returning before; of WASI 0.3, by writing
+//! no more when nothing that could make them go on is under way.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
-use crate::fixture::Server;
+use hexad::access_log::{AccessLog, AccessLogFormat};
+use hexad::component::{CanaryPolicy, Slot};
+use hexad::deploy::SwapRequest;
+use hexad::ingress::IngressOptions;
+use http_body_util::BodyExt;
+
+use crate::fixture::{self, Server};
+use crate::http2::{self, RST_STREAM};
+use crate::slow_readers::{assert_body, begin, listen, rest, wait_for_busy};
+use crate::versions::{audit, digest, swap_request, variant};
+
+/// The ways in which the probe leaves a body unfinished: its task ends, or it waits.
+const WAYS: [&str; 2] = ["forget", "wait-for-nothing"];
+
+/// Times that no test reaches.
+const TIMES: &str = "request_timeout = \"1h\"\ntransfer_timeout = \"1h\"\nqueue_timeout = \"1h\"\ninstances = 2";
 
 /// The response to a GET of `/incoming?query`, until the connection ends.
 fn get(address: SocketAddr, query: &str) -> String {
@@ -38,4 +55,108 @@ fn a_response_of_its_declared_length_is_complete() {
     let address = server.listen();
     let response = get(address, "unfinished=with-length");
     assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("?unfinished=with-length"), "{response}");
+}
+
+/// A response of which nothing was sent is one of the host, and a large one breaks off.
+#[test]
+fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
+    let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
+    // More of them than the component may have instances.
+    for _ in 0..5 {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /probe/forget HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+        let answer = String::from_utf8(rest(client).unwrap()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        for way in WAYS {
+            let body = rest(begin(address, &format!("{way}?mib=2"))).unwrap();
+            assert!(body.len() > 2 << 20 && !body.ends_with(b"\r\n0\r\n\r\n"), "{way}: {} bytes", body.len());
+        }
+    }
+    wait_for_busy(&server, 0);
+    let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+    assert_eq!(slot.metrics().total(|shard| shard.broken.get()), 10);
+}
+
+#[test]
+fn a_stream_of_http2_is_reset_when_the_guest_cannot_write_any_more() {
+    let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
+    for way in WAYS {
+        let mut client = http2::connect(address);
+        let head = http2::head(&format!("{way}?mib=2"));
+        // Its windows are larger than the body.
+        client.write_all(&http2::frame(http2::WINDOW_UPDATE, 0, 0, &(16u32 << 20).to_be_bytes())).unwrap();
+        client.write_all(&http2::frame(http2::SETTINGS, 0, 0, &[0, 4, 1, 0, 0, 0])).unwrap();
+        client.write_all(&http2::frame(http2::HEADERS, http2::END_HEADERS | http2::END_STREAM, 1, &head)).unwrap();
+        let last = std::iter::from_fn(|| http2::next_frame(&mut client)).find(|(kind, ..)| *kind == RST_STREAM);
+        assert_eq!(last.map(|(_, stream, _)| stream), Some(1), "{way}");
+    }
+    wait_for_busy(&server, 0);
+}
+
+#[test]
+fn a_response_that_is_left_unfinished_is_an_error_in_the_access_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
+    let options = IngressOptions { access_log: Some(log.clone()), ..IngressOptions::default() };
+    let (server, address, ingress) = listen(TIMES, options);
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"GET /probe/forget HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    rest(client).unwrap();
+    wait_for_busy(&server, 0);
+    let Server { host, folder: _folder } = server;
+    host.stop(Duration::ZERO);
+    drop((ingress, log));
+    let line: serde_json::Value = serde_json::from_str(std::fs::read_to_string(path).unwrap().trim_end()).unwrap();
+    assert_eq!(line["status"], 502, "{line}");
+}
+
+#[tokio::test]
+async fn a_canary_that_leaves_its_responses_unfinished_fails() {
+    let server = Server::with(TIMES);
+    let before = digest(&server, "probe");
+    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+    server.host.deployer().swap(&request).unwrap();
+    for _ in 0..10 {
+        let response = server.send(fixture::get("forget?mib=2")).await;
+        response.into_body().collect().await.expect_err("the rest of the body");
+    }
+    let is_on_trial = |slot: &Slot| slot.deployment().canary.is_some();
+    while server.host.slots().iter().any(is_on_trial) {
+        std::thread::yield_now();
+    }
+    assert_eq!(digest(&server, "probe"), before);
+    let last = audit(&server.folder).pop().unwrap();
+    assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"rollback".into()), "{last}");
+}
+
+/// A task that waits for nothing does not hold the instance.
+#[test]
+fn a_guest_that_cannot_go_on_after_its_response_ends() {
+    let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
+    for _ in 0..5 {
+        let answer = rest(begin(address, "respond-and-wait")).unwrap();
+        assert_body(&answer, "early");
+    }
+    wait_for_busy(&server, 0);
+}
+
+/// The task of a guest that passes on the body of its request has ended, and the host still reads that body.
+#[test]
+fn a_body_that_the_guest_passes_on_waits_for_its_client() {
+    let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    let head = "POST /probe/echo HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked";
+    write!(client, "{head}\r\n\r\n5\r\nfirst\r\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"first\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
+    }
+    client.write_all(b"6\r\nsecond\r\n0\r\n\r\n").unwrap();
+    let rest = rest(client).unwrap();
+    assert_eq!(String::from_utf8_lossy(&rest), "6\r\nsecond\r\n0\r\n\r\n");
+    wait_for_busy(&server, 0);
 }

@@ -6,7 +6,6 @@
 //! One whose client has gone is ended, so that its permit is free for others.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -23,9 +22,10 @@ use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 use super::by_value::{self, Passed};
 use super::lease::Lease;
 use super::pool::{Instance, InstancePool};
+use super::timed_run::{LoopTurns, TimedRun};
 use super::unfinished_bodies;
 use crate::guest::Guest;
-use crate::metrics::{CpuTimer, InstanceEnd, InstanceFailure};
+use crate::metrics::{InstanceEnd, InstanceFailure};
 use crate::request_context::RequestContext;
 
 /// Why a guest call has no response.
@@ -243,6 +243,7 @@ async fn serve(
 ) -> wasmtime::Result<bool> {
     let handler = instance.handler();
     let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
+    let turns = LoopTurns::default();
     let run = pin!(store.run_concurrent(async |accessor| {
         match by_value::pass(*by_value, request, context) {
             Passed::ByValue(handler, request) => {
@@ -251,7 +252,7 @@ async fn serve(
             Passed::AsStream(request) => {
                 let prepared = accessor
                     .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
-                // `Timed` checks the clock: this future does not run while the guest computes.
+                // `TimedRun` checks the clock: this future does not run while the guest computes.
                 prepared.run(accessor, std::future::pending()).await?;
                 let has_left_bodies = |guest: &mut Guest| unfinished_bodies::abort(guest.http().table);
                 if matches!(proxy, Proxy::P2(_)) && accessor.with(|mut store| has_left_bodies(store.data_mut())) {
@@ -261,40 +262,21 @@ async fn serve(
         }
         // The guest may write the body until the response has ended.
         poll_fn(|cx| {
-            ready!(accessor.poll_no_interesting_tasks(cx));
-            context.poll_response_ended(cx)
+            turns.count();
+            let response_ended = context.poll_response_ended(cx);
+            if !context.is_guest_idle() {
+                ready!(accessor.poll_no_interesting_tasks(cx));
+            }
+            response_ended
         })
         .await;
         let mut cx = Context::from_waker(Waker::noop());
-        wasmtime::error::Ok(accessor.poll_ready_for_concurrent_call(handler, &mut cx).is_ready())
+        // A task of an idle guest waits for nothing.
+        let is_ready = accessor.poll_no_interesting_tasks(&mut cx).is_ready()
+            && accessor.poll_ready_for_concurrent_call(handler, &mut cx).is_ready();
+        wasmtime::error::Ok(is_ready && !context.is_left_unfinished())
     }));
-    Timed { run, context, cpu_timer }.await.flatten()
-}
-
-/// Measures the processor time of a guest, and ends it when the request has expired.
-struct Timed<'a, R> {
-    run: Pin<&'a mut R>,
-    context: &'a RequestContext,
-    cpu_timer: &'a CpuTimer,
-}
-
-impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
-    type Output = wasmtime::Result<T>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<wasmtime::Result<T>> {
-        if self.context.is_expired() {
-            return Poll::Ready(Err(match self.context.is_abandoned() {
-                true => InstanceEnd::Dropped.into(),
-                false => InstanceEnd::TimedOut.into(),
-            }));
-        }
-        self.cpu_timer.start();
-        // A panic of the host ends the request and its instance, which are not used again, and not the
-        // connection.
-        let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
-        self.cpu_timer.stop();
-        polled.unwrap_or_else(|_| Poll::Ready(Err(InstanceEnd::Panicked.into())))
-    }
+    TimedRun { run, context, cpu_timer, turns: &turns }.await.flatten()
 }
 
 /// An instance that serves a request. A failure is logged and counted, whatever its cause.
@@ -367,33 +349,5 @@ impl Drop for InUse {
         if let Some(instance) = self.instance.take() {
             self.failed(instance, &InstanceEnd::Dropped.into());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::concurrency_limit::HOST;
-    use crate::manifest::RequestLimits;
-
-    async fn timed<T>(context: &RequestContext, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
-        Timed { run: pin!(run), context, cpu_timer: &CpuTimer::default() }.await
-    }
-
-    #[tokio::test]
-    async fn a_panic_of_the_host_ends_the_call_and_nothing_else() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None);
-        let panics = async { panic!("on purpose") };
-        let error = timed::<()>(&context, panics).await.unwrap_err();
-        assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::Panicked);
-    }
-
-    #[tokio::test]
-    async fn an_expired_call_is_not_polled_again() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None);
-        assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
-        context.expire();
-        let error = timed(&context, async { Ok(1) }).await.unwrap_err();
-        assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::TimedOut);
     }
 }

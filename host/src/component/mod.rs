@@ -18,6 +18,7 @@ mod pool;
 mod response_body;
 mod slot;
 mod tally;
+mod timed_run;
 mod unfinished_bodies;
 
 pub use area::{AreaError, Description};

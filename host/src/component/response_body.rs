@@ -13,7 +13,7 @@ use wasmtime_wasi_http::WasiBody;
 
 use super::guest_call::GuestCall;
 use super::lease::Lease;
-use crate::body::{BodyError, ResponseBody, empty, full};
+use crate::body::{BodyError, ResponseBody, empty, full, host_body_polls};
 use crate::metrics::InstanceFailure;
 use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
@@ -121,12 +121,27 @@ impl GuestBody {
         self.lease = None;
     }
 
-    /// Polls the guest's body, without the deadline.
+    /// Polls the guest's body, without the deadline. One that the guest cannot finish breaks off.
     fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
         }
-        let end = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
+        // Before the body, of which an idle guest may have written all.
+        let is_guest_idle = self.context.is_guest_idle();
+        let host_body_polls_before = host_body_polls();
+        let frame = Pin::new(&mut self.inner).poll_frame(cx);
+        // Otherwise the guest has passed on a body that the host gives it.
+        let is_of_guest = frame.is_pending() && host_body_polls() == host_body_polls_before;
+        if is_of_guest && is_guest_idle {
+            self.context.mark_left_unfinished();
+            let is_whole = self.declared_left == Some(0);
+            return Poll::Ready(self.finish(Some(BodyError::Broken).filter(|_| !is_whole)));
+        }
+        if frame.is_pending() {
+            self.context.register_body_reader(cx);
+        }
+        self.context.set_guest_awaited(is_of_guest);
+        let end = match ready!(frame) {
             Some(Ok(frame)) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(limit_left) = self.limit_left.checked_sub(length) else {
@@ -154,7 +169,6 @@ impl GuestBody {
 
     /// Ready if the guest waits for a client that sends too slowly, and another request waits for the instance.
     fn poll_slow_upload(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.context.register_upload_wait(cx);
         let Some(lease) = &self.lease else { return Poll::Pending };
         if self.upload_wait.is_none() && !self.context.upload.is_waiting() {
             return Poll::Pending;

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::egress::Egress;
+use crate::body::count_host_body_poll;
 use crate::concurrency_limit::Permit;
 use crate::instance_permit::OutboundInProgress;
 use crate::read_bounds::OverheadMeter;
@@ -61,6 +62,7 @@ impl Body for OutboundBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        count_host_body_poll();
         // Before the body, which may have a frame whenever the guest asks for one.
         if self.inner.is_some() && Instant::now() >= self.deadline {
             self.egress.counters.timeouts.add(1);
