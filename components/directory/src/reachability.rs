@@ -170,7 +170,7 @@ impl DirectoryRoots<'_> {
             (Some(subject), _) => (key, self.comparison.problems(self.env, subject)),
             (None, Some(token)) => (HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
             _ if *key == Key::Features.text() => (key, gate_problems(self.env)),
-            _ if key.starts_with(token_lists::LISTS) => (key, token_lists::problems(self.env, key)),
+            _ if key.starts_with(Key::TOKEN_LISTS) => (key, token_lists::problems(self.env, key)),
             _ => (key, missing::path_problem(self.env, key).map(Vec::from_iter)),
         };
         match problems {

@@ -10,8 +10,8 @@ mod decoded;
 use crate::env::Env;
 use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 pub use backoff::Backoff;
-pub use creation::time_write;
 use creation::{Claim, Creation};
+pub use creation::{counter, time_write};
 use serde::{Serialize, de::DeserializeOwned};
 use std::rc::Rc;
 

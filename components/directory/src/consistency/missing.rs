@@ -5,6 +5,7 @@ use super::{Comparison, PREFIX, Subject, Tables};
 use crate::path::{self, PathOwner};
 use crate::store::Key;
 use kit::Env;
+use kit::root;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
@@ -45,7 +46,7 @@ pub fn singletons(env: &Env) -> Result<Vec<String>, StoreError> {
     for key in [Key::Features.text(), Key::Settings.text()] {
         let is_absent = || env.store.exists(&key).map(|exists| !exists);
         // A writer may have made it before the counter was looked at.
-        if is_absent()? && env.store.exists(&format!("{key}/init"))? && is_absent()? {
+        if is_absent()? && env.store.exists(&root::counter(&key))? && is_absent()? {
             missing.push(key);
         }
     }

@@ -30,7 +30,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             Ok(CheckReport { cursor: Some(next), ..report })
         }
         Some(after) if after.starts_with(Key::PATHS) => remove_ownerless_paths(env, after),
-        Some(after) if after.starts_with(token_lists::LISTS) => token_lists::remove_lost(env, after),
+        Some(after) if after.starts_with(Key::TOKEN_LISTS) => token_lists::remove_lost(env, after),
         _ => derive(env, cursor),
     }
 }
@@ -119,7 +119,7 @@ fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepErr
             report.found(key, format!("the path entry had {owner}, whose record is missing, and is removed"));
         }
     }
-    let last = keys.last().filter(|_| keys.len() >= RECORDS).map_or(token_lists::LISTS, String::as_str);
+    let last = keys.last().filter(|_| keys.len() >= RECORDS).map_or(Key::TOKEN_LISTS, String::as_str);
     report.cursor = Some(last.to_owned());
     Ok(report)
 }

@@ -15,9 +15,6 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-/// How the keys of the lists begin.
-pub const LISTS: &str = "directory/v1/tokens/";
-
 /// How many lists a step of a repair looks at.
 const STEP: usize = 100;
 
@@ -76,7 +73,7 @@ pub fn problems(env: &Env, key: &str) -> Result<Vec<String>, StoreError> {
 /// Takes lost tokens off the lists among up to [`STEP`] after the key `after`.
 pub(super) fn remove_lost(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
-    let keys = env.store.list(LISTS, after, STEP)?;
+    let keys = env.store.list(Key::TOKEN_LISTS, after, STEP)?;
     for (key, user_id) in keys.iter().filter_map(|key| Some((key, user_of_key(key)?))) {
         let Some(lost) = super::note(&mut report, lost(env, user_id))?.filter(|lost| !lost.is_empty()) else {
             continue;
@@ -90,7 +87,7 @@ pub(super) fn remove_lost(env: &Env, after: &str) -> Result<CheckReport, StepErr
 
 /// The user of a list's key.
 fn user_of_key(key: &str) -> Option<u64> {
-    key.strip_prefix(LISTS)?.parse().ok()
+    key.strip_prefix(Key::TOKEN_LISTS)?.parse().ok()
 }
 
 fn lost(env: &Env, user_id: u64) -> Result<Vec<TokenId>, StoreError> {

@@ -31,6 +31,9 @@ impl Key<'_> {
     /// How the keys of all entries of paths begin.
     pub const PATHS: &'static str = "directory/v1/path/";
 
+    /// How the keys of the lists of users' tokens begin.
+    pub const TOKEN_LISTS: &'static str = "directory/v1/tokens/";
+
     pub fn path(parent_id: Option<u64>, segment: &str) -> Self {
         Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
     }

@@ -35,8 +35,8 @@ const LEASE_PER_WRITE: u32 = 4;
 /// How many creators a writer outlives before it gives up.
 const TERMS: u32 = 5;
 
-/// The counter beside a root.
-fn counter(key: &str) -> String {
+/// The key of the counter beside a root, which its first writer makes before the root.
+pub fn counter(key: &str) -> String {
     format!("{key}/init")
 }
 

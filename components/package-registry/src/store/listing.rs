@@ -227,7 +227,7 @@ pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &Project
     let key = Key::ProjectPackages(project).to_string();
     if env.store.exists(&key)? {
         remove(env, &Key::Projects, project)?;
-        env.store.delete(&format!("{key}/init"))?;
+        env.store.delete(&root::counter(&key))?;
         env.store.delete(&key)?;
     }
     Ok(())

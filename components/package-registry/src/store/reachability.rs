@@ -10,6 +10,7 @@ use crate::segment::{self, VersionState};
 use directory::project::{self, Existence, ProjectKey};
 use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
+use kit::root;
 use kit::store::StoreError;
 
 /// A package's key, and its parts.
@@ -105,7 +106,7 @@ pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(),
         }
     }
     tracer.count_change();
-    env.store.delete(&format!("{key}/init"))?;
+    env.store.delete(&root::counter(key))?;
     env.store.delete(key)
 }
 
