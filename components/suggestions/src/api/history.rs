@@ -6,8 +6,10 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
-/// The most commits that one question reads.
-const MAX_COMMITS: usize = 20_000;
+/// The most commits that a question reads: those of a difference are listed or looked for among the latest, and without
+/// a merge base nothing can be compared.
+const MAX_OF_DIFFERENCE: usize = 20_000;
+const MAX_TO_MERGE_BASE: usize = 50_000;
 
 /// After a walk has only commits left that are of no matter, so many older ones are read, as by git: one that is dated
 /// before its parents may contain a commit that was taken for new, or for the latest.
@@ -67,6 +69,13 @@ enum Question {
 }
 
 impl Question {
+    fn max_commits(self) -> usize {
+        match self {
+            Question::Difference => MAX_OF_DIFFERENCE,
+            Question::LatestCommon => MAX_TO_MERGE_BASE,
+        }
+    }
+
     /// Whether the history of a commit is of no matter, unless it is dated before its parents.
     fn is_settled(self, reached: ReachedBy) -> bool {
         match self {
@@ -76,12 +85,25 @@ impl Question {
     }
 }
 
-/// The latest commit that both of these contain; of several that are no ancestors of each other, the newest. `None` if
-/// there is none, or too many would be read.
-pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>, StoreError> {
-    let walked = walk(history, one, other, Question::LatestCommon)?.commits;
+/// Where two histories parted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeBase {
+    Commit(ObjectId),
+    /// They have no commit in common.
+    Unrelated,
+    /// More than 50,000 commits would be read.
+    Unknown,
+}
+
+/// The latest commit that both of these contain; of several that are no ancestors of each other, the newest.
+pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Result<MergeBase, StoreError> {
+    let Walked { commits: walked, is_cut } = walk(history, one, other, Question::LatestCommon)?;
     let latest = walked.iter().filter(|(_, walked)| walked.is_base());
-    Ok(latest.max_by_key(|(id, walked)| (walked.commit.seconds, **id)).map(|(id, _)| *id))
+    Ok(match latest.max_by_key(|(id, walked)| (walked.commit.seconds, **id)) {
+        Some((id, _)) => MergeBase::Commit(*id),
+        None if is_cut => MergeBase::Unknown,
+        None => MergeBase::Unrelated,
+    })
 }
 
 /// The commits of `wanted` that `new` contains and `old` does not; of too many commits, among the latest of them.
@@ -144,7 +166,7 @@ fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Questio
     let mut left = MAX_SETTLED_AFTER_LAST;
     let mut bases: Option<Vec<ObjectId>> = None;
     while let Some((seconds, id)) = walk.pending.pop_last() {
-        if walk.commits.len() > MAX_COMMITS {
+        if walk.commits.len() > question.max_commits() {
             match question {
                 Question::Difference => {
                     walk.commits.retain(|id, walked| !walk.pending.contains(&(walked.commit.seconds, *id)))

@@ -12,6 +12,7 @@ use crate::line_diff::{LineDiff, StepBudget};
 use crate::lines::IndexedFile;
 use crate::repository_id::RepositoryId;
 use crate::store::objects;
+use http::StatusCode;
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::store::StoreError;
@@ -33,13 +34,14 @@ const MAX_CONTENTS: usize = 64 << 20;
 /// How many unchanged lines are around a change.
 const CONTEXT_LINES: u64 = 3;
 
-/// `GET …/changes`: the merge request with the difference of its first 1,000 files; `overflow` if there are more, or
-/// if the text of some was left out.
+/// `GET …/changes`: the merge request with the difference of its first 1,000 files; `overflow` if there are more, if
+/// the text of some was left out, or if there are too many commits to find where the branches parted.
 pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     let readable = read(context, &name)?;
     let mut renderer = MergeRequestRenderer::new(context);
-    let mut json = renderer.render_whole(&readable)?;
-    let diff = compare(context, &readable, renderer.diff_refs(&readable)?)?;
+    let refs = renderer.diff_refs(&readable)?;
+    let mut json = renderer.render_with(&readable, refs.as_ref())?;
+    let diff = compare(context, &readable, refs)?;
     let mut printer = DiffPrinter::new(context, &readable);
     let changes: Vec<Value> =
         diff.changes.iter().take(MAX_FILES).map(|change| printer.render(change)).collect::<Result<_, _>>()?;
@@ -51,20 +53,31 @@ pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Respo
     Ok(Response::ok(&json))
 }
 
-/// `GET …/diffs`: the difference of each file, in pages.
+/// `GET …/diffs`: the difference of each file, in pages; without the headers with totals if there are too many files.
+/// 422 if there are too many commits to find where the branches parted.
 pub fn diffs(context: &RequestContext, name: MergeRequestName) -> Result<Response, Error> {
     let params = context.params();
     let checks = Validation::new(&params);
     let page = Pagination::check(&checks);
     checks.finish()?;
     let readable = read(context, &name)?;
-    let diff = compare(context, &readable, MergeRequestRenderer::new(context).diff_refs(&readable)?)?;
+    let refs = MergeRequestRenderer::new(context).diff_refs(&readable)?;
+    if refs.as_ref().is_some_and(|refs| refs.base.is_none()) {
+        let text = "The branches have too many commits since they parted to be compared";
+        return Err(Error::message(StatusCode::UNPROCESSABLE_ENTITY, text));
+    }
+    let diff = compare(context, &readable, refs)?;
     let mut printer = DiffPrinter::new(context, &readable);
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
     let shown = diff.changes.iter().skip(skip).take(page.per_page as usize);
     let json: Vec<Value> = shown.map(|change| printer.render(change)).collect::<Result<_, _>>()?;
     let url = context.own_url();
-    Ok(page.describe(Response::ok(&json), &url, &[], diff.changes.len() as u64))
+    let mut response = page.describe(Response::ok(&json), &url, &[], diff.changes.len() as u64);
+    if diff.is_cut {
+        response.headers.remove("x-total");
+        response.headers.remove("x-total-pages");
+    }
+    Ok(response)
 }
 
 fn read(context: &RequestContext, name: &MergeRequestName) -> Result<ReadableMergeRequest, Error> {
@@ -72,16 +85,18 @@ fn read(context: &RequestContext, name: &MergeRequestName) -> Result<ReadableMer
     access::readable_merge_request(context, name.project, name.iid)
 }
 
-/// The files that differ between the commit where the branches parted and the head; none if a branch was deleted.
+/// The files that differ between the commit where the branches parted and the head; none if a branch was deleted, and
+/// none but `is_cut` if one of the two commits is not known or not there.
 fn compare(
     context: &RequestContext,
     readable: &ReadableMergeRequest,
     refs: Option<DiffRefs>,
 ) -> Result<TreeDiff, StoreError> {
     let Some(DiffRefs { base, head, .. }) = refs else { return Ok(TreeDiff::default()) };
-    match (find_tree(context, readable, base)?, find_tree(context, readable, head)?) {
+    let base = base.map_or(Ok(None), |base| find_tree(context, readable, base))?;
+    match (base, find_tree(context, readable, head)?) {
         (Some(base), Some(head)) => tree_diff::compare(&context.env, base, head),
-        _ => Ok(TreeDiff::default()),
+        _ => Ok(TreeDiff { changes: Vec::new(), is_cut: true }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::access::ReadableMergeRequest;
 use super::context::RequestContext;
-use super::history;
+use super::history::{self, MergeBase};
 use super::users::UserRenderer;
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequestState};
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 /// The commits that comments on lines name.
 pub struct DiffRefs {
-    /// Where the branches parted; without such a commit, as `start`.
-    pub base: ObjectId,
+    /// Where the branches parted; without such a commit, as `start`. `None` if too many commits would be read.
+    pub base: Option<ObjectId>,
     pub head: ObjectId,
     /// The head of the target branch.
     pub start: ObjectId,
@@ -63,15 +63,24 @@ impl<'a> MergeRequestRenderer<'a> {
 
     /// With `diff_refs`: the commits that comments on lines name.
     pub fn render_whole(&mut self, readable: &ReadableMergeRequest) -> Result<Value, StoreError> {
-        let head = self.head(readable)?;
-        let diff_refs = self.diff_refs(readable)?.map(|DiffRefs { base, head, start }| {
-            json!({
-                "base_sha": base.to_string(),
+        let refs = self.diff_refs(readable)?;
+        self.render_with(readable, refs.as_ref())
+    }
+
+    /// The same with these `diff_refs`; they are `null` if one of the commits is not known.
+    pub fn render_with(
+        &mut self,
+        readable: &ReadableMergeRequest,
+        refs: Option<&DiffRefs>,
+    ) -> Result<Value, StoreError> {
+        let diff_refs = refs.and_then(|DiffRefs { base, head, start }| {
+            Some(json!({
+                "base_sha": (*base)?.to_string(),
                 "head_sha": head.to_string(),
                 "start_sha": start.to_string(),
-            })
+            }))
         });
-        let mut json = self.render_at(readable, head)?;
+        let mut json = self.render(readable)?;
         if let Some(fields) = json.as_object_mut() {
             fields.insert("diff_refs".into(), diff_refs.unwrap_or_default());
         }
@@ -82,7 +91,11 @@ impl<'a> MergeRequestRenderer<'a> {
     pub fn diff_refs(&self, readable: &ReadableMergeRequest) -> Result<Option<DiffRefs>, StoreError> {
         let mut history = self.history(readable);
         let Some((head, start)) = self.ends(readable, &mut history)? else { return Ok(None) };
-        let base = history::merge_base(&mut history, head, start)?.unwrap_or(start);
+        let base = match history::merge_base(&mut history, head, start)? {
+            MergeBase::Commit(base) => Some(base),
+            MergeBase::Unrelated => Some(start),
+            MergeBase::Unknown => None,
+        };
         Ok(Some(DiffRefs { base, head, start }))
     }
 

@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most trees that one request reads to find renamed files. Beyond it, they count as removed.
 const MAX_TREES: usize = 1000;
 
+/// The most bytes of paths that one request keeps to find renamed files; beyond it, too, they count as removed.
+const MAX_PATHS: usize = 16 << 20;
+
 /// The paths of renamed files at a head, by the commit and the path that they are commented on at.
 pub type Renames = BTreeMap<(ObjectId, String), String>;
 
@@ -27,7 +30,7 @@ pub fn find(
     for file in missing {
         by_commit.entry((file.repository, file.commit)).or_default().push(file);
     }
-    let mut comparison = TreeComparison { env, project, trees_left: MAX_TREES };
+    let mut comparison = TreeComparison { env, project, trees_left: MAX_TREES, paths_left: MAX_PATHS };
     let mut renames = Renames::new();
     for ((commented, commit), files) in by_commit {
         let wanted = files.iter().map(|file| file.blob).collect();
@@ -45,11 +48,12 @@ pub fn find(
     Ok(renames)
 }
 
-/// Compares trees, in a bounded number of reads.
+/// Compares trees, in a bounded number of reads and with bounded paths.
 struct TreeComparison<'a> {
     env: &'a Env,
     project: RepositoryId,
     trees_left: usize,
+    paths_left: usize,
 }
 
 impl TreeComparison<'_> {
@@ -64,6 +68,7 @@ impl TreeComparison<'_> {
         let mut added: BTreeMap<ObjectId, Vec<String>> = BTreeMap::new();
         let mut pending = vec![(String::new(), before, after)];
         while let Some((folder, before, after)) = pending.pop() {
+            self.paths_left += folder.len();
             if before.is_some_and(|(_, before)| before == after) {
                 continue;
             }
@@ -75,18 +80,19 @@ impl TreeComparison<'_> {
             for entry in objects::read_tree(self.env, self.project, after)?.entries() {
                 let Ok(name) = std::str::from_utf8(entry.name) else { continue };
                 let former = former_entries.get(entry.name);
-                if entry.is_tree() {
+                let is_added =
+                    entry.is_blob() && wanted.contains(&entry.id) && !former.is_some_and(|former| former.is_blob());
+                if !entry.is_tree() && !is_added {
+                    continue;
+                }
+                let path = format!("{folder}{name}");
+                let Some(left) = self.paths_left.checked_sub(path.len() + 1) else { return Ok(added) };
+                self.paths_left = left;
+                if is_added {
+                    added.entry(entry.id).or_default().push(path);
+                } else {
                     let former = former.filter(|former| former.is_tree()).map(|former| former.id);
-                    pending.push((
-                        format!("{folder}{name}/"),
-                        before.map(|(project, _)| project).zip(former),
-                        entry.id,
-                    ));
-                } else if entry.is_blob()
-                    && wanted.contains(&entry.id)
-                    && !former.is_some_and(|former| former.is_blob())
-                {
-                    added.entry(entry.id).or_default().push(format!("{folder}{name}"));
+                    pending.push((path + "/", before.map(|(project, _)| project).zip(former), entry.id));
                 }
             }
         }

@@ -6,6 +6,7 @@ mod apply_cost;
 mod apply_special_files;
 mod atomic_push;
 mod authority;
+mod deep_trees;
 mod deepening;
 mod delta_chains;
 mod discussions;

@@ -13,6 +13,10 @@ const MAX_TREES: usize = 10_000;
 /// The most files that one comparison tells. A tree that many folders share makes many of a small push.
 const MAX_CHANGES: usize = 50_000;
 
+/// The most bytes of paths that one comparison keeps: a folder in thousands of others has a path of megabytes, and so
+/// has each file in it.
+const MAX_PATHS: usize = 16 << 20;
+
 /// A tree, and the repository that has it.
 pub type StoredTree = (RepositoryId, ObjectId);
 
@@ -57,7 +61,7 @@ impl FileChange {
 pub struct TreeDiff {
     /// By path.
     pub changes: Vec<FileChange>,
-    /// Whether there are more of them, beyond the bounds on trees and files.
+    /// Whether there are more of them, beyond the bounds on trees, files and paths.
     pub is_cut: bool,
 }
 
@@ -65,8 +69,11 @@ pub struct TreeDiff {
 pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeDiff, StoreError> {
     let mut diff = TreeDiff::default();
     let mut pending = vec![(String::new(), Some(before), Some(after))];
-    let mut trees_left = MAX_TREES;
-    while let Some((folder, before, after)) = pending.pop() {
+    let (mut trees_left, mut paths_left) = (MAX_TREES, MAX_PATHS);
+    while !diff.is_cut
+        && let Some((folder, before, after)) = pending.pop()
+    {
+        paths_left += folder.len();
         let Some(left) = trees_left.checked_sub(2).filter(|_| diff.changes.len() < MAX_CHANGES) else {
             diff.is_cut = true;
             break;
@@ -87,25 +94,25 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
             if old == new {
                 continue;
             }
-            if diff.changes.len() >= MAX_CHANGES {
-                diff.is_cut = true;
-                break;
-            }
             let path = format!("{folder}{}", String::from_utf8_lossy(&name));
             let tree = |entry: &Option<DiffedEntry>| entry.as_ref().filter(|entry| entry.is_tree).map(|entry| entry.id);
             let below = (tree(&old), tree(&new));
-            if below.0 != below.1 {
-                let stored = |side: Option<StoredTree>, id: Option<ObjectId>| Some((side?.0, id?));
-                pending.push((format!("{path}/"), stored(before, below.0), stored(after, below.1)));
-            }
+            let subfolder = (below.0 != below.1).then(|| format!("{path}/"));
             let file = |entry: Option<DiffedEntry>| {
                 let entry = entry.filter(|entry| !entry.is_tree)?;
                 Some(FileVersion { path: path.clone(), mode: entry.mode, id: entry.id })
             };
             let change = FileChange { before: file(old), after: file(new) };
-            if change.before.is_some() || change.after.is_some() {
-                diff.changes.push(change);
-            }
+            let change = Some(change).filter(|change| change.before.is_some() || change.after.is_some());
+            let size = subfolder.as_ref().map_or(0, String::len) + change.as_ref().map_or(0, |_| 2 * path.len());
+            let Some(left) = paths_left.checked_sub(size).filter(|_| diff.changes.len() < MAX_CHANGES) else {
+                diff.is_cut = true;
+                break;
+            };
+            paths_left = left;
+            let stored = |side: Option<StoredTree>, id: Option<ObjectId>| Some((side?.0, id?));
+            pending.extend(subfolder.map(|path| (path, stored(before, below.0), stored(after, below.1))));
+            diff.changes.extend(change);
         }
     }
     join_renames(&mut diff.changes);

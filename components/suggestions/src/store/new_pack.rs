@@ -8,6 +8,7 @@ mod resolve;
 mod resolver;
 mod rewrite;
 mod small;
+mod tree_nesting;
 
 pub use receive::PackReceiver;
 pub use received::{BadPack, PackError, PackOrigin};

@@ -33,9 +33,10 @@ use kit::store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Fails if a listed pack builds on a commit that no pack of the list has: then the list has lost one. With
-/// `expects_blobs`, also if a pack has lost one of its blobs. A check also reads the parts of each pack that no object
-/// leads to: its index and its tips. A collection reads only those parts of indexes that may have such commits.
+/// Fails if the list has lost packs: if it names none, since it is written with the first one, or if a listed pack
+/// builds on a commit that no pack of the list has. With `expects_blobs`, also if a pack has lost one of its blobs. A
+/// check also reads the parts of each pack that no object leads to: its index and its tips. A collection reads only
+/// those parts of indexes that may have such commits.
 pub fn check(
     env: &Env,
     project: RepositoryId,
@@ -43,6 +44,9 @@ pub fn check(
     expects_blobs: bool,
     tracer: &mut Tracer,
 ) -> Result<(), StoreError> {
+    if list.packs.is_empty() {
+        return Err(StoreError::corrupt(&Key::Packs(project).to_string(), "it names no pack"));
+    }
     // Each commit of another pack, and the pack that builds on it.
     let mut builders: BTreeMap<ObjectId, String> = BTreeMap::new();
     let mut is_readable = true;

@@ -1,6 +1,6 @@
 //! Histories whose commits are dated before their parents.
 
-use super::{added, merge_base, since};
+use super::{MergeBase, added, merge_base, since};
 use crate::git::{Object, ObjectId, ObjectKind};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
@@ -48,7 +48,10 @@ impl Commits {
     }
 
     fn merge_base(&self, one: usize, other: usize) -> Option<usize> {
-        merge_base(&mut self.history(), self.ids[one], self.ids[other]).unwrap().map(|id| self.number(id))
+        match merge_base(&mut self.history(), self.ids[one], self.ids[other]).unwrap() {
+            MergeBase::Commit(id) => Some(self.number(id)),
+            MergeBase::Unrelated | MergeBase::Unknown => None,
+        }
     }
 
     /// A commit and all that it contains.

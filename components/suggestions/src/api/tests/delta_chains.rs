@@ -1,12 +1,16 @@
 //! Deltas upon deltas, in one pack and over many pushes.
 
 use super::made_pack::{Pack, commit_of, commit_upon, move_by_pack, push_pack, tree_of};
+use super::ref_names::{body, push};
+use super::watched_store::WatchedStore;
 use super::{Forge, PUBLIC};
 use crate::git::pack_entry::EntryKind;
 use crate::git::{Object, ObjectId, ObjectKind, delta};
 use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::store::packs::Packs;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// How many deltas are applied to read an object, as they are stored.
 fn stored_depth(forge: &Forge, id: ObjectId) -> usize {
@@ -109,4 +113,40 @@ fn delta_chains_may_be_as_long_as_in_git() {
     assert_eq!([&a, &b, &c].map(|tree| objects::delta_depth(&env, project, tree.id).unwrap()), [0, 1, 2]);
     let clone = forge.clone(PUBLIC);
     assert_eq!(clone.text(&["ls-tree", "--name-only", "new"]), "c");
+}
+
+#[test]
+fn a_chain_of_large_files_is_made_once_whatever_branches_off() {
+    let forge = Forge::new();
+    let mut contents = vec![0; 65 << 20];
+    fastrand::Rng::with_seed(7).fill(&mut contents);
+    let mut last = Object::new(ObjectKind::Blob, contents);
+    let with = |base: &Object, more: &[u8]| Object::new(ObjectKind::Blob, [&base.contents, more].concat());
+    let mut entries = vec![("100644 0".to_owned(), last.id)];
+    let mut pack = Pack::new().object(ObjectKind::Blob, &last.contents);
+    for number in 1..=3 {
+        let (next, sibling) = (with(&last, b"next"), with(&last, b"sibling"));
+        for (name, object) in [("a", &next), ("b", &sibling)] {
+            pack = with_delta(pack, EntryKind::RefDelta(last.id), &last, object);
+            entries.push((format!("100644 {number}{name}"), object.id));
+        }
+        last = next;
+    }
+    let tree = tree(&entries);
+    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+    let pack = pack.object(ObjectKind::Tree, &tree.contents).object(ObjectKind::Commit, &commit.contents);
+    let reads: Rc<Cell<usize>> = Rc::default();
+    let watch = {
+        let reads = reads.clone();
+        move |operation: &str, key: &str| {
+            let is_read = operation == "get" && key.starts_with("suggestions/v1/pack/");
+            reads.set(reads.get() + usize::from(is_read));
+        }
+    };
+    let env = forge.env_over(WatchedStore::over(forge.store.clone(), watch));
+    let request = [body(&[("heads/new", None, Some(commit.id))], ""), pack.bytes()].concat();
+    let report = push(env, &request);
+    assert!(report.contains("ok refs/heads/new"), "{report}");
+    let blobs = forge.store.keys().iter().filter(|key| key.starts_with("suggestions/v1/pack/")).count();
+    assert!(blobs > 250 && reads.get() < blobs * 3 / 2, "{} reads of {blobs} blobs", reads.get());
 }

@@ -10,6 +10,9 @@ use std::process::Stdio;
 /// A request reads so many commits.
 const BOUND: usize = 20_000;
 
+/// And so many to find where two branches parted.
+const BASE_BOUND: usize = 50_000;
+
 /// Adds commits to the branch `topic`, a minute apart.
 fn add_commits(repository: &Repository, count: usize) {
     let head = repository.text(&["rev-parse", "topic"]);
@@ -54,4 +57,33 @@ fn the_latest_commits_of_a_very_long_branch_are_listed() {
     forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic:main"]).unwrap();
     let states = [1, 2].map(|iid| forge.get(&format!("{LIST}/{iid}"), "").json()["state"].clone());
     assert_eq!(states, [json!("merged"), json!("merged")]);
+}
+
+#[test]
+fn the_difference_of_a_very_long_branch_is_from_where_it_parted() {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n")]));
+    let base = repository.text(&["rev-parse", "main"]);
+    repository.write("of topic", b"new\n");
+    repository.commit("of topic");
+    add_commits(&repository, BASE_BOUND + 100);
+    repository.git(&["branch", "late", &format!("topic~{}", BASE_BOUND - BOUND)]);
+    repository.git(&["checkout", "-q", "main"]);
+    repository.write("of main", b"new\n");
+    repository.commit("of main");
+    forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "late", "topic"]).unwrap();
+
+    forge.merge_request(1, json!({"source_branch": "late"}));
+    let whole = forge.get(&format!("{LIST}/1/changes"), "").json();
+    assert_eq!((&whole["diff_refs"]["base_sha"], &whole["overflow"]), (&json!(base), &json!(false)));
+    let changes = whole["changes"].as_array().unwrap();
+    assert_eq!((changes.len(), &changes[0]["new_path"]), (1, &json!("of topic")));
+    assert_eq!(forge.get(&format!("{LIST}/1/diffs"), "").json(), whole["changes"]);
+
+    // Beyond the bound it is not known where the branches parted, and no difference from elsewhere is shown.
+    forge.merge_request(2, json!({}));
+    let whole = forge.get(&format!("{LIST}/2/changes"), "").json();
+    assert_eq!((&whole["diff_refs"], &whole["overflow"]), (&Value::Null, &json!(true)));
+    assert_eq!(whole["changes"], json!([]));
+    let (status, why) = forge.get(&format!("{LIST}/2/diffs"), "").refusal();
+    assert!(status == 422 && why.contains("too many commits"), "{status} {why}");
 }

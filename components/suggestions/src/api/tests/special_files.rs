@@ -40,6 +40,20 @@ fn a_file_that_becomes_special_by_a_later_push_is_checked() {
 }
 
 #[test]
+fn a_special_file_that_is_larger_than_any_delta_is_refused_as_one() {
+    let blob = Object::new(ObjectKind::Blob, vec![b'\n'; (96 << 20) + 1]);
+    for (name, why) in [(".gitmodules", "gitmodulesLarge"), (".gitattributes", "gitattributesLarge")] {
+        let forge = Forge::new();
+        let tree = Object::new(ObjectKind::Tree, tree_of(&[(&format!("100644 {name}"), blob.id)]));
+        let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+        let objects = [&commit, &tree, &blob].into_iter();
+        let pack = objects.fold(Pack::new(), |pack, object| pack.object(object.kind, &object.contents));
+        let report = push_pack(&forge, commit.id, &pack.bytes());
+        assert!(report.contains(&format!("{why}: {name} too large to parse")), "{report}");
+    }
+}
+
+#[test]
 fn a_good_file_that_becomes_special_is_accepted() {
     let modules = b"[submodule \"s\"]\n\tpath = s\n\turl = https://example.com/s\n";
     let (forge, repository) = (Forge::new(), Repository::with(&[("x", modules), ("y", b"*.txt text\n")]));

@@ -130,18 +130,25 @@ impl Resolver<'_> {
                 Some(contents) => contents,
                 None => self.rebuild(pack, entry)?,
             };
-            let last = next.last().copied();
+            // The base beyond the bound that is kept all the same.
+            let mut excess: Option<usize> = None;
             for number in next {
                 if matches!(pack.entry(number)?.base, ReceivedBase::Id(_)) {
                     self.inside_bases.insert(number, entry);
                 }
                 let (contents, id) = self.apply(pack, number, kind, &base)?;
                 set(objects, number, (id, kind, depth + 1));
+                if !deltas.has(number, id) {
+                    continue;
+                }
                 // The last one is the next base, which would be made again at once.
-                let is_kept = held + contents.len() <= MAX_WAITING || Some(number) == last;
-                let contents = is_kept.then_some(contents);
-                held += contents.as_ref().map_or(0, Bytes::len);
-                stack.push(Waiting { entry: number, contents });
+                if held + contents.len() > MAX_WAITING
+                    && let Some(former) = excess.replace(stack.len()).and_then(|former| stack.get_mut(former))
+                {
+                    held -= former.contents.take().as_ref().map_or(0, Bytes::len);
+                }
+                held += contents.len();
+                stack.push(Waiting { entry: number, contents: Some(contents) });
             }
         }
         Ok(())
@@ -169,6 +176,16 @@ impl Resolver<'_> {
     fn apply_only(&self, pack: ReceivedPack, number: u32, base: &Bytes) -> Result<Vec<u8>, PackError> {
         let delta = self.inflate(pack, number)?;
         delta::apply(base, &delta).map_err(|_| invalid("failed to apply delta"))
+    }
+
+    /// The size of an object that the pack has whole, in bytes; `None` of a delta.
+    pub(super) fn whole_size(&self, pack: ReceivedPack, number: u32) -> Result<Option<u64>, PackError> {
+        let entry = pack.entry(number)?;
+        if entry.base != ReceivedBase::None {
+            return Ok(None);
+        }
+        let header = header_at(PackBytes::new(self.env, self.project, pack.id), entry.offset)?;
+        Ok(Some(header.size))
     }
 
     fn inflate(&self, pack: ReceivedPack, number: u32) -> Result<Bytes, PackError> {

@@ -133,6 +133,7 @@ impl<'a> PackReceiver<'a> {
                 self.objects
             )));
         }
+        self.resolver.expect_objects(self.objects);
         self.state = self.next_entry();
         Ok(input)
     }

@@ -7,6 +7,7 @@ use super::received::{
 };
 use super::resolver::Resolver;
 use super::rewrite::{self, RewrittenPack};
+use super::tree_nesting::{MAX_TREE_DEPTH, TreeNesting};
 use crate::git::{ObjectId, SpecialFile};
 use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
@@ -34,6 +35,11 @@ impl Resolver<'_> {
     /// Applies the deltas and checks everything that the pack needs.
     pub fn finish(mut self, pack: ReceivedPack, tips: &BTreeSet<ObjectId>) -> Result<Resolved, PackError> {
         let AppliedDeltas { objects, deep } = self.apply_deltas(pack)?;
+        if let Some(id) = self.nesting.take().and_then(TreeNesting::find_too_deep) {
+            return Err(invalid(format!(
+                "tree {id}: exceeded maximum allowed tree depth: it is below more than {MAX_TREE_DEPTH} others"
+            )));
+        }
         let rewritten = match deep.is_empty() {
             true => None,
             false => Some(rewrite::store_whole(&self, pack, &objects, &deep)?),
@@ -142,8 +148,11 @@ impl Resolver<'_> {
             if let Some((id, ..)) = object
                 && let Some(files) = elsewhere.remove(id)
             {
-                let contents = self.rebuild(pack, number)?;
-                check_contents(*id, &files, Some(&contents))?;
+                let contents = match self.whole_size(pack, number)? {
+                    Some(size) if size > SpecialFile::MAX_SIZE => None,
+                    _ => Some(self.rebuild(pack, number)?),
+                };
+                check_contents(*id, &files, contents.as_deref())?;
             }
         }
         for (id, files) in elsewhere {

@@ -1,6 +1,7 @@
 //! The links of the objects of a pack that is being received: each object is checked as it becomes known.
 
 use super::received::{PackError, PackOrigin, invalid};
+use super::tree_nesting::{MAX_TREE_DEPTH, TreeNesting};
 use crate::git::fsck::{CheckedObject, TypedLink};
 use crate::git::{Link, ObjectId, ObjectKind, SpecialFile, fsck, parse_links};
 use crate::repository_id::RepositoryId;
@@ -23,13 +24,20 @@ pub struct Resolver<'a> {
     pub(super) inside_bases: HashMap<u32, u32>,
     /// The objects of the repository that deltas were applied to.
     pub(super) outside_bases: BTreeSet<ObjectId>,
+    /// Of a push that has enough objects for trees that are nested too deep.
+    pub(super) nesting: Option<TreeNesting>,
 }
 
 impl<'a> Resolver<'a> {
     pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
         let (links, special_files) = (HashMap::new(), BTreeMap::new());
         let (inside_bases, outside_bases) = (HashMap::new(), BTreeSet::new());
-        Resolver { env, project, origin, links, special_files, inside_bases, outside_bases }
+        Resolver { env, project, origin, links, special_files, inside_bases, outside_bases, nesting: None }
+    }
+
+    /// To be called with the number of objects before the first one.
+    pub fn expect_objects(&mut self, objects: u32) {
+        self.nesting = (self.origin == PackOrigin::Push && objects > MAX_TREE_DEPTH).then(TreeNesting::default);
     }
 
     /// Checks an object, and records its links. The contents of a blob may be left out.
@@ -46,6 +54,10 @@ impl<'a> Resolver<'a> {
             checked = checked.or_else(|why| links_only(kind, contents).ok_or(why));
         }
         let checked = checked.map_err(|why| invalid(format!("{} {id}: {why}", kind.as_str())))?;
+        if let Some(nesting) = self.nesting.as_mut().filter(|_| kind == ObjectKind::Tree) {
+            let subtrees = checked.links.iter().filter(|link| link.kind == Some(ObjectKind::Tree));
+            nesting.add(id, subtrees.map(|link| link.id));
+        }
         for link in checked.links {
             let known = self.links.entry(link.id).or_insert((link.kind, link.is_history));
             match (known.0, link.kind) {

@@ -112,6 +112,12 @@ fn no_pack_is_removed_while_a_list_of_packs_is_lost() {
 }
 
 #[test]
+fn no_pack_is_removed_while_a_list_of_packs_has_lost_all_of_them() {
+    let timed = pushed();
+    assert_kept(&timed, &list_of(PUBLIC), Some(br#"{"packs":[]}"#));
+}
+
+#[test]
 fn no_pack_is_removed_while_a_list_lacks_one_that_others_build_on() {
     let timed = pushed();
     let key = list_of(PUBLIC);
