@@ -27,6 +27,7 @@ pub mod intent_log;
 mod load;
 pub(crate) mod manifest;
 pub mod member;
+mod project_members;
 mod row;
 mod snapshot;
 pub(crate) mod table;

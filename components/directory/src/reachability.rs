@@ -17,9 +17,6 @@ use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "directory/v1/";
 
-/// The key of a token in reports, which others than its user read.
-const HIDDEN_TOKEN: &str = "directory/v1/token/(hidden)";
-
 /// The problem of settings or features that are not there.
 const MISSING_SINGLETON: &str = "the record is missing: it is lost, unless the request that was to make it was \
                                  interrupted; restore a backup, or set one of its values again";
@@ -168,7 +165,7 @@ impl DirectoryRoots<'_> {
         let token = key.strip_prefix(PREFIX).and_then(|name| Fingerprint::from_hex(name.strip_prefix("token/")?));
         let (key, problems) = match (Subject::of_key(key), token) {
             (Some(subject), _) => (key, self.comparison.problems(self.env, subject)),
-            (None, Some(token)) => (HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
+            (None, Some(token)) => (Key::HIDDEN_TOKEN, self.token_lists.problem(self.env, &token).map(Vec::from_iter)),
             _ if *key == Key::Features.text() => (key, gate_problems(self.env)),
             _ if key.starts_with(Key::TOKEN_LISTS) => (key, token_lists::problems(self.env, key)),
             _ => (key, missing::path_problem(self.env, key).map(Vec::from_iter)),
@@ -191,7 +188,7 @@ impl DirectoryRoots<'_> {
             Some("project") => self.read::<store::ProjectRecord>(key),
             Some("settings") => self.read::<serde_json::Map<String, serde_json::Value>>(key),
             Some("token") => self.read::<store::TokenRecord>(key).map_err(|error| match error {
-                StoreError::Corrupt { .. } => StoreError::corrupt(HIDDEN_TOKEN, "no token"),
+                StoreError::Corrupt { .. } => StoreError::corrupt(Key::HIDDEN_TOKEN, "no token"),
                 error => error,
             }),
             Some("tokens") if name == "tokens/migration" => self.read::<store::TokenMigrationRecord>(key),

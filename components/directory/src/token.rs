@@ -4,6 +4,7 @@
 //! record is written, so that none works which its owner does not see; an entry whose token has no
 //! record, or belongs to another user by now, is no token of the user.
 
+mod damaged;
 mod issued;
 mod last_use;
 mod list;
@@ -12,10 +13,10 @@ mod rotation;
 mod user_tokens;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
+pub(crate) use damaged::{Damage, damaged, delete_unreadable, remove_damaged};
 pub(crate) use issued::{IssuedToken, find_issued, holder};
 pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};
-pub(crate) use list::{lost, unlist};
 pub use lookup::{find, revoke};
 pub use rotation::{Rotation, revoke_successors, rotate};
 pub use user_tokens::{PersonalTokens, UserTokens, of_user};

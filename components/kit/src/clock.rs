@@ -1,7 +1,7 @@
 //! Points in time, in whole milliseconds since 1970 (UTC), and their text forms.
 
 use jiff::SignedDuration;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{Date, DateTime, ISOWeekDate, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -44,9 +44,14 @@ impl Timestamp {
         format!("{moment:.3}Z")
     }
 
-    /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC).
+    /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC). The date is that of a
+    /// calendar, of a week (`2026-W48-6`), or of a year (`2026-332`).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
+        Timestamp::parse_calendar(text).or_else(|| Timestamp::parse_calendar(&with_calendar_date(text)?))
+    }
+
+    fn parse_calendar(text: &str) -> Option<Self> {
         // The name of a time zone behind it, as in RFC 9557, which the library does not check beside an offset.
         if text.contains('[') {
             return None;
@@ -67,6 +72,23 @@ impl Timestamp {
     pub fn to_date(self) -> String {
         self.to_iso().split('T').next().unwrap_or_default().to_owned()
     }
+}
+
+/// A text that begins with the date of a week or of a year, with the same date of the calendar in its place.
+fn with_calendar_date(text: &str) -> Option<String> {
+    let (date, time) = text.split_at(text.find(['T', 't', ' ']).unwrap_or(text.len()));
+    let date = match date.parse::<ISOWeekDate>() {
+        Ok(week) => week.date(),
+        Err(_) => date_of_year(date)?,
+    };
+    Some(format!("{date}{time}"))
+}
+
+/// The date with the form `YYYY-DDD`.
+fn date_of_year(text: &str) -> Option<Date> {
+    let (year, day) = text.split_once('-').filter(|(year, day)| year.len() == 4 && day.len() == 3)?;
+    let number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?;
+    Date::new(number(year)?, 1, 1).ok()?.with().day_of_year(number(day)?).build().ok()
 }
 
 #[cfg(test)]
@@ -94,6 +116,26 @@ mod tests {
             assert_eq!(Timestamp::parse(text), noon, "{text}");
         }
         assert_eq!(Timestamp::parse("2020-01-01"), Some(Timestamp::from_millis(1_577_836_800_000)));
+    }
+
+    #[test]
+    fn reads_dates_of_weeks_and_of_years() {
+        for (text, date) in [
+            ("2026-W48-6", "2026-11-28T00:00:00.000Z"),
+            ("2020-W53-5", "2021-01-01T00:00:00.000Z"),
+            ("2026-332", "2026-11-28T00:00:00.000Z"),
+            ("2020-366", "2020-12-31T00:00:00.000Z"),
+            ("2026-W48-6T10:00:00Z", "2026-11-28T10:00:00.000Z"),
+            ("2026-332T12:00+02:00", "2026-11-28T10:00:00.000Z"),
+            ("2026-332 10:00", "2026-11-28T10:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp::parse(text).map(Timestamp::to_iso).as_deref(), Some(date), "{text}");
+        }
+        for text in
+            ["2021-366", "2026-000", "2026-W54-1", "2026-W48-8", "2026-33", "2026-+32", "26-332", "2026-332T25:00"]
+        {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
     }
 
     #[test]

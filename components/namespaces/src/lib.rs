@@ -23,10 +23,10 @@
 //! |---|---|
 //! | `namespaces/v1/rate/exists/<slot>` | counts of `exists` requests, if they are limited ([`kit::rate_limit`]) |
 //!
-//! Lists and searches use the directory's catalog. An instance caches a text index of it ([`text`])
-//! and the results of recent searches ([`list`]). A page costs the reads of authentication, one of
-//! the catalog's root, and for each group the members below it, which an instance counts once per
-//! revision ([`member`]).
+//! Lists and searches use the directory's catalog. An instance caches a text index of it ([`text`]),
+//! the results of recent searches ([`list`]), and which users have an address (`email_index`). A page
+//! costs the reads of authentication, one of the catalog's root, and for each group the members below
+//! it, which an instance counts once per revision ([`member`]).
 //!
 //! | request | reads |
 //! |---|---|
@@ -35,13 +35,14 @@
 //! | one by path | 2 more for each segment |
 //! | `exists` | 4; with a rate limit one more and a swap |
 //! | `/user` | 3 |
-//! | a page of users | 3, and 1 for each; with `blocked=true` also 1, and those who are not active, once until the catalog changes |
+//! | a page of users | 3, and 1 for each; with `blocked=true` also 1, and those who are not active, once until the catalog changes; with an `@` in an administrator's search also 1, 1 for each who has the address, and all users once until the catalog changes |
 //! | a page of projects | 4, for each its record and those of the namespaces above it, and 1 for each of their creators; with `with_merge_requests_enabled=true` also 1, and the records of all candidates, once until the catalog changes |
 //! | a page of groups | 4 |
 //! | a page of members | 4, the parts of the member table with them, and 1 for each |
 
 pub mod alternative;
 pub mod api;
+mod email_index;
 pub mod entity;
 #[cfg(target_family = "wasm")]
 mod entry;
@@ -55,4 +56,5 @@ pub mod route;
 pub mod text;
 pub mod user;
 mod user_filter;
+mod user_search;
 mod web_url;

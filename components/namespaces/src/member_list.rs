@@ -1,7 +1,8 @@
 //! Who is a member of a group or project, and with which role.
 
 use crate::group::{self, GroupReader};
-use crate::query::{Query, lower};
+use crate::query::Query;
+use crate::user_search::UserSearch;
 use directory::access::Role;
 use directory::catalog::{Catalog, Namespace, Project};
 use directory::member::{Membership, Share, Source};
@@ -114,7 +115,7 @@ impl<'a> Members<'a> {
 /// The filters of a list of members.
 pub struct MemberFilter {
     /// A part of the name or username.
-    query: Option<Query>,
+    pub search: Option<UserSearch>,
     user_ids: Option<HashSet<u64>>,
     skipped: HashSet<u64>,
     /// Whether the list is of members who wait to be let in: each one is active.
@@ -127,7 +128,7 @@ impl MemberFilter {
 
     pub fn check(checks: &Validation) -> Self {
         MemberFilter {
-            query: checks.text("query").and_then(Query::parse_any_length),
+            search: checks.text("query").and_then(|text| UserSearch::parse(text, Query::parse_any_length)),
             user_ids: group::ids(checks, "user_ids").filter(|ids| !ids.is_empty()),
             skipped: group::ids(checks, "skip_users").unwrap_or_default(),
             is_of_awaiting: checks.one_of("state", &["active", "awaiting"]) == Some("awaiting"),
@@ -137,10 +138,9 @@ impl MemberFilter {
     /// Whether the list has the member with this personal namespace.
     pub fn covers(&self, user: Namespace) -> bool {
         let id = user.owner().unwrap_or(0);
-        let matches = |query: &Query| query.matches(&lower(user.name())) || query.matches(&lower(user.path()));
         !self.is_of_awaiting
             && self.user_ids.as_ref().is_none_or(|ids| ids.contains(&id))
             && !self.skipped.contains(&id)
-            && self.query.as_ref().is_none_or(matches)
+            && self.search.as_ref().is_none_or(|search| search.matches(user))
     }
 }

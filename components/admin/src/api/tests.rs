@@ -1,4 +1,5 @@
 mod authority;
+mod damaged_tokens;
 mod import;
 mod import_tree;
 mod invalid_lines;

@@ -1,5 +1,6 @@
 //! Deriving the catalog and the entries of paths anew. Derived data that cannot be read is overwritten; a record that
-//! cannot be read is reported, and the data derived from it stays.
+//! cannot be read is reported, and the data derived from it stays. A token that cannot be read is removed: nothing is
+//! derived from it, and its owner makes another one.
 
 use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, token_lists, tree};
 use crate::catalog::changes::Changes;
@@ -18,8 +19,8 @@ use kit::store::{StoreError, list_all};
 const RECORDS: usize = 1000;
 
 /// One step. The records come first; then groups and projects outside of the tree, which the catalog must have by then;
-/// then the entries of paths that no record has made anew, which may be left over; then the lists of tokens. The cursor
-/// is the last key that was looked at.
+/// then the entries of paths that no record has made anew, which may be left over; then the lists of tokens, and then
+/// tokens. The cursor is the last key that was looked at.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let env = &env.later();
     match cursor {
@@ -30,7 +31,8 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             Ok(CheckReport { cursor: Some(next), ..report })
         }
         Some(after) if after.starts_with(Key::PATHS) => remove_ownerless_paths(env, after),
-        Some(after) if after.starts_with(Key::TOKEN_LISTS) => token_lists::remove_lost(env, after),
+        Some(after) if after.starts_with(Key::TOKEN_LISTS) => token_lists::remove_damaged(env, after),
+        Some(after) if after.starts_with(Key::TOKENS) => token_lists::remove_unlisted(env, after),
         _ => derive(env, cursor),
     }
 }

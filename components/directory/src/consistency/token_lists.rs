@@ -4,7 +4,7 @@
 
 use crate::model::token::{Fingerprint, Subject};
 use crate::store::{self, Key, TokenMigrationRecord, UserTokensRecord};
-use crate::token::{self, TokenId};
+use crate::token::{self, Damage, TokenId};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::reachability::StepError;
@@ -16,7 +16,10 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 /// How many lists a step of a repair looks at.
-const STEP: usize = 100;
+const LISTS: usize = 100;
+
+/// How many tokens a step of a repair looks at.
+const TOKENS: usize = 1000;
 
 /// The most users whose lists are kept for the tokens that follow.
 const MAX_USERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
@@ -63,25 +66,52 @@ impl TokenLists {
     }
 }
 
-/// The problems of the list under this key: tokens that it names and that are lost.
+/// The problems of the list under this key: tokens that it names and that are damaged.
 pub fn problems(env: &Env, key: &str) -> Result<Vec<String>, StoreError> {
     let Some(user_id) = user_of_key(key) else { return Ok(Vec::new()) };
-    let advice = "import it again, or remove it from the list by `hexad fsck --repair`";
-    Ok(lost(env, user_id)?.into_iter().map(|id| format!("{}; {advice}", text(id))).collect())
+    let advice = |damage| match damage {
+        Damage::Lost => "import it again, or remove it from the list by `hexad fsck --repair`",
+        Damage::Unreadable => "restore it from a backup, or remove the token by `hexad fsck --repair`",
+    };
+    let problem = |(id, damage)| format!("{}; {}", text(id, damage), advice(damage));
+    Ok(damaged(env, user_id)?.into_iter().map(problem).collect())
 }
 
-/// Takes lost tokens off the lists among up to [`STEP`] after the key `after`.
-pub(super) fn remove_lost(env: &Env, after: &str) -> Result<CheckReport, StepError> {
+/// Takes damaged tokens off the lists among up to [`LISTS`] after the key `after`.
+pub(super) fn remove_damaged(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
-    let keys = env.store.list(Key::TOKEN_LISTS, after, STEP)?;
+    let keys = env.store.list(Key::TOKEN_LISTS, after, LISTS)?;
     for (key, user_id) in keys.iter().filter_map(|key| Some((key, user_of_key(key)?))) {
-        let Some(lost) = super::note(&mut report, lost(env, user_id))?.filter(|lost| !lost.is_empty()) else {
+        let Some(damaged) = super::note(&mut report, damaged(env, user_id))?.filter(|damaged| !damaged.is_empty())
+        else {
             continue;
         };
-        token::unlist(env, user_id, &lost)?;
-        lost.into_iter().for_each(|id| report.found(key, format!("{}, and it is not listed any more", text(id))));
+        let ids: Vec<TokenId> = damaged.iter().map(|(id, _)| *id).collect();
+        token::remove_damaged(env, user_id, &ids)?;
+        for (id, damage) in damaged {
+            let outcome = match damage {
+                Damage::Lost => "it is not listed any more",
+                Damage::Unreadable => "it is removed",
+            };
+            report.found(key, format!("{}, and {outcome}", text(id, damage)));
+        }
     }
-    report.cursor = keys.last().filter(|_| keys.len() >= STEP).cloned();
+    report.cursor = Some(keys.last().filter(|_| keys.len() >= LISTS).map_or(Key::TOKENS, String::as_str).to_owned());
+    Ok(report)
+}
+
+/// Removes tokens that cannot be read and that no list has, such as deploy tokens, among up to [`TOKENS`] after the key
+/// `after`.
+pub(super) fn remove_unlisted(env: &Env, after: &str) -> Result<CheckReport, StepError> {
+    let mut report = CheckReport::default();
+    let keys = env.store.list(Key::TOKENS, after, TOKENS)?;
+    for fingerprint in keys.iter().filter_map(|key| Fingerprint::from_hex(key.strip_prefix(Key::TOKENS)?)) {
+        if token::delete_unreadable(env, &fingerprint)? {
+            let problem = "a token that no user's list has could not be read, and is removed";
+            report.found(Key::HIDDEN_TOKEN, problem.to_owned());
+        }
+    }
+    report.cursor = keys.last().filter(|_| keys.len() >= TOKENS).cloned();
     Ok(report)
 }
 
@@ -90,11 +120,15 @@ fn user_of_key(key: &str) -> Option<u64> {
     key.strip_prefix(Key::TOKEN_LISTS)?.parse().ok()
 }
 
-fn lost(env: &Env, user_id: u64) -> Result<Vec<TokenId>, StoreError> {
+fn damaged(env: &Env, user_id: u64) -> Result<Vec<(TokenId, Damage)>, StoreError> {
     // The tokens of a deleted user are of no use.
-    if token::holder(env, user_id)?.is_none() { Ok(Vec::new()) } else { token::lost(env, user_id) }
+    if token::holder(env, user_id)?.is_none() { Ok(Vec::new()) } else { token::damaged(env, user_id) }
 }
 
-fn text(id: TokenId) -> String {
-    format!("token {} is listed, and its record is missing", id.get())
+fn text(id: TokenId, damage: Damage) -> String {
+    let what = match damage {
+        Damage::Lost => "is missing",
+        Damage::Unreadable => "cannot be read",
+    };
+    format!("token {} is listed, and its record {what}", id.get())
 }

@@ -31,6 +31,12 @@ impl Key<'_> {
     /// How the keys of all entries of paths begin.
     pub const PATHS: &'static str = "directory/v1/path/";
 
+    /// How the keys of tokens begin.
+    pub const TOKENS: &'static str = "directory/v1/token/";
+
+    /// The key of a token in logs and reports, which others than its user read.
+    pub const HIDDEN_TOKEN: &'static str = "directory/v1/token/(hidden)";
+
     /// How the keys of the lists of users' tokens begin.
     pub const TOKEN_LISTS: &'static str = "directory/v1/tokens/";
 
@@ -55,7 +61,7 @@ impl Key<'_> {
 
     /// An error as it may be logged: without the fingerprint of a token.
     pub fn redact(&self, error: StoreError) -> StoreError {
-        let hidden = || "directory/v1/token/(hidden)".to_owned();
+        let hidden = || Self::HIDDEN_TOKEN.to_owned();
         match (self, error) {
             (Key::Token(_), StoreError::Corrupt { why, .. }) => StoreError::Corrupt { key: hidden(), why },
             (Key::Token(_), StoreError::Contended(_)) => StoreError::Contended(hidden()),

@@ -1,21 +1,18 @@
 //! The personal tokens of a user.
 
 use super::issued::{self, IssuedToken};
-use super::last_use::{was_used, with_last_use};
+use super::last_use::with_last_use;
 use super::lookup::find;
 use crate::model::incarnation::Incarnation;
 use crate::model::token::{Fingerprint, PersonalToken, Subject, Token, TokenId};
 use crate::store::{self, Key, TokenMigrationRecord, TokenRecord, UserTokenRecord, UserTokensRecord};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The most personal tokens of a user for whom another one is created. An import is not bounded.
 pub const MAX_TOKENS: usize = 5000;
-
-/// Where the records of tokens are.
-const TOKENS: &str = "directory/v1/token/";
 
 /// How many tokens [`migrate`] lists before it records how far it is.
 const MIGRATION_STEP: usize = 1000;
@@ -178,59 +175,17 @@ pub(super) fn resolve(
     let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { return Ok(None) };
     let is_theirs =
         |issued: &Rc<IssuedToken>| issued.token.subject == Subject::User(id.user_id) && issued.incarnation == *owner;
-    let Some(issued) = issued::find_issued(env, &fingerprint)?.filter(is_theirs) else {
-        return Ok(None);
-    };
+    let found = issued::find_issued(env, &fingerprint).map_err(|error| match error {
+        // The key of a token is not logged, and a list has many.
+        StoreError::Corrupt { key, why } => {
+            StoreError::Corrupt { key, why: format!("it is token {}: {why}", id.get()) }
+        }
+        error => error,
+    });
+    let Some(issued) = found?.filter(is_theirs) else { return Ok(None) };
     let token = issued.token.clone();
     let (description, created_at) = (entry.description.clone(), entry.created_at);
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint }))
-}
-
-/// The tokens of a user's list that had records once and have none, not even that of a deletion: they are lost. 1 read,
-/// and 1 for each token; if one has no record, another one for each.
-///
-/// That an entry has no record is not enough, because a token is listed before its record is written. But tokens that
-/// are older than lists were listed by their records, only a token with a record is used, and a rotation names the new
-/// token once that has a record.
-pub(crate) fn lost(env: &Env, user_id: u64) -> Result<Vec<TokenId>, StoreError> {
-    let tokens = read(env, user_id)?.tokens;
-    let (mut lost, mut successors) = (Vec::new(), None);
-    for (number, entry) in &tokens {
-        let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
-        if env.store.exists(&Key::Token(&fingerprint).text())? {
-            continue;
-        }
-        let had_record = entry.created_at.is_none() || was_used(env, &fingerprint)? || {
-            let known = successors.take().map_or_else(|| numbers_of_successors(env, &tokens), Ok)?;
-            successors.insert(known).contains(number)
-        };
-        if had_record {
-            lost.push(TokenId::new(user_id, *number));
-        }
-    }
-    Ok(lost)
-}
-
-/// The numbers of the tokens that have replaced one of these. 1 read for each.
-fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> Result<BTreeSet<u64>, StoreError> {
-    let mut numbers = BTreeSet::new();
-    for fingerprint in tokens.values().filter_map(|entry| Fingerprint::from_hex(&entry.fingerprint)) {
-        match store::read::<TokenRecord>(env, &Key::Token(&fingerprint)) {
-            // It is reported for itself.
-            Err(StoreError::Corrupt { .. }) => {}
-            record => numbers.extend(record?.and_then(|record| record.rotated_to)),
-        }
-    }
-    Ok(numbers)
-}
-
-/// Takes tokens off a user's list.
-pub(crate) fn unlist(env: &Env, user_id: u64, ids: &[TokenId]) -> Result<(), StoreError> {
-    store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
-        let mut tokens = current.unwrap_or_default();
-        tokens.tokens.retain(|number, _| !ids.contains(&TokenId::new(user_id, *number)));
-        tokens
-    })
 }
 
 /// Lists the tokens that were stored before lists existed. It is done once for a store, in steps, and
@@ -241,10 +196,10 @@ pub(super) fn migrate(env: &Env) -> Result<(), StoreError> {
         if migration.done {
             return Ok(());
         }
-        let keys = env.store.list(TOKENS, &migration.after, MIGRATION_STEP)?;
+        let keys = env.store.list(Key::TOKENS, &migration.after, MIGRATION_STEP)?;
         let mut by_user: BTreeMap<u64, Vec<UserTokenRecord>> = BTreeMap::new();
         for key in &keys {
-            let Some(fingerprint) = key.strip_prefix(TOKENS).and_then(Fingerprint::from_hex) else { continue };
+            let Some(fingerprint) = key.strip_prefix(Key::TOKENS).and_then(Fingerprint::from_hex) else { continue };
             if let Some(Token { subject: Subject::User(user_id), .. }) = find(env, &fingerprint)? {
                 let fingerprint = fingerprint.to_hex();
                 let entry = UserTokenRecord { fingerprint, description: String::new(), created_at: None };

@@ -15,7 +15,8 @@ use kit::{Error, Response, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// `GET /projects/:id/members`, `/groups/:id/members`, and `…/all`: by the ids of the users.
+/// `GET /projects/:id/members`, `/groups/:id/members`, and `…/all`: by the ids of the users, or with a `query`
+/// the best matches first.
 pub fn list(asked: &DirectoryRequest, source: &MembersOf) -> Result<Response, Error> {
     let checks = Validation::new(asked.params);
     let (filter, page) = (MemberFilter::check(&checks), Pagination::check(&checks));
@@ -24,7 +25,10 @@ pub fn list(asked: &DirectoryRequest, source: &MembersOf) -> Result<Response, Er
     let members = find(asked, &catalog, source)?;
     // The record of a user may have been deleted, whose memberships follow.
     let is_listed = |user_id: &u64| catalog.namespace_of_user(*user_id).is_some_and(|user| filter.covers(user));
-    let members: Vec<(u64, Membership)> = members.into_iter().filter(|(user_id, _)| is_listed(user_id)).collect();
+    let mut members: Vec<(u64, Membership)> = members.into_iter().filter(|(user_id, _)| is_listed(user_id)).collect();
+    if let Some(search) = &filter.search {
+        members.sort_by_cached_key(|(id, _)| catalog.namespace_of_user(*id).map(|user| search.place(user)));
+    }
     asked.respond(page, &MemberFilter::PARAMETERS, &members, |member| render(asked, &catalog, member))
 }
 

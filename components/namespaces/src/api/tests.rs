@@ -25,6 +25,7 @@ mod members;
 mod oracle;
 mod parameters;
 mod show;
+mod user_search;
 
 /// A forge that is filled step by step; the catalog follows each.
 pub struct Forge(pub Env);

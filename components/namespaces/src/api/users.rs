@@ -1,7 +1,6 @@
 //! Users.
 
 use super::request::DirectoryRequest;
-use crate::text::TextIndex;
 use crate::user::{self as view, UserView};
 use crate::user_filter::UserFilter;
 use directory::catalog::{self, Catalog, Namespace};
@@ -36,17 +35,25 @@ pub fn show(asked: &DirectoryRequest, id: u64) -> Result<Response, Error> {
 }
 
 /// `GET /users`. An anonymous caller may ask for one username. Users see active users, administrators
-/// all; only the latter choose the order.
+/// all; only the latter choose the order. Without an order, the best matches of a search come first, and of
+/// other lists the youngest.
 pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     let params = asked.params;
     let checks = Validation::new(params);
-    let filter = UserFilter::check(params, &checks);
-    let order = checks.one_of("order_by", &["id", "name", "username", "created_at", "updated_at"]).unwrap_or("id");
-    let is_ascending = checks.one_of("sort", &["asc", "desc"]) == Some("asc");
-    let page = Pagination::check(&checks);
     let is_admin = asked.caller.is_admin();
-    // Times of users are not known; the highest id is the youngest.
-    let column = if is_admin && matches!(order, "name" | "username") { order } else { "id" };
+    let filter = UserFilter::check(params, &checks, is_admin);
+    let order = checks.one_of("order_by", &["id", "name", "username", "created_at", "updated_at"]);
+    let sort = checks.one_of("sort", &["asc", "desc"]);
+    let page = Pagination::check(&checks);
+    let (order, sort) = if is_admin { (order, sort) } else { (None, None) };
+    let by_match = filter.search.as_ref().filter(|_| order.is_none() && sort.is_none());
+    let column = match order {
+        None if by_match.is_some() => "match",
+        Some(column @ ("name" | "username")) => column,
+        // Times of users are not known; the highest id is the youngest.
+        _ => "id",
+    };
+    let is_ascending = by_match.is_some() || sort == Some("asc");
     let is_keyset = keyset::is_asked_for(&checks);
     let after = checks.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, column));
     if after == Some(None) {
@@ -61,15 +68,16 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     }
     let catalog = catalog::read(asked.env)?;
     let is_listed = |namespace: &Namespace| (is_admin || namespace.has_active_owner()) && filter.covers(*namespace);
-    let candidates: Vec<Namespace> = match &filter.query {
-        Some(query) => {
-            let rows = TextIndex::of(asked.env, &catalog).find(&catalog, query, false);
-            rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
-        }
+    let candidates: Vec<Namespace> = match &filter.search {
+        Some(search) => search.find(asked.env, &catalog, is_admin)?,
         None => catalog.namespaces().collect(),
     };
     let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
     let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
+    if filter.is_without_projects {
+        let with_projects = catalog.users_with_projects(asked.env)?;
+        found.retain(|(id, _)| !with_projects.contains(id));
+    }
     if filter.is_of_blocked {
         let env = record_cache::attach(asked.env)?;
         let is_blocked =
@@ -82,6 +90,9 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
         found = blocked?;
     }
     let place = |(id, namespace): &(u64, Namespace)| {
+        if let Some(search) = by_match {
+            return search.place(*namespace);
+        }
         let text = match column {
             "name" => namespace.name().to_lowercase(),
             "username" => namespace.path().to_lowercase(),
@@ -89,7 +100,6 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
         };
         SortKey { text, id: *id }
     };
-    let is_ascending = is_admin && is_ascending;
     found.sort_by_cached_key(place);
     if !is_ascending {
         found.reverse();

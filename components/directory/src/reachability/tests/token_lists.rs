@@ -15,7 +15,7 @@ fn a_token_that_its_user_does_not_see_is_reported() {
     let record = store.get(&key("t")).unwrap().unwrap();
     store.set(&key("of another"), &record).unwrap();
     let text = "a token of user 1 works and is not listed among the user's; import it again".to_owned();
-    assert_eq!(texts(&later(&env, 1)), [(HIDDEN_TOKEN.to_owned(), text)]);
+    assert_eq!(texts(&later(&env, 1)), [(Key::HIDDEN_TOKEN.to_owned(), text)]);
 }
 
 fn key_of(text: &str) -> String {
@@ -115,4 +115,52 @@ fn the_lost_tokens_of_a_deleted_user_are_no_problem() {
     dependents::delete_user(&env, 2).unwrap();
     intent_log.commit(&env).unwrap();
     assert_eq!(problems(&later(&env, 1)), [""; 0]);
+}
+
+/// What a check says of a token's record and of the list that names it.
+#[test]
+fn tokens_that_cannot_be_read_are_named_by_their_ids_and_removed_by_a_repair() {
+    let (store, env) = forge();
+    let damaged = create(&env, "damaged");
+    create(&env, "sound");
+    issue(&env, "deploy", new_token(Subject::Deployment(crate::member::Source::Group(10)), &["read_package_registry"]));
+    token::of_user(&env, 2).unwrap();
+    ["damaged", "deploy"].into_iter().for_each(|text| store.set(&key_of(text), b"{\"subj").unwrap());
+
+    let error = token::of_user(&later(&env, 1), 2).err().unwrap().to_string();
+    let text = format!("`{}` cannot be read: it is token {}: ", Key::HIDDEN_TOKEN, damaged.id.get());
+    assert!(error.starts_with(&text), "{error}");
+    let sound = token::by_fingerprint(&later(&env, 1), &Fingerprint::of(b"sound")).unwrap().unwrap();
+    assert_eq!(sound.token.name, "sound");
+
+    let list = format!("token {} is listed, and its record cannot be read", damaged.id.get());
+    let hidden = || (Key::HIDDEN_TOKEN.to_owned(), "no token".to_owned());
+    let advice = "; restore it from a backup, or remove the token by `hexad fsck --repair`";
+    let named = |what: &str| (format!("{PREFIX}tokens/2"), format!("{list}{what}"));
+    assert_eq!(texts(&later(&env, 1)), [hidden(), hidden(), named(advice)]);
+    let unlisted = "a token that no user's list has could not be read, and is removed";
+    let removed = [named(", and it is removed"), (Key::HIDDEN_TOKEN.to_owned(), unlisted.to_owned())];
+    assert_eq!(repaired(&later(&env, 2)), removed);
+
+    let later = later(&env, 3);
+    assert_eq!((problems(&later), repaired(&later)), (vec![], vec![]));
+    let names: Vec<String> = token::of_user(&later, 2).unwrap().into_iter().map(|token| token.token.name).collect();
+    assert_eq!(names, ["sound"]);
+    assert!(token::find(&later, &Fingerprint::of(b"damaged")).unwrap().is_none());
+}
+
+/// The tokens of earlier builds are listed at the first question, which is answered for none before all are listed.
+#[test]
+fn a_token_of_an_earlier_build_that_cannot_be_read_is_removed_by_a_repair() {
+    let (store, env) = forge();
+    issue(&env, "sound", new_token(Subject::User(2), &["api"]));
+    issue(&env, "damaged", new_token(Subject::User(2), &["api"]));
+    store.delete(&format!("{PREFIX}tokens/2")).unwrap();
+    store.set(&key_of("damaged"), b"{").unwrap();
+    assert!(token::of_user(&env, 2).is_err());
+    assert_eq!(repaired(&later(&env, 1)).len(), 1);
+    let later = later(&env, 2);
+    let left: Vec<String> =
+        token::of_user(&later, 2).unwrap().into_iter().map(|token| token.fingerprint.to_hex()).collect();
+    assert_eq!(left, [Fingerprint::of(b"sound").to_hex()]);
 }

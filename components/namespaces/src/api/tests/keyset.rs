@@ -65,6 +65,13 @@ fn users_by_every_order() {
     assert_eq!(all("t1", "&order_by=username&sort=asc"), [vec![2, 3], vec![4, 5], vec![1]]);
     assert_eq!(all("t1", "&order_by=name&sort=desc"), [vec![1, 5], vec![4, 3], vec![2]]);
     assert_eq!(all("t2", "&order_by=name&sort=asc"), [vec![5, 4], vec![3, 2], vec![1]], "only administrators choose");
+    forge.save_user(NewUser { name: "Aaa".into(), ..new_user(6, "zeve") });
+    assert_eq!(all("t2", "&search=eve"), [vec![4, 6]]);
+    forge.save_user(NewUser { name: "Eve".into(), ..new_user(7, "other") });
+    assert_eq!(all("t2", "&search=eve"), [vec![4, 7], vec![6]], "as pages by number");
+    assert_eq!(all("t1", "&search=eve&sort=desc"), [vec![7, 6], vec![4]]);
+    let by_match = next_of(&forge.get("t1", "users?pagination=keyset&per_page=1&search=eve"));
+    assert_eq!(forge.get("t1", &format!("{by_match}&order_by=name")).status, 400, "a place in another order");
     let refused = forge.get("t2", "users?pagination=keyset&cursor=x");
     assert_eq!((refused.status, refused.body), (400, json!({"error": "cursor is invalid"})));
     assert_eq!(forge.get("t2", "users?cursor=x").status, 200, "pages by number have none");

@@ -144,3 +144,78 @@ fn orders_and_fields_that_are_not_known_are_accepted_and_others_refused() {
         }
     }
 }
+
+#[test]
+fn users_without_projects_have_no_role_in_any() {
+    let forge = Forge::filled();
+    let without = || forge.get("t1", "users?without_projects=true&sort=asc").ids();
+    let (join, now) = (|user, source, role, end| forge.join(user, source, role, end), forge.0.now.millis());
+    join(2, Source::Group(11), Role::Guest, None);
+    assert_eq!(without(), [1, 2, 3, 4, 5], "a group without projects, and an administrator");
+    forge.save_project(new_project(100, 12));
+    assert_eq!(without(), [1, 3, 4, 5], "a project in a group below the user's");
+    join(3, Source::Project(100), Role::MinimalAccess, None);
+    join(4, Source::Project(100), Role::Guest, Some(Timestamp::from_millis(now)));
+    assert_eq!(without(), [1, 3, 4, 5], "no role, and one that has ended");
+    join(3, Source::Project(100), Role::Guest, None);
+    forge.save_project(new_project(101, PERSONAL + 4));
+    assert_eq!(without(), [1, 5], "a direct member, and the owner of a namespace");
+
+    forge.user(6, "invited");
+    forge.user(7, "expired");
+    forge.group(21, "below", Some(20));
+    forge.group(22, "former", None);
+    join(6, Source::Group(20), Role::Developer, None);
+    join(7, Source::Group(22), Role::Developer, None);
+    assert_eq!(without(), [1, 5, 6, 7]);
+    let share = |group_id, expires_at| Share { group_id, role: Role::Guest, expires_at };
+    forge.save_group(NewGroup {
+        shares: vec![share(21, None), share(22, Some(Timestamp::from_millis(now)))],
+        ..new_group(10, "acme", None)
+    });
+    assert_eq!(without(), [1, 5, 7], "a member above an invited group");
+    forge.project(102, 10, vec![share(22, None)], None);
+    assert_eq!(without(), [1, 5]);
+
+    let page = forge.get("t1", "users?without_projects=true&per_page=1");
+    assert_eq!((page.ids(), page.header("x-total")), (vec![5], "2"));
+    assert!(page.header("link").contains("without_projects=true>; rel=\"next\""), "{}", page.header("link"));
+}
+
+/// A list does not leave out what it cannot read ([`kit::store::StoreError::Corrupt`]); the log names the key.
+#[test]
+fn a_damaged_record_fails_the_requests_that_need_it_and_no_others() {
+    let store = MemoryStore::default();
+    let forge = Forge(env(store.clone(), &[]));
+    [(1, "root"), (2, "alice"), (3, "bob")].into_iter().for_each(|(id, name)| forge.user(id, name));
+    forge.group(10, "acme", None);
+    [100, 101].into_iter().for_each(|id| forge.save_project(new_project(id, 10)));
+    for (key, failing, sound) in [
+        (
+            "user/3",
+            ["users", "users?blocked=false&active=true", "users/3"],
+            ["users/2", "users?username=alice", "user"],
+        ),
+        (
+            "project/101",
+            ["projects", "groups/10/projects", "projects/101"],
+            ["projects/100", "groups", "projects?per_page=1&page=2"],
+        ),
+    ] {
+        let key = format!("directory/v1/{key}");
+        let intact = kit::store::Store::get(&store, &key).unwrap().unwrap();
+        kit::store::Store::set(&store, &key, b"{").unwrap();
+        let fresh = env(store.clone(), &[]);
+        for path in failing {
+            let mut request = Request::new(Method::GET, &format!("/api/v4/{path}"));
+            request.headers.insert("private-token", "t1".parse().unwrap());
+            let response = block_on(handle(fresh.clone(), request));
+            let cause = response.cause.unwrap_or_default();
+            assert_eq!((response.status.as_u16(), cause.contains(&format!("`{key}`"))), (500, true), "{path}: {cause}");
+        }
+        for path in sound {
+            assert_eq!(get(&fresh, "t1", path).status, 200, "{path}");
+        }
+        kit::store::Store::set(&store, &key, &intact).unwrap();
+    }
+}

@@ -82,6 +82,7 @@ fn lists_of_members_have_filters_and_pages() {
     assert_eq!(found("query=lic"), [2]);
     assert_eq!(found("query=LI"), [2]);
     assert_eq!(found("query=BOB"), [3]);
+    assert_eq!((found("query=%40bob"), found("query=@"), found("query=%40%40bob")), (vec![3], vec![], vec![]));
     assert_eq!(found("user_ids[]=2&user_ids[]=4,9"), [2, 4]);
     assert_eq!(found("user_ids=x"), [0; 0]);
     assert_eq!(found("skip_users[]=2"), [3, 4]);
@@ -91,6 +92,20 @@ fn lists_of_members_have_filters_and_pages() {
     let repeated = "members/all?page=1&per_page=1&skip_users%5B%5D=2&skip_users%5B%5D=9>; rel=\"prev\"";
     assert!(page.header("link").contains(repeated), "{}", page.header("link"));
     assert_eq!(forge.get("t1", "projects/101/members?query[]=x").body, json!({"error": "query is invalid"}));
+}
+
+#[test]
+fn the_best_matches_of_a_query_come_first() {
+    let forge = forge();
+    for (id, username, name) in [(30, "b-bob", "Zed"), (31, "a-bob", "Bob"), (32, "c-bob", "Ann")] {
+        forge.save_user(NewUser { name: name.into(), ..new_user(id, username) });
+        forge.join(id, Source::Group(11), Role::Guest, None);
+    }
+    let found = |query: &str| forge.get("t1", &format!("groups/11/members{query}")).ids();
+    assert_eq!(found(""), [3, 30, 31, 32]);
+    assert_eq!(found("?query=bob"), [3, 31, 32, 30]);
+    assert_eq!(found("?query=bob&per_page=2&page=2"), [32, 30]);
+    assert_eq!(found("/all?query=B"), [32, 3, 31, 30], "a part of each, by name and id");
 }
 
 #[test]

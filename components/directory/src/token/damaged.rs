@@ -1,0 +1,93 @@
+//! Listed tokens whose records are lost or cannot be read, for checks and repairs.
+
+use super::last_use::was_used;
+use super::list::read;
+use crate::model::token::{Fingerprint, TokenId};
+use crate::store::{self, Key, TokenRecord, UserTokenRecord, UserTokensRecord};
+use kit::Env;
+use kit::root;
+use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What happened to the record of a listed token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// It was there, and not even that of a deletion is left.
+    Lost,
+    Unreadable,
+}
+
+/// The damaged tokens of a user's list. 1 read, and 1 for each token; if one has no record, another one for each.
+///
+/// That an entry has no record is not enough, because a token is listed before its record is written. But tokens that
+/// are older than lists were listed by their records, only a token with a record is used, and a rotation names the new
+/// token once that has a record.
+pub(crate) fn damaged(env: &Env, user_id: u64) -> Result<Vec<(TokenId, Damage)>, StoreError> {
+    let tokens = read(env, user_id)?.tokens;
+    let (mut damaged, mut successors) = (Vec::new(), None);
+    for (number, entry) in &tokens {
+        let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
+        let id = TokenId::new(user_id, *number);
+        let is_absent = match record(env, &fingerprint) {
+            Err(StoreError::Corrupt { .. }) => {
+                damaged.push((id, Damage::Unreadable));
+                continue;
+            }
+            record => record?.is_none(),
+        };
+        let is_lost = is_absent
+            && (entry.created_at.is_none() || was_used(env, &fingerprint)? || {
+                let known = successors.take().map_or_else(|| numbers_of_successors(env, &tokens), Ok)?;
+                successors.insert(known).contains(number)
+            });
+        if is_lost {
+            damaged.push((id, Damage::Lost));
+        }
+    }
+    Ok(damaged)
+}
+
+/// The record of a token; that of a deletion is `Some(None)`. 1 read.
+fn record(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Option<TokenRecord>>, StoreError> {
+    let key = Key::Token(fingerprint);
+    root::read(&*env.store, &key.text()).map_err(|error| key.redact(error))
+}
+
+/// The numbers of the tokens that have replaced one of these. 1 read for each.
+fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> Result<BTreeSet<u64>, StoreError> {
+    let mut numbers = BTreeSet::new();
+    for fingerprint in tokens.values().filter_map(|entry| Fingerprint::from_hex(&entry.fingerprint)) {
+        match record(env, &fingerprint) {
+            // It is reported for itself.
+            Err(StoreError::Corrupt { .. }) => {}
+            record => numbers.extend(record?.flatten().and_then(|record| record.rotated_to)),
+        }
+    }
+    Ok(numbers)
+}
+
+/// Deletes the record of a token if it cannot be read; whether it could not. 1 read.
+pub(crate) fn delete_unreadable(env: &Env, fingerprint: &Fingerprint) -> Result<bool, StoreError> {
+    let key = Key::Token(fingerprint);
+    match record(env, fingerprint) {
+        Err(StoreError::Corrupt { .. }) => {
+            store::replace_unreadable::<TokenRecord>(env, &key, None).map_err(|error| key.redact(error))
+        }
+        record => record.map(|_| false),
+    }
+}
+
+/// Takes tokens off a user's list, after deleting those of their records that cannot be read.
+pub(crate) fn remove_damaged(env: &Env, user_id: u64, ids: &[TokenId]) -> Result<(), StoreError> {
+    let is_meant = |number: &u64| ids.contains(&TokenId::new(user_id, *number));
+    for (_, entry) in read(env, user_id)?.tokens.iter().filter(|(number, _)| is_meant(number)) {
+        if let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) {
+            delete_unreadable(env, &fingerprint)?;
+        }
+    }
+    store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
+        let mut tokens = current.unwrap_or_default();
+        tokens.tokens.retain(|number, _| !is_meant(number));
+        tokens
+    })
+}
