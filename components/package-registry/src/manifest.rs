@@ -350,6 +350,12 @@ pub fn set_deprecated(record: &str, message: &str) -> String {
     if message.is_empty() { format!("{{{rest}") } else { format!("{DEPRECATED}{},{rest}", json::quoted(message)) }
 }
 
+/// The deprecation message of a record; empty if it has none.
+pub fn deprecation(record: &str) -> String {
+    let message = record.strip_prefix(DEPRECATED).map(|rest| rest.split_at(json::string_length(rest)).0);
+    message.and_then(|message| serde_json::from_str(message).ok()).unwrap_or_default()
+}
+
 /// Whether a record has a deprecation message.
 pub fn is_deprecated(record: &str) -> bool {
     record.strip_prefix(DEPRECATED).is_some_and(|message| !message.starts_with("\"\""))

@@ -2,11 +2,13 @@
 //! entirely or not at all.
 
 mod events;
+mod messages;
 
 use crate::checksum::Checksum;
 use crate::version::Version;
 pub use events::Events;
 use kit::Timestamp;
+pub use messages::{MessageChange, MessageChanges, SentMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -48,8 +50,7 @@ pub struct Package {
     /// The highest one that is no prerelease. Old builds did not store it, so it may be unknown as long as
     /// the highest one is a prerelease.
     pub highest_stable: Option<Version>,
-    /// The revision that changed a deprecation message last; 0 if none has since builds record it.
-    pub messages_changed: u64,
+    pub messages: MessageChanges,
     /// The upload of the latest version, whose description and readme metadata shows for the package.
     pub latest_upload: Option<String>,
 }
@@ -94,7 +95,7 @@ impl Package {
             tags: BTreeMap::new(),
             highest: None,
             highest_stable: None,
-            messages_changed: 0,
+            messages: MessageChanges::default(),
             latest_upload: None,
         }
     }
@@ -117,20 +118,24 @@ impl Package {
         let _ = write!(out, "{}-{}", self.revision, self.events.last());
     }
 
-    /// Whether the revision with this id had the messages that the package has now.
-    pub fn has_messages_of(&self, revision_id: &str) -> bool {
-        let Some((number, event)) = revision_id.split_once('-') else { return false };
-        let Ok(number) = number.parse::<u64>() else { return false };
-        let Some(age) = self.revision.checked_sub(number) else { return false };
+    /// The number in a revision's id; `None` if the package never had the revision. Whether it had one whose event is
+    /// forgotten is not known, and taken for granted if no message has changed since.
+    pub fn number_of(&self, revision_id: &str) -> Option<u64> {
+        let (number, event) = revision_id.split_once('-')?;
+        let number = number.parse().ok()?;
+        let age = usize::try_from(self.revision.checked_sub(number)?).ok();
         // A package of the same name that was removed before has other events.
-        let is_own =
-            usize::try_from(age).ok().and_then(|age| self.events.before_last(age)).is_none_or(|own| own == event);
-        is_own && number >= self.messages_changed
+        let is_own = match age.and_then(|age| self.events.before_last(age)) {
+            Some(own) => own == event,
+            None => number >= self.messages.last,
+        };
+        is_own.then_some(number)
     }
 
-    /// Notes that the change that is being made changes a deprecation message.
-    pub fn change_messages(&mut self) {
-        self.messages_changed = self.revision + 1;
+    /// Notes that the change that is being made changes the deprecation messages of these versions, which are given
+    /// with their messages before.
+    pub fn change_messages(&mut self, changed: Vec<(String, String)>) {
+        self.messages.record(self.revision + 1, changed);
     }
 
     /// Versions that metadata lists.

@@ -251,18 +251,16 @@ impl Segment {
     }
 
     /// Sets the deprecation message of each version in `messages`; an empty message removes the
-    /// deprecation. Returns whether a record changed.
-    pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) -> bool {
-        let mut is_changed = false;
+    /// deprecation.
+    pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) {
         for form in [&mut self.full, &mut self.abbreviated] {
             form.retain(|version, record| {
-                let Some(message) = messages.get(version) else { return Some(record.to_owned()) };
-                let deprecated = manifest::set_deprecated(record, message);
-                is_changed |= deprecated != record;
-                Some(deprecated)
+                Some(match messages.get(version) {
+                    Some(message) => manifest::set_deprecated(record, message),
+                    None => record.to_owned(),
+                })
             });
         }
-        is_changed
     }
 
     /// Removes the records of versions and marks them as unpublished in the index.

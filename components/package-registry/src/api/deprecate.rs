@@ -1,13 +1,14 @@
 //! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
-//! `deprecated` is read from it, because the rest may be out of date. If the messages may be, too, the document is
-//! refused: it would undo another client's changes of other versions.
+//! `deprecated` is read from it, because the rest may be out of date. So may the messages be: those that only other
+//! clients have changed since the document's revision (`_rev`) stay.
 
 use super::access::{self, Unpublish};
 use super::error::{bad_request, outdated, package_not_found};
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::json::{self, Members};
-use crate::package::{MAX_SEGMENT, MAX_STORED, Package};
+use crate::manifest;
+use crate::package::{MAX_SEGMENT, MAX_STORED, Package, SentMessage};
 use crate::segment::{self, VersionState};
 use crate::store;
 use crate::submission::Submission;
@@ -19,8 +20,8 @@ use std::collections::BTreeMap;
 const MAX_MESSAGE: usize = 64 * 1024;
 
 /// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
-/// have no message in the document stay unchanged. 409 if a message has changed since the document's
-/// revision, unless the document has the present messages.
+/// have no message in the document stay unchanged, and so do messages that another client has changed since the
+/// document's revision and this one has not. 409 if both have changed one, or if it is not known who has.
 pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     if !submission.name.is_empty() && submission.name != name {
         return Err(bad_request(&format!("Name is {}, but the URL names {name}", submission.name)));
@@ -64,8 +65,16 @@ fn set_messages(
     messages: &BTreeMap<String, String>,
     revision: Option<&str>,
 ) -> Result<Change, Error> {
-    let outdated = revision.filter(|revision| !package.has_messages_of(revision)).map(outdated);
-    let mut change = Change::None;
+    let number = revision.and_then(|revision| package.number_of(revision));
+    let is_set = |version: &str, message: &str| {
+        let Some(revision) = revision else { return Ok(true) };
+        match number.map_or(SentMessage::Conflicting, |number| package.messages.compare(number, version, message)) {
+            SentMessage::Changed => Ok(true),
+            SentMessage::Outdated => Ok(false),
+            SentMessage::Conflicting => Err(outdated(revision)),
+        }
+    };
+    let mut changed = Vec::new();
     let mut stored = package.stored();
     for part in &mut package.segments {
         let index = store::index(env, part)?;
@@ -75,12 +84,19 @@ fn set_messages(
             continue;
         }
         let mut segment = store::segment(env, part)?;
-        if !segment.deprecate(messages) {
+        let mut set = BTreeMap::new();
+        for (version, record) in segment.full.records() {
+            let Some(message) = messages.get(version) else { continue };
+            let present = manifest::deprecation(record);
+            if present != *message && is_set(version, message)? {
+                set.insert(version.to_owned(), message.clone());
+                changed.push((version.to_owned(), present));
+            }
+        }
+        if set.is_empty() {
             continue;
         }
-        if let Some(error) = outdated {
-            return Err(error);
-        }
+        segment.deprecate(&set);
         let size = segment.size();
         stored = stored.saturating_sub(part.size) + size;
         if size > part.size && (size > MAX_SEGMENT || stored > MAX_STORED) {
@@ -90,10 +106,10 @@ fn set_messages(
             )));
         }
         *part = store::save_segment(env, &segment)?;
-        change = Change::Made;
     }
-    if matches!(change, Change::Made) {
-        package.change_messages();
+    if changed.is_empty() {
+        return Ok(Change::None);
     }
-    Ok(change)
+    package.change_messages(changed);
+    Ok(Change::Made)
 }

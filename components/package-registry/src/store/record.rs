@@ -2,7 +2,7 @@
 //! and unknown ones are ignored; anything else is a new format below a new prefix.
 
 use crate::checksum::Checksum;
-use crate::package::{Events, Package, SegmentRef, Tag};
+use crate::package::{Events, MessageChange, MessageChanges, Package, SegmentRef, Tag};
 use crate::version::Version;
 use directory::project::{Incarnation, ProjectKey};
 use kit::Timestamp;
@@ -28,6 +28,9 @@ pub struct PackageRecord {
     highest_stable: Option<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     messages_changed: u64,
+    /// Earlier builds neither store it nor keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_changes: Option<MessageChangesRecord>,
     #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
     latest_upload: Option<String>,
 }
@@ -40,6 +43,19 @@ struct SegmentRecord {
     /// Earlier builds stored none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checksums: Option<[Checksum; 3]>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MessageChangesRecord {
+    known_since: u64,
+    changes: Vec<MessageChangeRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MessageChangeRecord {
+    revision: u64,
+    version: String,
+    before: Checksum,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,7 +89,14 @@ impl PackageRecord {
             tags: self.tags.into_iter().map(tag).collect(),
             highest,
             highest_stable,
-            messages_changed: self.messages_changed,
+            messages: match self.message_changes {
+                Some(known) => known.read(self.messages_changed),
+                None => MessageChanges {
+                    last: self.messages_changed,
+                    known_since: self.messages_changed,
+                    changes: Vec::new(),
+                },
+            },
             latest_upload: self.latest_upload,
         })
     }
@@ -100,9 +123,31 @@ impl From<&Package> for PackageRecord {
                 .as_ref()
                 .filter(|stable| package.highest.as_ref() != Some(stable))
                 .map(Version::to_string),
-            messages_changed: package.messages_changed,
+            messages_changed: package.messages.last,
+            message_changes: MessageChangesRecord::of(&package.messages),
             latest_upload: package.latest_upload.clone(),
         }
+    }
+}
+
+impl MessageChangesRecord {
+    /// `None` if no change is known.
+    fn of(messages: &MessageChanges) -> Option<Self> {
+        let record = |change: &MessageChange| {
+            let MessageChange { revision, version, before } = change.clone();
+            MessageChangeRecord { revision, version, before }
+        };
+        let changes: Vec<MessageChangeRecord> = messages.changes.iter().map(record).collect();
+        (!changes.is_empty()).then_some(MessageChangesRecord { known_since: messages.known_since, changes })
+    }
+
+    fn read(self, last: u64) -> MessageChanges {
+        let change = |record: MessageChangeRecord| {
+            let MessageChangeRecord { revision, version, before } = record;
+            MessageChange { revision, version, before }
+        };
+        let changes = self.changes.into_iter().map(change).collect();
+        MessageChanges { last, known_since: self.known_since, changes }
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use kit::store::Store;
 
 const PATH: &str = "/projects/7/packages/npm/lib";
 
@@ -67,28 +68,30 @@ fn only_the_messages_are_taken_from_the_document() {
     assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
 }
 
+/// Sends a document with another message for a version.
+fn set(forge: &Forge, document: &Value, version: &str, message: &str) -> TestResponse {
+    let mut document = document.clone();
+    document["versions"][version]["deprecated"] = json!(message);
+    forge.send(request(Method::PUT, PATH).by("maintainer").body(document.to_string()))
+}
+
 #[test]
 fn an_outdated_document_undoes_no_other_clients_change() {
     let forge = forge();
-    let set = |document: &Value, version: &str, message: &str| {
-        let mut document = document.clone();
-        document["versions"][version]["deprecated"] = json!(message);
-        forge.send(request(Method::PUT, PATH).by("maintainer").body(document.to_string()))
-    };
+    let set = |document: &Value, version: &str, message: &str| set(&forge, document, version, message);
     let document = || forge.get(PATH).json();
     assert_eq!(set(&document(), "1.1.0", "broken").status, 200);
     let stale = document();
     assert_eq!(set(&stale, "1.1.0", "").status, 200);
+    // The document has the message that was removed.
+    assert_eq!(set(&stale, "1.0.0", "old").status, 200);
+    assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
     let revision = stale["_rev"].as_str().unwrap();
     let conflict = format!("revision {revision} is not the current one: the package was changed meanwhile, try again");
-    set(&stale, "1.0.0", "old").is_refused(409, &conflict);
-    assert_eq!(deprecations(&forge), []);
-    // The same request again, as after an answer that was lost.
-    assert_eq!(set(&stale, "1.1.0", "").status, 200);
-    // A publication or a tag meanwhile changes no message.
-    let before = document();
-    forge.publish(PUBLIC, "lib", "3.0.0");
-    assert_eq!(set(&before, "1.0.0", "old").status, 200);
+    set(&stale, "1.1.0", "very broken").is_refused(409, &conflict);
+    set(&stale, "1.0.0", "older").is_refused(409, &conflict);
+    // The same requests again, as after an answer that was lost.
+    assert_eq!((set(&stale, "1.1.0", "").status, set(&stale, "1.0.0", "old").status), (200, 200));
     assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
     // Revisions that the package never had.
     for revision in ["999-x", "1-x", "x", "", "-", "3"] {
@@ -99,6 +102,55 @@ fn an_outdated_document_undoes_no_other_clients_change() {
     let mut without = document();
     without.as_object_mut().unwrap().remove("_rev");
     assert_eq!(set(&without, "1.0.1", "old").status, 200);
+}
+
+#[test]
+fn simultaneous_deprecations_that_agree_succeed() {
+    for before in ["", "old"] {
+        for messages in [["", ""], ["broken", "broken"], ["broken", ""], ["", "insecure"]] {
+            let forge = forge();
+            for version in ["1.0.0", "1.0.1"] {
+                assert_eq!(set(&forge, &forge.get(PATH).json(), version, before).status, 200);
+            }
+            let document = forge.get(PATH).json();
+            for (version, message) in ["1.0.0", "1.0.1"].into_iter().zip(messages) {
+                let answer = set(&forge, &document, version, message);
+                assert_eq!(answer.status, 200, "{before} {messages:?}: {}", answer.text());
+            }
+            let left: Vec<_> =
+                ["1.0.0", "1.0.1"].into_iter().zip(messages).filter(|(_, left)| !left.is_empty()).collect();
+            let left: Vec<_> = left.into_iter().map(|(version, left)| (version.to_owned(), json!(left))).collect();
+            assert_eq!(deprecations(&forge), left, "{before} {messages:?}");
+        }
+    }
+    // The same message for the same version.
+    let forge = forge();
+    let document = forge.get(PATH).json();
+    assert_eq!([(); 2].map(|()| set(&forge, &document, "1.1.0", "broken").status), [200, 200]);
+}
+
+/// An earlier build, on a host that shares the store, keeps only the number of the last change.
+#[test]
+fn a_change_by_an_earlier_build_conflicts_with_older_documents() {
+    let forge = forge();
+    let stale = forge.get(PATH).json();
+    assert_eq!(set(&forge, &stale, "1.0.0", "old").status, 200);
+    let key = forge.store.keys().into_iter().find(|key| key.ends_with("/package/7/lib")).unwrap();
+    let mut record: Value = serde_json::from_slice(&Store::get(&forge.store, &key).unwrap().unwrap()).unwrap();
+    assert!(record.as_object_mut().unwrap().remove("message_changes").is_some());
+    Store::set(&forge.store, &key, record.to_string().as_bytes()).unwrap();
+    assert_eq!(set(&forge, &stale, "1.0.1", "old").status, 409);
+    assert_eq!(set(&forge, &forge.get(PATH).json(), "1.0.1", "old").status, 200);
+}
+
+#[test]
+fn a_publication_meanwhile_changes_no_message() {
+    let forge = forge();
+    assert_eq!(set(&forge, &forge.get(PATH).json(), "1.1.0", "broken").status, 200);
+    let before = forge.get(PATH).json();
+    forge.publish(PUBLIC, "lib", "3.0.0");
+    assert_eq!(set(&forge, &before, "1.0.0", "old").status, 200);
+    assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old")), ("1.1.0".into(), json!("broken"))]);
 }
 
 #[test]
