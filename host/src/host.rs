@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
-use crate::admin::{Access, Admin, HostMemory, HostState};
+use crate::admin::{Access, Admin, AdminOptions, ConnectionBounds, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
@@ -58,6 +58,7 @@ pub struct Host {
     follower: Option<Follower>,
     upkeep: Arc<Upkeep>,
     admin: Option<Admin>,
+    admin_connections: ConnectionBounds,
     data: PathBuf,
     runtime: Arc<Runtime>,
     store: Engine,
@@ -142,6 +143,7 @@ impl Host {
             follower,
             upkeep,
             admin: None,
+            admin_connections: options.admin_connections,
             data: options.data.clone(),
             runtime: runtime.clone(),
             store,
@@ -230,7 +232,8 @@ impl Host {
             }
         };
         let (deployer, state, threads) = (self.deployer.clone(), Box::new(state), self.threads.clone());
-        let admin = Admin::start(address, token, &self.data, deployer, state, store_health, threads)?;
+        let options = AdminOptions { address, token, connections: self.admin_connections };
+        let admin = Admin::start(options, &self.data, deployer, state, store_health, threads)?;
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
@@ -381,9 +384,9 @@ fn load_slots(
     let mut slots = Vec::with_capacity(parts.len());
     for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
         let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let memory = memory.clone();
+        let (clients, memory) = (memory.clients().clone(), memory.clone());
         let stalled = StalledInstances::new(stalled.clone(), Box::new(move || memory.keeps_reserve()));
-        slots.push(Slot::new(settings, generation, metrics, stalled));
+        slots.push(Slot::new(settings, generation, metrics, stalled, clients));
     }
     Ok(slots)
 }

@@ -15,6 +15,14 @@ pub fn memory() -> u64 {
     machine.into_iter().chain(group).min().unwrap_or(ASSUMED)
 }
 
+/// The resident memory of this process, in bytes; `None` where there is no procfs.
+pub fn resident_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    // The second field has its pages.
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
 /// `MemTotal` of proc_meminfo(5).
 fn total_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -83,6 +91,7 @@ mod tests {
         assert_eq!(total_memory("MemTotal:       16000 kB\nMemFree: 1 kB\n"), Some(16_384_000));
         assert_eq!(total_memory("MemFree: 1 kB\n"), None);
         assert!(memory() > 64 << 20);
+        assert!(resident_memory().unwrap() > 1 << 20);
     }
 
     #[test]

@@ -77,6 +77,29 @@ async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
     server.ok("kv/set-big?key=probe/v1/second&value=3000000").await;
 }
 
+/// Otherwise a load balancer would send it requests until the first write fails.
+#[tokio::test]
+async fn a_host_that_starts_with_a_full_store_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
+    let server = Server { host, folder };
+    server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
+    let Server { host, folder } = server;
+    drop(host);
+    let probe_interval = Duration::from_millis(1);
+    let full = sqlite::Options { max_bytes: Some(4096), probe_interval, ..store() };
+    let host = fixture::start(&folder, &manifest(""), &[], full).unwrap();
+    let mut server = Server { host, folder };
+    let access = administer(&mut server);
+    assert_eq!(ask(&access, "/readyz"), (503, "store full\n".to_owned()));
+    assert_eq!(store_problem(&access)["problem"], "full");
+    assert_eq!(server.ok("kv/get?key=probe/v1/other").await, "none", "reads go on");
+    server.ok("kv/delete?key=probe/v1/first").await;
+    while ask(&access, "/readyz").0 != 200 {
+        std::thread::yield_now();
+    }
+}
+
 /// It may have kept numbers that it had taken from a counter.
 #[tokio::test]
 async fn an_instance_that_has_lost_a_write_takes_no_more_requests() {

@@ -134,7 +134,7 @@ fn every_acknowledged_write_survives_kill_9() {
 }
 
 /// Fewer descriptors than the connections that a test opens.
-const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec \"$@\"";
+const FEW_DESCRIPTORS: &str = "ulimit -n 128 && exec \"$@\"";
 
 #[test]
 fn running_out_of_descriptors_is_survived() {

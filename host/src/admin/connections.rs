@@ -10,26 +10,55 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Connections that have shown the token. An operator and a scraper need a few.
-const MAX_AUTHENTICATED: usize = 64;
-
-/// Connections that have sent a byte and not shown the token, health checks among them.
-const MAX_UNAUTHENTICATED: usize = 32;
-
-/// Connections that have sent no byte yet.
-const MAX_SILENT: usize = 256;
-
 /// How long a silent connection stays at the bound if no address has more than `FEW_SILENT`. New connections wait in
 /// the socket's queue meanwhile.
 const TIME_TO_SEND: Duration = Duration::from_millis(250);
 
-/// The silent connections of an address that have that time. If an address has more, as in a flood, its oldest one is
-/// closed at once: a queue of thousands would take seconds, and the operator's connection is in it. A client sends its
-/// request as soon as it is connected.
-const FEW_SILENT: usize = 8;
+/// An address has that time for one in so many of the silent connections that there may be, 8 of 256. If it has more, as
+/// in a flood, its oldest one is closed at once: a queue of thousands would take seconds, and the operator's connection
+/// is in it. A client sends its request as soon as it is connected.
+const FEW_SHARE: usize = 32;
+
+/// How many connections there may be of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionBounds {
+    /// Those that have shown the token. An operator and a scraper need a few.
+    pub authenticated: usize,
+    /// Those that have sent a byte and not shown the token, health checks among them.
+    pub unauthenticated: usize,
+    /// Those that have sent no byte yet.
+    pub silent: usize,
+}
+
+impl ConnectionBounds {
+    /// Where the process may open enough files and sockets.
+    pub const MOST: Self = Self { authenticated: 64, unauthenticated: 32, silent: 256 };
+
+    /// With fewer, health checks and operators keep each other out.
+    pub const LEAST: Self = Self { authenticated: 4, unauthenticated: 4, silent: 4 };
+
+    pub const fn total(self) -> usize {
+        self.authenticated + self.unauthenticated + self.silent
+    }
+
+    /// The least, and `more` connections at most of what there is between them and the most, in proportion.
+    pub fn least_and(more: usize) -> Self {
+        let between = Self::MOST.total() - Self::LEAST.total();
+        let bound = |least: usize, most: usize| least + (most - least) * more.min(between) / between;
+        let (least, most) = (Self::LEAST, Self::MOST);
+        Self {
+            authenticated: bound(least.authenticated, most.authenticated),
+            unauthenticated: bound(least.unauthenticated, most.unauthenticated),
+            silent: bound(least.silent, most.silent),
+        }
+    }
+}
 
 /// The connections of a listener.
 pub struct Connections {
+    bounds: ConnectionBounds,
+    /// One for each connection that is open, also while it is being closed for another.
+    open: Arc<Semaphore>,
     authenticated: Arc<Semaphore>,
     others: Mutex<Others>,
     next_id: AtomicU64,
@@ -66,34 +95,38 @@ pub struct AdminConnection {
 pub struct TooMany;
 
 impl Connections {
-    pub fn new() -> Arc<Self> {
+    pub fn new(bounds: ConnectionBounds) -> Arc<Self> {
         Arc::new(Self {
-            authenticated: Arc::new(Semaphore::new(MAX_AUTHENTICATED)),
+            bounds,
+            open: Arc::new(Semaphore::new(bounds.total())),
+            authenticated: Arc::new(Semaphore::new(bounds.authenticated)),
             others: Mutex::default(),
             next_id: AtomicU64::new(0),
             left: Notify::new(),
         })
     }
 
-    /// Waits until there is place for a new connection.
-    pub async fn make_place(&self) {
+    /// Waits until there is place for a new connection. The permit must be held until its socket is closed; there is
+    /// none if the semaphore is closed, which it never is.
+    pub async fn make_place(&self) -> Option<OwnedSemaphorePermit> {
         while let Err(until) = self.try_make_place(Instant::now()) {
             tokio::select! {
                 () = tokio::time::sleep_until(until.into()) => {}
                 () = self.left.notified() => {}
             }
         }
+        self.open.clone().acquire_owned().await.ok()
     }
 
     /// Evicts a silent connection if there is no place for a new one. If it is too young, returns until when it stays.
     fn try_make_place(&self, now: Instant) -> Result<(), Instant> {
         let silent = &mut self.others().silent;
-        if silent.0.len() < MAX_SILENT {
+        if silent.0.len() < self.bounds.silent {
             return Ok(());
         }
         let Some((next, count)) = silent.next() else { return Ok(()) };
         match silent.0.get(next).map(|entry| entry.since + TIME_TO_SEND) {
-            Some(until) if until > now && count <= FEW_SILENT => Err(until),
+            Some(until) if until > now && count <= (self.bounds.silent / FEW_SHARE).max(1) => Err(until),
             _ => {
                 silent.evict(next);
                 Ok(())
@@ -122,7 +155,7 @@ impl AdminConnection {
         let Some(entry) = others.silent.remove(self.id) else { return };
         self.connections.left.notify_one();
         let unauthenticated = &mut others.unauthenticated;
-        if unauthenticated.0.len() >= MAX_UNAUTHENTICATED
+        if unauthenticated.0.len() >= self.connections.bounds.unauthenticated
             && let Some((next, _)) = unauthenticated.next()
         {
             unauthenticated.evict(next);
@@ -181,9 +214,20 @@ impl Evictable {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::oneshot::Receiver;
     use super::oneshot::error::TryRecvError;
     use super::*;
+
+    const MAX_AUTHENTICATED: usize = ConnectionBounds::MOST.authenticated;
+    const MAX_UNAUTHENTICATED: usize = ConnectionBounds::MOST.unauthenticated;
+    const MAX_SILENT: usize = ConnectionBounds::MOST.silent;
+    const FEW_SILENT: usize = MAX_SILENT / FEW_SHARE;
+
+    fn connections() -> Arc<Connections> {
+        Connections::new(ConnectionBounds::MOST)
+    }
 
     /// A silent connection of the address 192.0.2.`n`.
     fn admit(connections: &Arc<Connections>, n: u8, since: Instant) -> (AdminConnection, Receiver<()>) {
@@ -202,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_oldest_connection_without_the_token_makes_place_for_the_newest() {
-        let connections = Connections::new();
+        let connections = connections();
         let mut operator = begin(&connections, 1);
         assert!(operator.0.authenticate().is_ok());
         let mut others: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| begin(&connections, 1)).collect();
@@ -216,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_address_with_few_connections_keeps_them() {
-        let connections = Connections::new();
+        let connections = connections();
         let mut first = begin(&connections, 1);
         let mut others: Vec<_> = (1..MAX_UNAUTHENTICATED).map(|_| begin(&connections, 2)).collect();
         let _newest = begin(&connections, 3);
@@ -225,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_silent_connection_of_an_address_with_few_has_its_time() {
-        let (connections, now) = (Connections::new(), Instant::now());
+        let (connections, now) = (connections(), Instant::now());
         let addresses = (0..MAX_SILENT).map(|n| u8::try_from(n / FEW_SILENT).unwrap());
         let mut silent: Vec<_> = addresses.map(|n| admit(&connections, n, now)).collect();
         assert_eq!(connections.try_make_place(now), Err(now + TIME_TO_SEND));
@@ -242,7 +286,7 @@ mod tests {
     #[test]
     fn a_flood_of_silent_connections_makes_place_at_once() {
         for addresses in [1, 10] {
-            let (connections, now) = (Connections::new(), Instant::now());
+            let (connections, now) = (connections(), Instant::now());
             let mut operator = admit(&connections, 200, now);
             let mut flood = Vec::new();
             for n in 0..10_000 {
@@ -255,9 +299,37 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_connection_that_is_evicted_has_its_place_until_it_is_closed() {
+        let bounds = ConnectionBounds::LEAST;
+        let connections = Connections::new(bounds);
+        let mut open = Vec::new();
+        // Each sends its first byte, so that an older one is evicted, and is slow to close.
+        for _ in 0..bounds.total() {
+            open.push((connections.make_place().await, begin(&connections, 1)));
+        }
+        assert!(connections.make_place().now_or_never().is_none());
+        open.remove(0);
+        assert!(connections.make_place().now_or_never().is_some());
+    }
+
+    #[test]
+    fn fewer_descriptors_lower_each_bound() {
+        let (least, most) = (ConnectionBounds::LEAST, ConnectionBounds::MOST);
+        assert_eq!(ConnectionBounds::least_and(0), least);
+        assert_eq!(ConnectionBounds::least_and(usize::MAX), most);
+        for more in 0..=most.total() - least.total() {
+            assert!(ConnectionBounds::least_and(more).total() <= least.total() + more, "{more}");
+        }
+        assert_eq!(
+            ConnectionBounds::least_and(34),
+            ConnectionBounds { authenticated: 10, unauthenticated: 6, silent: 29 }
+        );
+    }
+
     #[test]
     fn authenticated_connections_are_bounded_too() {
-        let connections = Connections::new();
+        let connections = connections();
         let operators: Vec<_> = (0..MAX_AUTHENTICATED).map(|_| begin(&connections, 1).0).collect();
         assert!(operators.iter().all(|operator| operator.authenticate().is_ok()));
         assert!(operators[0].authenticate().is_ok(), "it has its place already");

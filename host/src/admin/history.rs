@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::process;
 use super::statistics::ComponentStatistics;
 use crate::component::Slot;
+use crate::machine;
 use crate::metrics::Summary;
 
 /// How often a sample is taken.
@@ -71,7 +71,7 @@ impl Sample {
         Self {
             at: Instant::now(),
             time: Timestamp::now(),
-            memory: MemorySample { resident: process::resident_bytes().unwrap_or_default(), guests },
+            memory: MemorySample { resident: machine::resident_memory().unwrap_or_default(), guests },
             components: components.collect(),
         }
     }

@@ -11,6 +11,7 @@ use super::metric_family::FamilyEncoder;
 use super::process;
 use crate::application::Application;
 use crate::deploy::ReloadOutcome;
+use crate::machine;
 use crate::store::{StoreProblem, postgres};
 
 /// Writes them.
@@ -130,11 +131,15 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
         out.host("pool_memories", "Linear memories in use", MetricType::Gauge, *memories as f64)?;
         out.host("pool_stacks", "Stacks in use", MetricType::Gauge, *stacks as f64)?;
     }
-    if let Some(bytes) = process::resident_bytes() {
+    if let Some(bytes) = machine::resident_memory() {
         out.host("resident_memory_bytes", "Memory of the process", MetricType::Gauge, bytes as f64)?;
     }
     if let Some(count) = process::open_descriptors() {
         out.host("open_descriptors", "Files and sockets of the process", MetricType::Gauge, count as f64)?;
+    }
+    if let Some(count) = process::max_descriptors() {
+        let help = "Files and sockets that the process may have open";
+        out.host("max_descriptors", help, MetricType::Gauge, count as f64)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::host_state::HostState;
 use super::process;
 use crate::application::Application;
 use crate::deploy::{FleetHost, ReloadOutcome};
+use crate::machine;
 use crate::store::postgres;
 
 /// The host as a whole. Sizes in bytes, times in seconds.
@@ -18,6 +19,12 @@ pub struct HostStatus {
     pub resident_memory: Option<u64>,
     #[serde(default)]
     pub memory: MemoryStatus,
+    /// Files and sockets that are open.
+    #[serde(default)]
+    pub descriptors: Option<usize>,
+    /// Most of them; None without a limit.
+    #[serde(default)]
+    pub max_descriptors: Option<u64>,
     pub store_size: u64,
     pub store_commits: u64,
     #[serde(default)]
@@ -74,6 +81,9 @@ pub struct CertificateProblemStatus {
 pub struct MemoryStatus {
     /// The memory that caches, responses and guests may take together.
     pub budget: u64,
+    /// The memory of the machine or the container.
+    #[serde(default)]
+    pub machine: u64,
     pub guests: u64,
     pub guests_limit: u64,
     /// How often a guest did not get memory because the host had none left.
@@ -192,14 +202,17 @@ impl HostStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime: state.started.elapsed().as_secs_f64(),
             connections: state.connections,
-            resident_memory: process::resident_bytes(),
+            resident_memory: machine::resident_memory(),
             memory: MemoryStatus {
                 budget: state.memory.division.total,
+                machine: state.memory.division.machine,
                 guests: state.memory.budget.used(),
                 guests_limit: state.memory.budget.limit(),
                 guests_denied: state.memory.budget.denials.get(),
                 send_buffer: state.memory.send_buffer,
             },
+            descriptors: process::open_descriptors(),
+            max_descriptors: process::max_descriptors(),
             store_size: state.store_bytes,
             store_commits: state.commits,
             store_failed_transactions: state.failed_transactions,

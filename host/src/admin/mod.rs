@@ -61,12 +61,14 @@ use tokio_util::task::TaskTracker;
 use crate::acceptor;
 use crate::deploy::Deployer;
 use crate::ingress::client_network;
+use crate::log_throttle::LogThrottle;
 use crate::random;
 use crate::serving_threads::ServingThreads;
 use crate::store::StoreHealth;
 pub use access::{Access, AccessError};
 use access::{Publisher, TokenVerifier};
 use api::AdminApi;
+pub use connections::ConnectionBounds;
 use connections::Connections;
 use context::AdminContext;
 pub use context::HostStateReader;
@@ -100,18 +102,26 @@ pub struct Admin {
     thread: JoinHandle<()>,
 }
 
+/// How the listener is opened.
+pub struct AdminOptions {
+    /// Port 0 stands for any free one.
+    pub address: SocketAddr,
+    /// Without one, a token is generated.
+    pub token: Option<String>,
+    pub connections: ConnectionBounds,
+}
+
 impl Admin {
-    /// Listens on `address` (port 0: any free one), and publishes the address in the data folder. Without
-    /// a `token` one is generated. Every request for status or metrics calls `host_state`.
+    /// Listens, and publishes the address in the data folder. Every request for status or metrics calls `host_state`.
     pub fn start(
-        address: SocketAddr,
-        token: Option<String>,
+        options: AdminOptions,
         data: &Path,
         deployer: Arc<Deployer>,
         host_state: HostStateReader,
         store_health: Arc<StoreHealth>,
         threads: ServingThreads,
     ) -> io::Result<Self> {
+        let AdminOptions { address, token, connections: bounds } = options;
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = acceptor::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -147,7 +157,7 @@ impl Admin {
             let (connections, stopping) = (TaskTracker::new(), CancellationToken::new());
             let end = runtime.block_on(async {
                 let stop_at = tokio::select! {
-                    ended = accept(listener, api, &connections, &stopping) => {
+                    ended = accept((listener, bounds), api, &connections, &stopping) => {
                         if let Err(error) = ended {
                             tracing::error!(%error, "the admin listener ended");
                         }
@@ -201,7 +211,7 @@ async fn sample(context: &AdminContext) {
 }
 
 async fn accept(
-    listener: std::net::TcpListener,
+    (listener, bounds): (std::net::TcpListener, ConnectionBounds),
     api: Arc<AdminApi>,
     tasks: &TaskTracker,
     stopping: &CancellationToken,
@@ -209,14 +219,16 @@ async fn accept(
     /// The wait after a failed accept, for example because there are no descriptors left.
     const BACK_OFF: Duration = Duration::from_millis(100);
     let listener = TcpListener::from_std(listener)?;
-    let connections = Connections::new();
+    let (connections, throttle) = (Connections::new(bounds), LogThrottle::new(1, 3));
     loop {
         // Other connections wait in the socket's queue.
-        connections.make_place().await;
+        let place = connections.make_place().await;
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::debug!(%error, "the admin listener cannot accept a connection");
+                if let Some(suppressed) = throttle.pass() {
+                    tracing::warn!(%error, suppressed, "the admin listener cannot accept a connection");
+                }
                 tokio::time::sleep(BACK_OFF).await;
                 continue;
             }
@@ -225,6 +237,9 @@ async fn accept(
         let (connection, mut evicted) = connections.admit(client_network(peer.ip()), std::time::Instant::now());
         let stopping = stopping.clone();
         tasks.spawn(async move {
+            // Dropped after the socket.
+            let _place = place;
+            let stream = stream;
             let mut first = [0];
             let has_begun = tokio::select! {
                 peeked = timeout(HEAD_TIMEOUT, stream.peek(&mut first)) => matches!(peeked, Ok(Ok(1..))),

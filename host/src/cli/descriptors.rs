@@ -3,19 +3,29 @@
 use anyhow::{Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::admin::ConnectionBounds;
 use crate::host::Options;
 use crate::ingress::IngressOptions;
 
-/// Descriptors of the store, the runtimes and the listeners together, and of each thread that serves.
-const BASE: u64 = 32;
+/// Descriptors of the store, the runtimes, the listeners and the logs together, and of each thread that serves.
+const BASE: u64 = 40;
 const OF_A_THREAD: u64 = 6;
+
+/// Images of a component's memory: of the generation that serves, of the one before, and of a canary.
+const OF_A_COMPONENT: u64 = 3;
 
 /// Connections to PostgreSQL beside the writers and each thread's reader: for barriers, reports and a cancel request.
 const OF_POSTGRES: u64 = 4;
 
-/// Descriptors that clients may not have: for 352 connections of the operator's listener, outbound connections of
-/// components, and files that are open for a moment, such as a swap's.
-const RESERVE: u64 = 384;
+/// Descriptors that neither clients nor operators may have: for outbound connections of components, connections of the
+/// process to itself, and files that are open for a moment, such as a swap's.
+const OTHERS: u64 = 32;
+
+/// Connections of the process to itself that there may be at once.
+const OWN_CONNECTIONS: usize = 8;
+
+/// Descriptors that clients may not have: the others, and those of the operator's listener beyond the least.
+const RESERVE: u64 = OTHERS + (ConnectionBounds::MOST.total() - ConnectionBounds::LEAST.total()) as u64;
 
 /// The reserve is at most one in so many of the descriptors that the host itself leaves.
 const RESERVE_SHARE: u64 = 4;
@@ -23,23 +33,34 @@ const RESERVE_SHARE: u64 = 4;
 /// Where descriptors bound the connections, an address may have one in so many, so that no client has all of them.
 const ADDRESS_SHARE: usize = 4;
 
-/// Raises the process's soft limit to the hard one, and lowers the bounds of connections to what that leaves, so that
-/// clients use up no descriptor that the host needs. Fails if a host without clients needs more.
-pub fn fit(ingress: &mut IngressOptions, options: &Options) -> Result<()> {
+/// The connections that a limit leaves to clients and to operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Division {
+    clients: usize,
+    operators: ConnectionBounds,
+}
+
+/// Raises the process's soft limit to the hard one, and lowers the bounds of connections, those of operators too, to
+/// what that leaves, so that clients use up no descriptor that the host needs. Fails if a host without clients needs
+/// more.
+pub fn fit(ingress: &mut IngressOptions, options: &mut Options, components: usize) -> Result<()> {
     let Some(limit) = raise_limit() else { return Ok(()) };
-    let (threads, needed) = (options.threads, needed(options));
-    let Some(most) = most_connections(limit, needed) else {
+    let (threads, needed) = (options.threads, needed(options, components));
+    let Some(division) = divide(limit, needed) else {
         bail!(
-            "the process may open {limit} files and sockets, and a host with {threads} threads needs at least {needed}, \
-             and one more for each connection; raise the limit (`ulimit -n`), or serve with fewer --threads"
+            "the process may open {limit} files and sockets, and a host with {threads} threads and {components} \
+             components needs at least {needed}, and one more for each connection; raise the limit (`ulimit -n`), or \
+             serve with fewer --threads"
         );
     };
+    options.admin_connections = division.operators;
     let asked = ingress.connections;
-    if lower(ingress, most) {
+    if lower(ingress, division.clients) {
         tracing::warn!(
             asked,
             connections = ingress.connections,
             connections_per_address = ingress.connections_per_address,
+            admin_connections = division.operators.total(),
             descriptors = limit,
             "fewer connections than --max-connections: the process may not open more files and sockets; raise its hard \
              limit (`ulimit -Hn`, or `LimitNOFILE` of systemd) to {}, or set --max-connections",
@@ -47,6 +68,11 @@ pub fn fit(ingress: &mut IngressOptions, options: &Options) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The settings of a listener for the process's own requests.
+pub fn of_own_connections() -> IngressOptions {
+    IngressOptions { connections: OWN_CONNECTIONS, ..IngressOptions::default() }
 }
 
 /// Raises the soft limit to the hard one, and returns the one in force; `None` if there is no limit.
@@ -64,18 +90,22 @@ fn raise_limit() -> Option<u64> {
     }
 }
 
-/// The descriptors that a host without clients has open.
-fn needed(options: &Options) -> u64 {
+/// The descriptors that a host of so many components has open without clients, and those of the least connections of
+/// operators.
+fn needed(options: &Options, components: usize) -> u64 {
     let threads = options.threads.get() as u64;
     let postgres = options.postgres.as_ref().map_or(0, |postgres| postgres.writers as u64 + threads + OF_POSTGRES);
-    BASE + OF_A_THREAD * threads + postgres
+    let of_components = OF_A_COMPONENT * components as u64;
+    BASE + OF_A_THREAD * threads + of_components + postgres + ConnectionBounds::LEAST.total() as u64
 }
 
-/// The connections that a limit leaves to clients; `None` if it leaves none.
-fn most_connections(limit: u64, needed: u64) -> Option<usize> {
+/// Divides what a limit leaves; `None` if it leaves nothing.
+fn divide(limit: u64, needed: u64) -> Option<Division> {
     let left = limit.checked_sub(needed).filter(|left| *left > 0)?;
-    let most = left - RESERVE.min(left / RESERVE_SHARE);
-    Some(usize::try_from(most).unwrap_or(usize::MAX))
+    let reserve = RESERVE.min(left / RESERVE_SHARE);
+    let of_operators = reserve - OTHERS.min(reserve.div_ceil(2));
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    Some(Division { clients: count(left - reserve), operators: ConnectionBounds::least_and(count(of_operators)) })
 }
 
 /// Lowers the bounds if there are more connections than `most`, and returns whether it has.
@@ -104,27 +134,42 @@ mod tests {
         assert_eq!(getrlimit(Resource::Nofile).current, maximum);
     }
 
+    fn options(threads: usize) -> Options {
+        Options { threads: NonZeroUsize::new(threads).unwrap(), ..Options::new("data") }
+    }
+
     #[test]
     fn clients_leave_descriptors_to_the_host_and_to_each_other() {
-        let mut options = Options::new("data");
-        options.threads = NonZeroUsize::new(2).unwrap();
-        let needed = needed(&options);
+        let needed = needed(&options(2), 8);
         for (limit, fitted) in [
-            (20, None),
+            (64, None),
             (needed, None),
-            (needed + 1, Some((1, 1))),
-            (64, Some((15, 3))),
-            (1024, Some((735, 183))),
-            (4096, Some((3668, 917))),
-            (65_536, Some((10_000, 1_000))),
+            (needed + 1, Some((1, 1, 12))),
+            (128, Some((30, 7, 15))),
+            (1024, Some((702, 175, 212))),
+            (4096, Some((3636, 909, 352))),
+            (65_536, Some((10_000, 1_000, 352))),
         ] {
-            let found = most_connections(limit, needed).map(|most| {
+            let found = divide(limit, needed).map(|division| {
                 let mut ingress = IngressOptions::default();
-                assert_eq!(lower(&mut ingress, most), most < 10_000, "{limit}");
-                assert!((ingress.connections as u64) < limit - needed + 1, "{limit}");
-                (ingress.connections, ingress.connections_per_address)
+                assert_eq!(lower(&mut ingress, division.clients), division.clients < 10_000, "{limit}");
+                (ingress.connections, ingress.connections_per_address, division.operators.total())
             });
             assert_eq!(found, fitted, "{limit}");
+        }
+    }
+
+    #[test]
+    fn the_connections_of_clients_and_operators_fit_into_the_limit() {
+        for (threads, components) in [(1, 1), (2, 8), (64, 30)] {
+            let needed = needed(&options(threads), components);
+            for limit in 0..5000 {
+                let Some(Division { clients, operators }) = divide(limit, needed) else { continue };
+                let least = ConnectionBounds::LEAST.total();
+                let taken = needed + (clients + operators.total() - least) as u64;
+                let others = limit.checked_sub(taken).unwrap_or_else(|| panic!("{taken} of {limit}"));
+                assert!(clients > 0 && others >= OTHERS.min((limit - needed) / RESERVE_SHARE / 2), "{limit}: {others}");
+            }
         }
     }
 

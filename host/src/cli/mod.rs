@@ -11,6 +11,7 @@ mod ingress;
 mod log;
 mod policy;
 mod reload;
+mod resource_warnings;
 mod service_manager;
 mod signals;
 mod status;

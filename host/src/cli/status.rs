@@ -13,6 +13,7 @@ use widgets::age;
 use super::admin::{AdminRequest, HostArgs};
 use super::browser;
 use super::hosts_summary::hosts_summary;
+use super::resource_warnings::resource_warnings;
 use super::terminal::printable;
 use crate::admin::{
     CertificateProblemStatus, ComponentStatistics, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus,
@@ -131,7 +132,7 @@ fn summary(host: &HostStatus) -> String {
     let HostStatus { unrouted, response_cache, spans, .. } = host;
     let resident = host.resident_memory.map_or_else(|| "?".to_owned(), size);
     let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
-    let MemoryStatus { budget, guests, guests_limit, guests_denied, send_buffer } = host.memory;
+    let MemoryStatus { budget, guests, guests_limit, guests_denied, send_buffer, .. } = host.memory;
     text += &format!(
         "memory: guests {} of {}, waiting responses {}; budget {}\n",
         size(guests),
@@ -142,6 +143,7 @@ fn summary(host: &HostStatus) -> String {
     if guests_denied > 0 {
         text += &format!("memory: denied to guests {guests_denied} times, because the budget was used up\n");
     }
+    text += &resource_warnings(host);
     let lookups = response_cache.hits + response_cache.misses;
     let share = if lookups == 0 { 0.0 } else { response_cache.hits as f64 * 100.0 / lookups as f64 };
     text += &format!("store: {}, {store_commits} commits; {unrouted} requests without a route\n", size(*store_size));

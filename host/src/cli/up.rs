@@ -142,7 +142,10 @@ impl Serving<'_> {
     pub fn plain_url(&mut self) -> Result<String> {
         let address = match self.is_tls {
             // No certificate is valid for the loopback address.
-            true => self.host.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?,
+            true => {
+                let listener = acceptor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+                self.host.serve(listener, Arc::new(Ingress::new(descriptors::of_own_connections())?))?
+            }
             false => self.address,
         };
         Ok(format!("http://{address}"))
@@ -170,8 +173,8 @@ impl Up {
         let manifest = source.load()?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let mut ingress = self.ingress.options()?;
-        let options = self.options(ingress.send.total)?;
-        descriptors::fit(&mut ingress, &options)?;
+        let mut options = self.options(ingress.send.total)?;
+        descriptors::fit(&mut ingress, &mut options, manifest.components.len())?;
         let ingress = Arc::new(Ingress::new(ingress)?);
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::admin::ConnectionBounds;
 use crate::busy_poll;
 use crate::component::LoadError;
 use crate::deploy::{DeployError, RecordError, TrustPolicy};
@@ -44,6 +45,8 @@ pub struct Options {
     /// Instances of all components that may be stalled: they wait for their clients, and do not count in the limits of
     /// their components.
     pub stalled_instances: usize,
+    /// The connections of the admin listener.
+    pub admin_connections: ConnectionBounds,
 }
 
 impl Options {
@@ -64,6 +67,7 @@ impl Options {
             memory: None,
             send_buffer: SendLimits::default().total,
             stalled_instances: STALLED_INSTANCES,
+            admin_connections: ConnectionBounds::MOST,
         }
     }
 }
@@ -91,6 +95,6 @@ pub enum StartError {
     Fleet(#[from] DeployError),
     #[error("the system has no randomness: {0}")]
     Randomness(#[from] getrandom::Error),
-    #[error("cannot start a thread: {0}")]
+    #[error("cannot start a thread: {0}; raise the limit of threads (`ulimit -u`, or `TasksMax` of systemd)")]
     Thread(io::Error),
 }

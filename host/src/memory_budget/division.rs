@@ -16,6 +16,8 @@ const LEAST_FOR_GUESTS: u64 = 128 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryDivision {
     pub total: u64,
+    /// The memory of the machine or the container.
+    pub machine: u64,
     /// The response cache, and the shards' caches of values.
     caches: u64,
     /// Responses that clients have not taken.
@@ -48,8 +50,9 @@ impl MemoryDivision {
         let caches = response_cache::MAX_BYTES.saturating_add(near_caches);
         let caches = u64::try_from(caches).unwrap_or(u64::MAX);
         let set_aside = caches.saturating_add(responses);
-        let total_or_default = total.unwrap_or_else(|| default_total(machine::memory(), set_aside));
-        Self { total: total_or_default, caches, responses, is_given: total.is_some() }
+        let machine = machine::memory();
+        let total_or_default = total.unwrap_or_else(|| default_total(machine, set_aside));
+        Self { total: total_or_default, machine, caches, responses, is_given: total.is_some() }
     }
 
     /// The rest, which is for guests.
@@ -57,22 +60,30 @@ impl MemoryDivision {
         self.total.saturating_sub(self.caches).saturating_sub(self.responses)
     }
 
-    /// Checks that an instance of each component fits. Without a given total, one that does not is served all the same:
+    /// Checks that an instance of each component fits, and warns if the machine has less than the total. Without a given total, one that does not is served all the same:
     /// instances seldom use all that the manifest allows, and a request that needs more than there is gets 503.
     /// Responses may not have more than the machine.
     ///
     /// `instances` are the ids of components, and the bytes that an instance of each may have.
     pub fn check<'a>(&self, instances: impl Iterator<Item = (&'a str, usize)>) -> Result<(), MemoryError> {
+        if self.total > self.machine {
+            tracing::warn!(
+                total = %ByteSize(self.total),
+                machine = %ByteSize(self.machine),
+                "caches, responses and components may take more memory than the machine or container has: under load the \
+                 system may end the host; give it more, or lower --send-buffer and --memory"
+            );
+        }
         let largest = instances.max_by_key(|(_, memory)| *memory).map(|(id, memory)| (id, memory as u64));
         let Some((id, memory)) = largest.filter(|(_, memory)| *memory > self.guests()) else {
             return Ok(());
         };
-        if !self.is_given && self.responses <= machine::memory() {
+        if !self.is_given && self.responses <= self.machine {
             tracing::warn!(
                 component = id,
                 memory = %ByteSize(memory),
                 guests = %ByteSize(self.guests()),
-                machine = %ByteSize(machine::memory()),
+                machine = %ByteSize(self.machine),
                 "an instance may have more memory than this machine can give: a request that needs it gets 503; lower \
                  `memory` in the manifest, or name another size with --memory"
             );
@@ -112,7 +123,8 @@ mod tests {
     #[test]
     fn an_instance_that_does_not_fit_is_refused_only_if_the_operator_has_named_the_size() {
         let guests = |division: MemoryDivision| division.guests() / MIB;
-        let division = |is_given| MemoryDivision { total: 384 * MIB, caches: 72 * MIB, responses: 128 * MIB, is_given };
+        let (total, machine, caches, responses) = (384 * MIB, 512 * MIB, 72 * MIB, 128 * MIB);
+        let division = |is_given| MemoryDivision { total, machine, caches, responses, is_given };
         let check = |is_given| division(is_given).check([("small", 1), ("large", 512 << 20)].into_iter());
         assert_eq!(guests(division(false)), 184, "the check does not raise it");
         assert!(check(false).is_ok());

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::compilations::Compilations;
 use crate::digest::Digest;
 use crate::private_files;
 
@@ -71,13 +72,21 @@ impl CodeCache {
         Ok(Self { folder, compatibility: hasher.finish() })
     }
 
-    pub fn load_or_compile(&self, engine: &Engine, digest: &Digest, wasm: &[u8]) -> wasmtime::Result<Component> {
+    pub fn load_or_compile(
+        &self,
+        engine: &Engine,
+        digest: &Digest,
+        wasm: &[u8],
+        compilations: &Compilations,
+    ) -> wasmtime::Result<Component> {
         let path = self.folder.join(self.file_name(digest));
         if let Some(component) = load(engine, &path) {
             // The time says when the file was used last.
             let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(component);
         }
+        // Dropped after the code.
+        let _compilation = compilations.begin(wasm.len());
         let code = engine.precompile_component(wasm)?;
         if let Err(error) = self.save(&path, &code) {
             tracing::warn!(path = %path.display(), %error, "cannot save the compiled code; the next start compiles again");
@@ -187,6 +196,10 @@ mod tests {
 
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
+    fn load_or_compile(cache: &CodeCache, engine: &Engine, digest: &Digest) -> wasmtime::Result<Component> {
+        cache.load_or_compile(engine, digest, COMPONENT, &Compilations::new(1 << 30))
+    }
+
     fn files(folder: &Path) -> Vec<PathBuf> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
@@ -197,7 +210,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();
         let digest = Digest::of(COMPONENT);
-        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        load_or_compile(&cache, &engine, &digest).unwrap();
         let [path] = &*files(&cache.folder) else { panic!("one file expected") };
         let whole = fs::read(path).unwrap();
         assert!(load(&engine, path).is_some());
@@ -208,7 +221,7 @@ mod tests {
             fs::write(path, damaged).unwrap();
             assert!(load(&engine, path).is_none(), "byte {at} was changed");
         }
-        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        load_or_compile(&cache, &engine, &digest).unwrap();
         assert!(load(&engine, path).is_some());
     }
 
@@ -218,11 +231,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();
         let digest = Digest::of(COMPONENT);
-        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        load_or_compile(&cache, &engine, &digest).unwrap();
         let path = cache.folder.join(cache.file_name(&digest));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
         assert!(load(&engine, &path).is_none(), "the group can write to it");
-        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        load_or_compile(&cache, &engine, &digest).unwrap();
         assert!(load(&engine, &path).is_some(), "it was replaced");
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(&path, &elsewhere).unwrap();
@@ -265,7 +278,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();
         let serving = Digest::of(COMPONENT);
-        cache.load_or_compile(&engine, &serving, COMPONENT).unwrap();
+        load_or_compile(&cache, &engine, &serving).unwrap();
         let now = SystemTime::now();
         let other = |number: usize| cache.folder.join(format!("{number:02}-0000000000000000.{EXTENSION}"));
         for number in 0..MAX_UNUSED_FILES + 3 {

@@ -1,6 +1,7 @@
 //! The wasmtime engine of the process: its configuration, the compiled code, the epoch clock.
 
 mod code_cache;
+mod compilations;
 mod ticker;
 
 use std::num::NonZeroUsize;
@@ -19,8 +20,9 @@ use crate::digest::Digest;
 use crate::guest::{self, Guest};
 use crate::instance_permit::STALLED_INSTANCES;
 use crate::manifest::MEMORY_CEILING;
-use crate::memory;
+use crate::{machine, memory};
 use code_cache::CodeCache;
+use compilations::Compilations;
 use ticker::Ticker;
 
 /// Instances of all components and shards together that can exist at once: 512, and the stalled ones.
@@ -34,6 +36,7 @@ pub struct Runtime {
     engine: Engine,
     linker: Linker<Guest>,
     cache: Option<CodeCache>,
+    compilations: Compilations,
     _ticker: Ticker,
 }
 
@@ -67,7 +70,8 @@ impl Runtime {
         let linker = guest::linker(&engine).map_err(RuntimeError::Engine)?;
         let cache = cache.map(|folder| CodeCache::open(folder, &engine)).transpose()?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
-        Ok(Arc::new(Self { engine, linker, cache, _ticker: ticker }))
+        let compilations = Compilations::new(machine::memory());
+        Ok(Arc::new(Self { engine, linker, cache, compilations, _ticker: ticker }))
     }
 
     pub fn engine(&self) -> &Engine {
@@ -85,7 +89,7 @@ impl Runtime {
         }
     }
 
-    /// Compiles a component, or takes the code from the cache.
+    /// Compiles a component, once there is memory for it, or takes the code from the cache.
     pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
         // Compiled code as input was not written by this host and must not be executed.
         if Engine::detect_precompiled(wasm).is_some() {
@@ -93,8 +97,11 @@ impl Runtime {
         }
         let digest = Digest::of(wasm);
         let component = match &self.cache {
-            Some(cache) => cache.load_or_compile(&self.engine, &digest, wasm)?,
-            None => Component::from_binary(&self.engine, wasm)?,
+            Some(cache) => cache.load_or_compile(&self.engine, &digest, wasm, &self.compilations)?,
+            None => {
+                let _compilation = self.compilations.begin(wasm.len());
+                Component::from_binary(&self.engine, wasm)?
+            }
         };
         // Otherwise the first request would wait for it.
         component.initialize_copy_on_write_image()?;

@@ -20,7 +20,8 @@ const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
 /// itself, because a host that is not ready gets no requests.
 ///
 /// An error that does not tell its cause is a *suspicion*: it may be of one request alone. The host finds out by a
-/// probe, whose statements are those of requests and whose values are its own.
+/// probe, whose statements are those of requests and whose values are its own. A store that was opened is suspected,
+/// too: opening one writes little or nothing, and succeeds on a full disk. The engine probes before the host is ready.
 pub struct StoreHealth {
     /// The database.
     path: PathBuf,
@@ -46,7 +47,7 @@ struct Outage {
 }
 
 impl StoreHealth {
-    /// The health of the store at `path`, which has these files.
+    /// The health of the store at `path`, which has these files, before it has been written.
     pub fn new(path: PathBuf, files: Vec<PathBuf>) -> Self {
         Self {
             files: WatchedFiles::of_database(files),
@@ -57,7 +58,7 @@ impl StoreHealth {
             unseen: Mutex::default(),
             outage: Mutex::default(),
             has_outage: AtomicBool::new(false),
-            is_suspected: AtomicBool::new(false),
+            is_suspected: AtomicBool::new(true),
             failed_transactions: AtomicU64::new(0),
         }
     }
@@ -279,6 +280,8 @@ mod tests {
     #[test]
     fn a_suspicion_is_no_problem_until_a_probe_finds_one() {
         let health = StoreHealth::new(PathBuf::from("store"), Vec::new());
+        assert_eq!(health.probe_bytes(), Some(MIN_PROBE_BYTES), "a store that was not written yet");
+        health.record_probe();
         assert_eq!(health.probe_bytes(), None);
         health.suspect();
         assert!(health.failure().is_none());

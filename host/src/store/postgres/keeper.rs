@@ -21,7 +21,7 @@ use super::monitor::ServerReport;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
 use super::patience::{HALF_OF_PATIENCE, PATIENCE};
-use super::probe::Probe;
+use super::probe::{self, Probe};
 use super::sql;
 use crate::store::{CatchUp, Key, ServerClock, StoreError, StoreHealth, StoreProblem};
 
@@ -79,7 +79,8 @@ pub struct Figures {
 }
 
 impl Keeper {
-    /// Connects for the first time.
+    /// Connects for the first time, and finds out whether the store can be written. If the server takes longer than
+    /// requests wait, as when a standby stands still, the host finds out while it serves.
     pub async fn open(connector: Connector, health: Arc<StoreHealth>, defect: Defect) -> Result<Arc<Self>, OpenError> {
         let link = connector.open(1, None).await?;
         let keeper = Self {
@@ -100,6 +101,9 @@ impl Keeper {
             refusal: Mutex::default(),
         };
         keeper.publish(link);
+        if let Some(link) = keeper.present_link() {
+            keeper.probe.run(&link, &keeper.health, PATIENCE).await;
+        }
         Ok(Arc::new(keeper))
     }
 
@@ -331,7 +335,7 @@ impl Keeper {
             Some(0) if !self.health.is_suspected() => self.health.record_probe(),
             _ => {
                 if let Some(link) = self.present_link() {
-                    self.probe.run(&link, &self.health).await;
+                    self.probe.run(&link, &self.health, probe::DEADLINE).await;
                 }
             }
         }

@@ -14,8 +14,8 @@ use super::memory::Observation;
 use super::sql::{self, PROBE_KEY, PROBE_STORE};
 use crate::store::{ErrorKind, Key, StoreError, StoreHealth, StoreProblem};
 
-/// How long a probe may take.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// How long a probe may take while the host serves.
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Most keys that a probe reads because they could not be read.
 const MAX_FAILED_KEYS: usize = 16;
@@ -54,10 +54,11 @@ impl Probe {
         }
     }
 
-    /// Uses the connection for the host's own writes, and the one for barriers.
-    pub async fn run(&self, link: &Arc<Link>, health: &StoreHealth) {
+    /// Uses the connection for the host's own writes, and the one for barriers. Without a response within `deadline` the
+    /// health stays as it is.
+    pub async fn run(&self, link: &Arc<Link>, health: &StoreHealth, deadline: Duration) {
         let Some(bytes) = health.probe_bytes() else { return };
-        match self.try_tables(link, bytes).await {
+        match self.try_tables(link, bytes, deadline).await {
             Ok(()) => {
                 self.failed_keys().clear();
                 health.record_probe();
@@ -71,11 +72,13 @@ impl Probe {
         }
     }
 
-    async fn try_tables(&self, link: &Arc<Link>, bytes: usize) -> Result<(), StoreError> {
+    async fn try_tables(&self, link: &Arc<Link>, bytes: usize, deadline: Duration) -> Result<(), StoreError> {
         let away = || StoreError::Engine(Arc::from("the connection for the host's own writes is gone"));
         let idle = link.aside().idle().await.ok_or_else(away)?;
         let writer = idle.get().ok_or_else(away)?;
         let (value, failed_keys) = (vec![0u8; bytes], self.failed_keys().clone());
+        // Other hosts may probe at the same time.
+        let probe_key = &*format!("{PROBE_KEY}/{}", writer.process);
         let reader = link.barrier();
         let none: Option<&str> = None;
         let get = async |store: &str, key: &str| {
@@ -83,11 +86,11 @@ impl Probe {
             reader.client.query_one(&reader.get, &params).await
         };
         let work = async {
-            let (stores, keys, values) = (vec![PROBE_STORE], vec![PROBE_KEY], vec![value.as_slice()]);
+            let (stores, keys, values) = (vec![PROBE_STORE], vec![probe_key], vec![value.as_slice()]);
             let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
             writer.client.query_one(&writer.set, &params).await?;
             let read = async {
-                let found = get(PROBE_STORE, PROBE_KEY).await?;
+                let found = get(PROBE_STORE, probe_key).await?;
                 for key in &failed_keys {
                     get(&key.store, &key.key).await?;
                 }
@@ -95,10 +98,10 @@ impl Probe {
             };
             let read = read.await;
             // A transaction of its own, so that the value does take up its room.
-            writer.client.query_one(sql::REMOVE_PROBE, &[]).await?;
+            writer.client.query_one(sql::REMOVE_PROBE, &[&probe_key]).await?;
             read
         };
-        let done = timeout(DEADLINE, work).await.ok();
+        let done = timeout(deadline, work).await.ok();
         let (found, serving) = outcome_of(link, idle, done)?;
         if Observation::of(&found).map_err(|error| classify::of_row(&error))?.is_none() {
             return Err(classify::no_row("horizon"));

@@ -188,7 +188,7 @@ pub const IS_WORKING: &str =
 pub const PROBE_STORE: &str = ".hexad";
 pub const PROBE_KEY: &str = "write-probe";
 pub const REMOVE_PROBE: &str = "
-    with removed as (delete from hexad.kv where store = '.hexad' and key = 'write-probe')
+    with removed as (delete from hexad.kv where store = '.hexad' and key = $1::text)
     select set_config('synchronous_commit', 'off', true)";
 
 /// Without the host's own records, such as the id of the store, which no copy has.

@@ -63,11 +63,14 @@ pub enum OpenError {
     Dangling { path: PathBuf },
     #[error("there is no store in {directory}; give the data folder of a host")]
     NoStore { directory: PathBuf },
-    #[error("cannot start a thread of the store {path}: {source}")]
+    #[error(
+        "cannot start a thread of the store {path}: {source}; raise the limit of threads (`ulimit -u`, or `TasksMax` of \
+         systemd)"
+    )]
     Thread { path: PathBuf, source: io::Error },
     #[error("the disk of {directory} has no room for the store ({source}); make room, and start again")]
     Full { directory: PathBuf, source: rusqlite::Error },
-    #[error("cannot open the store {path}: {source}")]
+    #[error("cannot open the store {path}: {source}; see to its disk, and start again")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
 }
 

@@ -177,8 +177,8 @@ impl Worker {
         }
     }
 
-    /// Finds out whether a store that failed can be used.
-    fn probe(&mut self) {
+    /// Finds out whether a store can be used that was opened just now, or failed.
+    pub fn probe(&mut self) {
         // Nothing is written to a damaged database.
         let Some(bytes) = self.health.probe_bytes().filter(|_| self.health.damage().is_none()) else { return };
         match self.begin().and_then(|()| write_probe::run(&self.connection, bytes)) {

@@ -66,7 +66,7 @@ pub struct WriterParts {
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Starts the thread, once the store's health tells whether a value can be written.
     pub fn start(parts: WriterParts) -> io::Result<Self> {
         let WriterParts { connection, checkpointer, log_length, batch_age, lock_wait, probe_interval, lock, health } =
             parts;
@@ -75,7 +75,7 @@ impl Writer {
         let clock = Arc::new(ChangeClock::default());
         #[cfg(test)]
         let faults = Arc::new(Faults::default());
-        let worker = Worker {
+        let mut worker = Worker {
             messages,
             end_notice: EndNotice(health.clone()),
             checkpointer,
@@ -90,6 +90,7 @@ impl Writer {
             #[cfg(test)]
             faults: faults.clone(),
         };
+        worker.probe();
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || {
             worker.run(WriteProbe::new(probe_interval));
             drop(lock);

@@ -26,7 +26,7 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
         tokio::task::yield_now().await;
     }
     assert_eq!(
-        server.sql_in("crowded", "select count(*) from hexad.kv where key = 'write-probe';").trim(),
+        server.sql_in("crowded", "select count(*) from hexad.kv where key like 'write-probe%';").trim(),
         "0",
         "the probe leaves nothing"
     );
@@ -34,4 +34,16 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     server.sql_in("crowded", "create trigger full_disk before insert on hexad.kv execute function full_disk();");
     backend.cas(&Ledger::default(), key("root"), None, b"1".to_vec()).await.unwrap_err();
     assert_eq!(problem(), Some(StoreProblem::Full));
+}
+
+#[tokio::test]
+async fn a_host_that_starts_on_a_server_without_room_is_not_ready() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("crowded");
+    drop(Host::open(&url));
+    server.sql_in("crowded", half_done::FULL_DISK);
+    let host = Host::open(&url);
+    assert_eq!(host.problem(), Some(StoreProblem::Full));
+    server.sql_in("crowded", "drop trigger full_disk on hexad.kv;");
+    host.until_problem(None).await;
 }

@@ -244,6 +244,26 @@ async fn a_full_store_says_so_and_recovers_by_itself() {
 }
 
 #[tokio::test]
+async fn a_full_store_says_so_as_soon_as_it_is_opened() {
+    let probe_interval = Duration::from_millis(1);
+    let Fixture { directory, engine, one, two } = Fixture::new();
+    let ledger = Ledger::default();
+    one.set(&ledger, key("large"), vec![7; 1 << 20], permit()).await.unwrap();
+    one.durable(&ledger).await.unwrap();
+    drop((engine, one, two));
+    // It may have no page more.
+    let options = Options { max_bytes: Some(4096), probe_interval, ..Options::default() };
+    let engine = Sqlite::open(directory.path(), &options).unwrap();
+    let (one, two) = (engine.backend().unwrap(), engine.backend().unwrap());
+    let f = Fixture { directory, engine, one, two };
+    assert_eq!(f.problem(), Some(StoreProblem::Full));
+    let ledger = Ledger::default();
+    f.one.delete(&ledger, key("large")).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    f.until_problem(None).await;
+}
+
+#[tokio::test]
 async fn an_operation_that_fails_inside_a_transaction_has_the_reason() {
     let f = Fixture::with(Options { max_bytes: Some(256 * 1024), ..Options::default() });
     let error = f.one.cas(&Ledger::default(), key("root"), None, vec![7; 1 << 20]).await.unwrap_err();
