@@ -95,6 +95,7 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
         ("plain", 200),
         ("large", 200),
         ("streaming", 200),
+        ("waiting", 200),
         ("created", 201),
         ("not-modified", 304),
         ("length", 200),
@@ -146,6 +147,14 @@ async fn a_response_without_a_body_declares_no_length_of_its_own() {
         let declared = response.headers().get("content-length").map(|length| length.to_str().unwrap());
         assert_eq!(declared, length, "{method} {path}");
     }
+}
+
+/// Otherwise the guest could keep the host's thread to itself.
+#[tokio::test]
+async fn a_guest_that_leaves_a_request_unfinished_twice_is_ended() {
+    let (_folder, host) = start("");
+    assert!(send(&host, "GET", "unfinished", b"").await.starts_with("500\n"));
+    assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
 }
 
 /// By the interface of WASI there are no lines.

@@ -11,6 +11,7 @@ mod http;
 mod key_value;
 mod memcmp;
 mod outbound;
+mod waiting;
 
 use crate::blob::BlobCache;
 use crate::clock::{Clock, Timestamp};
@@ -38,7 +39,7 @@ pub use outbound::Network;
 pub use bindings::export_platform;
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
-pub use by_value::{ByValueResult, go_on as go_on_by_value, no_exchange};
+pub use by_value::{ByValueResult, Exchanges, resume as resume_by_value};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
@@ -76,37 +77,23 @@ where
     http::outgoing(respond(env, request, handle).await, is_head)
 }
 
-/// Handles a request that came as a value, within one call, which includes everything that the handler waits for.
-pub async fn handle_by_value<F>(
-    env: Env,
+/// Starts to handle a request that came as a value. `environment` makes the environment with the client that `client`
+/// chooses: it gets the one for a handler that sends one request after the other, and waits for nothing else meanwhile.
+pub fn start_by_value<E, F>(
     request: by_value_handler::Request,
     kept: by_value_handler::KeptBodies,
-    handle: F,
-) -> ByValueResult
-where
-    F: AsyncFnOnce(Env, Request) -> Response,
-{
-    let request = by_value::incoming(request)?;
-    let is_head = request.method == Method::HEAD;
-    by_value::outgoing(respond(env, request, handle).await, is_head, kept)
-}
-
-/// The same of an area that sends one request after the other, and waits for nothing else meanwhile: the first is an
-/// exchange. `environment` makes the environment with the client that it gets.
-pub async fn begin_by_value<E, F>(
+    client: impl FnOnce(Exchanges) -> Rc<dyn Client>,
     environment: impl FnOnce(Rc<dyn Client>) -> E + 'static,
-    request: by_value_handler::Request,
-    kept: by_value_handler::KeptBodies,
     handle: F,
 ) -> ByValueResult
 where
     E: Future<Output = Env>,
     F: AsyncFnOnce(Env, Request) -> Response + 'static,
 {
-    by_value::begin(request, kept, |client, request| async move {
-        respond(environment(client).await, request, handle).await
+    by_value::start(request, kept, |exchanges, request| {
+        let client = client(exchanges);
+        async move { respond(environment(client).await, request, handle).await }
     })
-    .await
 }
 
 async fn respond<F>(env: Env, request: Request, handle: F) -> Response
@@ -210,18 +197,19 @@ macro_rules! area {
         }
 
         impl $crate::wasi::ByValueHandler for Component {
-            async fn begin(
+            fn start(
                 request: $crate::wasi::by_value_handler::Request,
                 kept: $crate::wasi::by_value_handler::KeptBodies,
             ) -> $crate::wasi::ByValueResult {
-                $crate::area!(@begin $network, request, kept, $client, $env, $handle)
+                let client = $crate::area!(@client $network, $client);
+                $crate::wasi::start_by_value(request, kept, client, $env, $handle)
             }
 
-            async fn go_on(
+            async fn resume(
                 continuation: u64,
-                response: Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>,
+                response: Option<Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>>,
             ) -> $crate::wasi::ByValueResult {
-                $crate::area!(@go_on $network, continuation, response)
+                $crate::wasi::resume_by_value(continuation, response).await
             }
         }
 
@@ -240,18 +228,11 @@ macro_rules! area {
             }
         }
     };
-    (@begin concurrent, $request:ident, $kept:ident, $client:expr, $env:expr, $handle:path) => {
-        $crate::wasi::handle_by_value(($env)(::std::rc::Rc::new($client)).await, $request, $kept, $handle).await
+    (@client concurrent, $client:expr) => {
+        |_| -> ::std::rc::Rc<dyn $crate::outbound::Client> { ::std::rc::Rc::new($client) }
     };
-    (@go_on concurrent, $continuation:ident, $response:ident) => {{
-        let _ = ($continuation, $response);
-        Err($crate::wasi::no_exchange())
-    }};
-    (@go_on sequential, $continuation:ident, $response:ident) => {
-        $crate::wasi::go_on_by_value($continuation, $response).await
-    };
-    (@begin sequential, $request:ident, $kept:ident, $client:expr, $env:expr, $handle:path) => {
-        $crate::wasi::begin_by_value($env, $request, $kept, $handle).await
+    (@client sequential, $client:expr) => {
+        |exchanges| -> ::std::rc::Rc<dyn $crate::outbound::Client> { ::std::rc::Rc::new(exchanges) }
     };
 }
 
@@ -308,6 +289,7 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
 }
 
 async fn read_variables(names: &[&str]) -> Variables {
+    waiting::allowed().await;
     let mut values = Vec::new();
     for name in names {
         // A variable that the manifest does not grant counts as undefined.

@@ -29,8 +29,8 @@ use head::{parse_fields, request_head};
 
 /// The interface, and its functions.
 pub const EXPORT: &str = "hexad:platform/by-value-handler@0.1.0";
-const BEGIN: &str = "begin";
-const GO_ON: &str = "go-on";
+const START: &str = "start";
+const RESUME: &str = "resume";
 
 /// The largest body of a request that is passed by value. A larger one is worth the calls of a stream.
 const MAX_REQUEST_BODY: u64 = 64 * 1024;
@@ -59,24 +59,34 @@ enum Outcome {
     Response(Response),
     #[component(name = "exchange")]
     Exchange(Exchange),
+    #[component(name = "unfinished")]
+    Unfinished(u64),
 }
 
 /// The functions of a component that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueExport {
-    begin: ComponentExportIndex,
-    go_on: ComponentExportIndex,
+    start: ComponentExportIndex,
+    resume: ComponentExportIndex,
 }
 
 /// The functions of one instance that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueHandler {
-    begin: TypedFunc<(Request, u16), Returned>,
-    go_on: TypedFunc<(u64, Result<Response, ErrorCode>), Returned>,
+    start: TypedFunc<(Request, u16), Returned>,
+    resume: TypedFunc<(u64, Option<Result<Response, ErrorCode>>), Returned>,
 }
 
 /// The return type of both functions.
 type Returned = (Result<Outcome, ErrorCode>,);
+
+/// What became of a request.
+pub struct Handled {
+    /// The response, or why it cannot be sent.
+    pub response: wasmtime::Result<HttpResponse<WasiBody>>,
+    /// Whether the response has all of its body.
+    pub is_whole: bool,
+}
 
 /// A request on its way to an instance.
 pub enum Passed {
@@ -91,43 +101,45 @@ impl ByValueExport {
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
         let function = |name| component.get_export_index(Some(&interface), name);
-        Some(Self { begin: function(BEGIN)?, go_on: function(GO_ON)? })
+        Some(Self { start: function(START)?, resume: function(RESUME)? })
     }
 
     /// Fails if the functions do not have the types of the platform's interface.
     pub fn of_instance(self, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<ByValueHandler> {
         Ok(ByValueHandler {
-            begin: instance.get_typed_func(&mut *store, self.begin)?,
-            go_on: instance.get_typed_func(store, self.go_on)?,
+            start: instance.get_typed_func(&mut *store, self.start)?,
+            resume: instance.get_typed_func(store, self.resume)?,
         })
     }
 }
 
 impl ByValueHandler {
-    /// The response to a request, or why it cannot be sent. If the response has all of its body, the guest has no more
-    /// to do for it. A failure ends the instance.
-    pub async fn call(
-        self,
-        accessor: &Accessor<Guest>,
-        request: HttpRequest<Bytes>,
-    ) -> wasmtime::Result<wasmtime::Result<HttpResponse<WasiBody>>> {
+    /// Handles a request. A failure ends the instance.
+    pub async fn call(self, accessor: &Accessor<Guest>, request: HttpRequest<Bytes>) -> wasmtime::Result<Handled> {
         let is_head = request.method() == Method::HEAD;
         let passed = accessor.with(|mut store| {
             let guest = store.get();
             (Request::of_client(request, guest), guest.kept_bodies.numbers())
         });
-        let (mut outcome,) = self.begin.call_concurrent(accessor, passed).await?;
+        let (mut outcome,) = self.start.call_concurrent(accessor, passed).await?;
+        if let Ok(Outcome::Unfinished(continuation)) = outcome {
+            (outcome,) = self.resume.call_concurrent(accessor, (continuation, None)).await?;
+        }
         loop {
             match outcome {
-                Err(code) => return Ok(Err(code.into())),
+                Err(code) => return Ok(Handled { response: Err(code.into()), is_whole: false }),
                 Ok(Outcome::Response(response)) => {
-                    return accessor.with(|mut store| response.into_http(is_head, store.as_context_mut()));
+                    let is_whole = response.rest.is_none();
+                    let response = accessor.with(|mut store| response.into_http(is_head, store.as_context_mut()))?;
+                    return Ok(Handled { response, is_whole });
                 }
                 Ok(Outcome::Exchange(exchange)) => {
                     let continuation = exchange.continuation;
                     let response = exchange.run(accessor).await?;
-                    (outcome,) = self.go_on.call_concurrent(accessor, (continuation, response)).await?;
+                    (outcome,) = self.resume.call_concurrent(accessor, (continuation, Some(response))).await?;
                 }
+                // A component could go on like this for ever, and the host would not get to serve others.
+                Ok(Outcome::Unfinished(_)) => wasmtime::bail!("`{RESUME}` has returned `unfinished`"),
             }
         }
     }

@@ -1,11 +1,13 @@
 //! Requests, responses and the requests of an area between the by-value handler and plain values.
 //!
-//! An area's handler is one future. At an exchange it waits for a response that another call brings: it is parked, and
-//! that call goes on with it.
+//! An area's handler is one future. The call that starts it may not wait, and polls it once: most requests are answered
+//! then. Otherwise it is parked, and the call that may wait goes on with it: at once, or with the response to an
+//! exchange.
 
 use super::bindings::exports::hexad::platform::by_value_handler as wit;
 use super::http::{PIECE, complete_fields, with_body};
 use super::outbound::{Budget, Network, chunks, failure, nanoseconds};
+use super::waiting;
 use crate::body::{Body, Chunk, HeldBody};
 use crate::field_lines::{RequestHead, field_lines, parse_fields, request_head};
 use crate::kept_bodies::{KeptBodies, Passage};
@@ -23,7 +25,7 @@ use std::any::Any;
 use std::cell::{Cell, LazyCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The result of a call by value, as the host expects it.
@@ -42,26 +44,39 @@ pub fn incoming(request: wit::Request) -> Result<Request, ErrorCode> {
     Ok(Request { origin, headers, body, ..Request::new(method, target) })
 }
 
-/// Converts a response. A body that is not there yet, or takes more than one piece, is written by a task of its own; a
-/// body that the host has goes back to it. `kept` are the bodies that the host keeps.
-pub fn outgoing(mut response: Response, head_only: bool, kept: wit::KeptBodies) -> ByValueResult {
-    complete_fields(&mut response, head_only);
-    let (status, fields) = (response.status.as_u16(), field_lines(&response.headers));
-    let (body, number, rest) = match response.body {
-        _ if head_only => (Vec::new(), None, None),
-        Body::Empty => (Vec::new(), None, None),
+/// Converts a response whose body is empty, or there in one piece: a body that the host has goes back to it. Returns any
+/// other one. `kept` are the bodies that the host keeps.
+fn whole(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<wit::Response, Response> {
+    let (body, number) = match response.body {
+        _ if head_only => (Vec::new(), None),
+        Body::Empty => (Vec::new(), None),
         Body::Full(bytes) if bytes.len() <= PIECE => match KEPT.with(|known| known.passage(&bytes, kept)) {
-            Passage::Bytes => (bytes.into(), None, None),
-            Passage::Keep(number) => (bytes.into(), Some(number), None),
-            Passage::Kept(number) => (Vec::new(), Some(number), None),
+            Passage::Bytes => (bytes.into(), None),
+            Passage::Keep(number) => (bytes.into(), Some(number)),
+            Passage::Kept(number) => (Vec::new(), Some(number)),
         },
+        body => return Err(Response { body, ..response }),
+    };
+    Ok(wit::Response {
+        status: response.status.as_u16(),
+        fields: field_lines(&response.headers),
+        body,
+        kept: number,
+        rest: None,
+    })
+}
+
+/// Converts a response whose body is not there yet, or takes more than one piece: a task of its own writes it.
+fn streamed(response: Response) -> ByValueResult {
+    let (status, fields) = (response.status.as_u16(), field_lines(&response.headers));
+    let (body, rest) = match response.body {
         Body::Held(beginning, held) => match (held as Box<dyn Any>).downcast::<Rest>() {
-            Ok(rest) => (beginning.into(), None, Some(rest.response)),
+            Ok(rest) => (beginning.into(), rest.response),
             Err(_) => return Err(ErrorCode::InternalError(Some("a body of another host".into()))),
         },
-        body => (Vec::new(), None, Some(with_body(Fields::new(), body))),
+        body => (Vec::new(), with_body(Fields::new(), body)),
     };
-    Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: number, rest }))
+    Ok(wit::Outcome::Response(wit::Response { status, fields, body, kept: None, rest: Some(rest) }))
 }
 
 /// The client of one request that is handled by value: the first request of the handler is an exchange, further ones
@@ -91,7 +106,7 @@ impl Client for Exchanges {
     }
 }
 
-/// A handler that may wait for an exchange.
+/// A handler that has not responded.
 struct Handling {
     response: LocalBoxFuture<'static, Response>,
     exchange: Rc<Exchange>,
@@ -103,19 +118,26 @@ struct Handling {
     began: u64,
 }
 
+/// What a call leaves to the next one.
+enum Parked {
+    Handler(Handling),
+    /// A response whose body is to be written.
+    Response(Response),
+}
+
 thread_local! {
-    /// The handlers that wait for an exchange, by their continuations.
-    static PARKED: RefCell<HashMap<u64, Handling>> = RefCell::default();
+    /// By their continuations.
+    static PARKED: RefCell<HashMap<u64, Parked>> = RefCell::default();
     static NEXT: Cell<u64> = const { Cell::new(0) };
     /// The bodies that the host was asked to keep.
     static KEPT: KeptBodies = KeptBodies::default();
 }
 
-/// Begins to handle a request. `handle` gets the client that it must use.
-pub async fn begin<F>(
+/// Starts to handle a request. `handle` gets the client of the request's exchange, if it has one.
+pub fn start<F>(
     request: wit::Request,
     kept: wit::KeptBodies,
-    handle: impl FnOnce(Rc<dyn Client>, Request) -> F,
+    handle: impl FnOnce(Exchanges, Request) -> F,
 ) -> ByValueResult
 where
     F: Future<Output = Response> + 'static,
@@ -124,43 +146,72 @@ where
     let head_only = request.method == Method::HEAD;
     let exchanges = Exchanges::default();
     let exchange = exchanges.0.clone();
-    let response = Box::pin(handle(Rc::new(exchanges), request));
-    poll(Handling { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 }).await
-}
-
-/// Goes on with the handler that waits for this exchange.
-pub async fn go_on(continuation: u64, response: Result<wit::Response, ErrorCode>) -> ByValueResult {
-    let parked = PARKED.with_borrow_mut(|parked| parked.remove(&continuation));
-    let handling = parked.ok_or_else(no_exchange)?;
-    let response = response.map_err(failure).and_then(|response| handling.received(response));
-    handling.exchange.response.set(Some(response));
-    poll(handling).await
-}
-
-/// The error of a response that no handler waits for.
-pub fn no_exchange() -> ErrorCode {
-    ErrorCode::InternalError(Some("no request waits for this response".into()))
-}
-
-/// Runs the handler until it has its response, or asks for an exchange.
-async fn poll(mut handling: Handling) -> ByValueResult {
-    let next = future::poll_fn(|cx| match handling.response.as_mut().poll(cx) {
-        Poll::Ready(response) => Poll::Ready(Ok(response)),
-        Poll::Pending => handling.exchange.request.take().map_or(Poll::Pending, |request| Poll::Ready(Err(request))),
-    });
-    match next.await {
-        Ok(response) => outgoing(response, handling.head_only, handling.kept),
-        Err(request) => Ok(wit::Outcome::Exchange(handling.park(request))),
+    let response = Box::pin(handle(exchanges, request));
+    let mut handling = Handling { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 };
+    let mut cx = Context::from_waker(Waker::noop());
+    match waiting::without(|| handling.poll(&mut cx)) {
+        Poll::Ready(Step::Response(response)) => {
+            let unfinished = |response| Ok(wit::Outcome::Unfinished(park(Parked::Response(response))));
+            whole(response, head_only, kept).map(wit::Outcome::Response).or_else(unfinished)
+        }
+        Poll::Ready(Step::Exchange(request)) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
+        Poll::Pending => Ok(wit::Outcome::Unfinished(park(Parked::Handler(handling)))),
     }
 }
 
+/// Goes on with what is parked.
+pub async fn resume(continuation: u64, response: Option<Result<wit::Response, ErrorCode>>) -> ByValueResult {
+    let parked = PARKED.with_borrow_mut(|parked| parked.remove(&continuation));
+    let mut handling = match parked {
+        Some(Parked::Handler(handling)) => handling,
+        Some(Parked::Response(response)) => return streamed(response),
+        None => return Err(ErrorCode::InternalError(Some("nothing is left to do for this request".into()))),
+    };
+    if let Some(response) = response {
+        let response = response.map_err(failure).and_then(|response| handling.received(response));
+        handling.exchange.response.set(Some(response));
+    }
+    match future::poll_fn(|cx| handling.poll(cx)).await {
+        Step::Response(response) => {
+            whole(response, handling.head_only, handling.kept).map(wit::Outcome::Response).or_else(streamed)
+        }
+        Step::Exchange(request) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
+    }
+}
+
+/// Returns the continuation.
+fn park(parked: Parked) -> u64 {
+    let continuation = NEXT.replace(NEXT.get().wrapping_add(1));
+    PARKED.with_borrow_mut(|all| all.insert(continuation, parked));
+    continuation
+}
+
+/// How far a handler has come.
+enum Step {
+    Response(Response),
+    Exchange(OutboundRequest),
+}
+
 impl Handling {
+    /// Runs the handler until it has its response, or asks for an exchange.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        match self.response.as_mut().poll(cx) {
+            Poll::Ready(mut response) => {
+                complete_fields(&mut response, self.head_only);
+                Poll::Ready(Step::Response(response))
+            }
+            Poll::Pending => match self.exchange.request.take() {
+                Some(request) => Poll::Ready(Step::Exchange(request)),
+                None => Poll::Pending,
+            },
+        }
+    }
+
     /// Parks it until the response to `request` is there.
-    fn park(mut self, request: OutboundRequest) -> wit::Exchange {
-        let continuation = NEXT.replace(NEXT.get().wrapping_add(1));
+    fn exchange(mut self, request: OutboundRequest) -> wit::Exchange {
         let OutboundRequest { method, url, headers, body, timeouts } = request;
         (self.total, self.began) = (timeouts.total, monotonic_clock::now());
-        PARKED.with_borrow_mut(|parked| parked.insert(continuation, self));
+        let continuation = park(Parked::Handler(self));
         wit::Exchange {
             request: wit::Request { head: request_head(&method, &url, &headers), body: body.into() },
             timeouts: wit::Timeouts {
