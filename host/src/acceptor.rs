@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -27,6 +27,11 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// The kernel closes a connection whose client acknowledges no sent bytes for this long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a connection may be silent before the kernel asks whether its client is still there, and how often it asks.
+/// It closes the connection if no answer has come by `SEND_TIMEOUT`.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An idle connection that was told to close has done so within this time, unless a request came just then.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -48,6 +53,10 @@ impl Acceptor {
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         listener.set_nonblocking(true)?;
+        // Its connections take it over. A client that vanishes without a word would hold its instance until the guest's
+        // time is over.
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL);
+        SockRef::from(&listener).set_tcp_keepalive(&keepalive)?;
         let listener = {
             let _context = runtime.enter();
             TcpListener::from_std(listener)?
@@ -106,7 +115,7 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
             // Otherwise a small response waits until the client has acknowledged the one before.
             stream.set_nodelay(true)?;
             #[cfg(target_os = "linux")]
-            socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(SEND_TIMEOUT))?;
+            SockRef::from(&stream).set_tcp_user_timeout(Some(SEND_TIMEOUT))?;
             Ok((stream.into_std()?, peer))
         });
         match stream {

@@ -294,7 +294,7 @@ impl Steps<'_> {
         };
         let credential = component.credentials.credential(&parts.headers, &parts.uri);
         let client = client_keys(network, credential);
-        let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned());
+        let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned(), self.started);
         let read_set = miss.as_ref().map(|miss| miss.read_set().clone());
         let outbound = self.deployment.settings.outbound.as_ref();
         let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone())));
@@ -334,12 +334,14 @@ impl Steps<'_> {
         let mut response = response.inspect_err(|error| match error {
             // A guest that waits for its client is ended, so that its instance is free.
             RequestError::SlowClient => {}
+            error if error.is_of_component() => call.fail(),
             _ => call.mark_refused(),
         })?;
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
         if !bodiless && response.body().size_hint().lower() > limits.max_response {
-            call.mark_refused();
+            drop(response);
+            call.fail();
             return Err(RequestError::ResponseTooLarge(limits.max_response));
         }
         context.mark_head_sent();

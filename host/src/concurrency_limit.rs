@@ -6,17 +6,21 @@
 //! Hahne): clients that take all they can leave as many free as each of them has, so that another need not wait.
 
 mod client;
+mod client_bytes;
 mod permits;
 mod queue;
 mod reports;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::select_all;
+use tokio::time::Instant;
 
+pub use self::client_bytes::{BytesByClient, ClientBytes, OfClient};
 pub use self::permits::Permit;
 pub use self::reports::{Counted, REPORT_INTERVAL};
 
@@ -54,6 +58,7 @@ pub struct ConcurrencyLimit {
     /// Permits of one client.
     share: usize,
     clients: SharedMap<ClientKey, Share>,
+    bytes: Arc<BytesByClient>,
 }
 
 /// Where a permit is from, for a holder that wants to know whether others wait for it. It does not hold
@@ -96,6 +101,7 @@ impl ConcurrencyLimit {
             bounds: Bounds { callers: max_waiting, callers_per_client: max_waiting },
             share: permits,
             clients: SharedMap::default(),
+            bytes: Arc::default(),
         }
     }
 
@@ -104,6 +110,11 @@ impl ConcurrencyLimit {
     pub fn with_share(mut self, share: usize) -> Self {
         self.bounds.callers_per_client = (self.bounds.callers / self.share.max(1)).saturating_mul(share);
         Self { share, ..self }
+    }
+
+    /// Counts the memory of the callers' requests together with that of requests of other limits.
+    pub fn with_bytes(self, bytes: Arc<BytesByClient>) -> Self {
+        Self { bytes, ..self }
     }
 
     /// How many permits are free.
@@ -128,18 +139,29 @@ impl ConcurrencyLimit {
 
     /// Takes a permit, and waits for one if none is free.
     pub async fn acquire(&self, client: ClientKeys) -> Result<Permit, Saturated> {
+        self.acquire_by(client, Instant::now() + self.max_wait).await
+    }
+
+    /// The same until `deadline`, for a caller that has waited elsewhere before.
+    pub async fn acquire_by(&self, client: ClientKeys, deadline: Instant) -> Result<Permit, Saturated> {
         let acquire = self.permits.acquire(self.client(client), Some(self.bounds));
-        tokio::time::timeout(self.max_wait, acquire).await.ok().and_then(Result::ok).ok_or(Saturated)
+        tokio::time::timeout_at(deadline, acquire).await.ok().and_then(Result::ok).ok_or(Saturated)
     }
 
     fn client(&self, client: ClientKeys) -> Client {
-        Client(client.map(|key| Some(self.clients.get_or_insert_with(key?, || Share::new(self.share)))))
+        let share = |key| Share::new(self.share, self.bytes.get_or_insert_with(key, AtomicU64::default));
+        Client(client.map(|key| key.map(|key| self.clients.get_or_insert_with(key, || share(key)))))
     }
 }
 
 impl Permit {
     pub fn contention(&self) -> Contention {
         Contention { client: self.client.clone(), permits: self.permits.clone() }
+    }
+
+    /// The memory of the client.
+    pub fn client_bytes(&self) -> ClientBytes {
+        self.client.bytes()
     }
 }
 
@@ -153,6 +175,11 @@ impl Contention {
             Report { reports, is_of_limit }
         };
         select_all(reports.map(|reports| wait(reports).boxed())).await.0
+    }
+
+    /// The memory of the holder's client.
+    pub fn client_bytes(&self) -> ClientBytes {
+        self.client.bytes()
     }
 
     /// How many permits the holder's client has.

@@ -13,7 +13,7 @@ use tokio::sync::futures::Notified;
 pub use self::stalled_permits::StalledPermits;
 
 use self::stalled_permits::StalledPermit;
-use crate::concurrency_limit::{ClientKeys, Contention, Counted, Permit, REPORT_INTERVAL};
+use crate::concurrency_limit::{ClientBytes, ClientKeys, Contention, Counted, OfClient, Permit, REPORT_INTERVAL};
 
 /// How many instances of all components may be stalled, unless the host is started with another number.
 pub const STALLED_INSTANCES: usize = 256;
@@ -148,7 +148,7 @@ impl InstancePermit {
             if self.stall() {
                 continue;
             }
-            if report.is_of_limit && self.outbound.load(Ordering::Relaxed) == 0 {
+            if report.is_of_limit && !self.has_outbound() {
                 let stalled_permits = &self.stalled.stalled_permits;
                 if (self.stalled.has_memory)() && stalled_permits.end_one_for(self.client) {
                     let stalled_permit = tokio::time::timeout(REPORT_INTERVAL, stalled_permits.take(self.client)).await;
@@ -207,6 +207,11 @@ impl InstancePermit {
             tokio::time::timeout(patience, self.resume()).await.ok()?;
         }
         Some(begun)
+    }
+
+    /// Whether an outbound request is under way: the guest has not got all of its response, and has not dropped it.
+    pub fn has_outbound(&self) -> bool {
+        self.outbound.load(Ordering::Relaxed) > 0
     }
 
     /// Waits for a permit of the component, if the instance is stalled.
@@ -268,7 +273,7 @@ impl InstancePermit {
         let PermitState::Counted(permit) = &*state else {
             return false;
         };
-        if self.outbound.load(Ordering::Relaxed) > 0 {
+        if self.has_outbound() {
             return false;
         }
         let stalled = PermitState::Stalled(StalledInstance::new(stalled_permit, &self.stalled), permit.contention());
@@ -287,6 +292,16 @@ impl InstancePermit {
 impl Drop for OutboundInProgress {
     fn drop(&mut self) {
         self.0.outbound.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl OfClient for InstancePermit {
+    fn client_bytes(&self) -> ClientBytes {
+        match &*self.state() {
+            PermitState::Counted(permit) => permit.client_bytes(),
+            PermitState::Stalled(_, contention) => contention.client_bytes(),
+            PermitState::Released => ClientBytes::default(),
+        }
     }
 }
 

@@ -59,6 +59,15 @@ pub fn unread_responses() -> Response<ResponseBody> {
     retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))
 }
 
+/// The client's address has cancelled too many requests for the proxy's connection, and gets no others for this long.
+pub fn cancelled_requests(retry_after: Duration) -> Response<ResponseBody> {
+    let error = "too many requests of this address were cancelled";
+    let body = json!({ "message": "429 Too Many Requests", "error": error });
+    let mut response = json(StatusCode::TOO_MANY_REQUESTS, &body);
+    response.headers_mut().insert(RETRY_AFTER, retry_after.as_secs().max(1).into());
+    response
+}
+
 /// Other requests may have sent as much ahead of their components as the host keeps.
 pub fn unread_requests() -> Response<ResponseBody> {
     let error = "the bodies of other requests have not been read";

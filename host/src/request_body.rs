@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -33,11 +34,13 @@ pub struct RequestBody {
 impl RequestBody {
     /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`.
     pub fn new(inner: WasiBody, context: Arc<RequestContext>, limit: u64, withheld: bool) -> Self {
+        context.has_open_body.store(!inner.is_end_stream(), Ordering::Relaxed);
         Self { inner: Some(inner), context, limit_left: limit, withheld }
     }
 
     fn end(&mut self) {
         self.inner = None;
+        self.context.has_open_body.store(false, Ordering::Relaxed);
         self.context.set_waiting_for_client(false);
     }
 }
@@ -61,6 +64,10 @@ impl Body for RequestBody {
                 match self.limit_left.checked_sub(length) {
                     Some(limit_left) => {
                         self.limit_left = limit_left;
+                        // The guest need not look for the end of a body whose length it knows.
+                        if self.is_end_stream() {
+                            self.context.has_open_body.store(false, Ordering::Relaxed);
+                        }
                         Poll::Ready(Some(Ok(frame)))
                     }
                     None => {
@@ -96,6 +103,7 @@ impl Body for RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
+        self.context.has_open_body.store(false, Ordering::Relaxed);
         self.context.set_waiting_for_client(false);
         if let Some(rest) = self.inner.take()
             && !self.withheld

@@ -69,20 +69,29 @@ pub struct RequestContext {
     ended_at: OnceLock<Instant>,
     /// The guest's task. Woken when the response waits for more of its body, and when it ends.
     response_ended: AtomicWaker,
+    /// Whether the guest has the request's body, and has neither read it to its end nor dropped it.
+    pub has_open_body: AtomicBool,
     too_large: AtomicBool,
     /// Whether the request's body has broken off.
     upload_broken: AtomicBool,
     /// Woken when the request's body passes the limit: the task that waits for the response's head.
     body_too_large: AtomicWaker,
     abandoned: AtomicBool,
-    /// Woken when the client has gone: the guest's task.
+    /// Woken when the client has gone, and when the guest's time is over: the guest's task.
     abandonment: AtomicWaker,
     expired: AtomicBool,
     failure: OnceLock<InstanceFailure>,
 }
 
 impl RequestContext {
-    pub fn new(limits: &RequestLimits, uri: Uri, client: ClientKeys, trace: Option<Arc<Trace>>) -> Self {
+    /// `started` is when the request came.
+    pub fn new(
+        limits: &RequestLimits,
+        uri: Uri,
+        client: ClientKeys,
+        trace: Option<Arc<Trace>>,
+        started: Instant,
+    ) -> Self {
         Self {
             writes: WriteScope::default(),
             uri,
@@ -90,7 +99,7 @@ impl RequestContext {
             trace,
             parent: None,
             read_set: OnceLock::new(),
-            started: Instant::now(),
+            started,
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
             cpu_time: limits.cpu_time,
@@ -107,6 +116,7 @@ impl RequestContext {
             is_left_unfinished: AtomicBool::new(false),
             ended_at: OnceLock::new(),
             response_ended: AtomicWaker::new(),
+            has_open_body: AtomicBool::new(false),
             too_large: AtomicBool::new(false),
             upload_broken: AtomicBool::new(false),
             body_too_large: AtomicWaker::new(),
@@ -373,6 +383,7 @@ impl RequestContext {
     pub fn expire(&self) {
         self.slow_client.fetch_or(self.upload.is_waiting(), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);
+        self.abandonment.wake();
     }
 
     /// Whether the guest was ended because its time was over.

@@ -67,6 +67,19 @@ async fn send(host: &Host, method: &str, path: &str, body: &'static [u8]) -> Str
     format!("{}\n{fields}\n{body}", head.status.as_u16())
 }
 
+/// The same of a `GET`. On a busy machine a guest may have to yield before it has written its body, and the host sends
+/// its head meanwhile: then once more.
+async fn send_undisturbed(host: &Host, path: &str, body: &'static [u8]) -> String {
+    let mut response = send(host, "GET", path, body).await;
+    for _ in 0..20 {
+        if !response.contains("broken off") {
+            break;
+        }
+        response = send(host, "GET", path, body).await;
+    }
+    response
+}
+
 #[tokio::test]
 async fn a_request_reaches_the_guest_as_by_the_interface_of_wasi() {
     let (_folder, host) = start("");
@@ -116,9 +129,9 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
         ("trap", 500),
         ("loop", 504),
     ] {
-        let by_value = send(&host, "GET", path, b"").await;
+        let by_value = send_undisturbed(&host, path, b"").await;
         assert_eq!(by_value.split('\n').next(), Some(&*status.to_string()), "{path}: {by_value}");
-        assert_eq!(by_value, send(&host, "GET", path, LARGE).await, "{path}");
+        assert_eq!(by_value, send_undisturbed(&host, path, LARGE).await, "{path}");
     }
     for path in ["plain", "length", "nothing"] {
         let by_value = send(&host, "HEAD", path, b"").await;
@@ -296,18 +309,33 @@ async fn a_streamed_body_ends_with_the_time_of_its_request() {
     assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
 }
 
-#[test]
-fn a_component_whose_export_is_worded_otherwise_is_refused() {
+/// A host of the guest in which a name is another one of the same length.
+fn start_renamed(name: &str, other: &str) -> (tempfile::TempDir, Result<Host, String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut wasm = std::fs::read(guest("by_value")).unwrap();
-    // The name of a case of the outcome, with its length.
-    let (name, other) = (b"\x08exchange", b"\x08exchanje");
-    let found: Vec<_> = (0..wasm.len()).filter(|at| wasm[*at..].starts_with(name)).collect();
+    let with_length = |name: &str| [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+    let (name, other) = (with_length(name), with_length(other));
+    let found: Vec<_> = (0..wasm.len()).filter(|at| wasm[*at..].starts_with(&name)).collect();
     assert!(!found.is_empty());
-    found.iter().for_each(|at| wasm[*at..][..other.len()].copy_from_slice(other));
+    found.iter().for_each(|at| wasm[*at..][..other.len()].copy_from_slice(&other));
     let path = folder.path().join("other.wasm");
     std::fs::write(&path, wasm).unwrap();
     let manifest = manifest("", "").replace(&format!("{:?}", guest("by_value")), &format!("{path:?}"));
-    let error = fixture::start(&folder, &manifest, &[], store()).err().unwrap().to_string();
+    let host = fixture::start(&folder, &manifest, &[], store()).map_err(|error| error.to_string());
+    (folder, host)
+}
+
+#[test]
+fn a_component_whose_export_is_worded_otherwise_is_refused() {
+    // A case of the outcome.
+    let error = start_renamed("exchange", "exchanje").1.err().unwrap();
     assert!(error.contains("`guest`: its export `hexad:platform/by-value-handler@0.1.0` is not as"), "{error}");
+}
+
+/// Builds before this one have other functions.
+#[tokio::test]
+async fn a_component_without_the_functions_is_served_by_the_interface_of_wasi() {
+    let (_folder, host) = start_renamed("go-on", "go-by");
+    let response = send(&host.unwrap(), "GET", "request", b"").await;
+    assert!(response.ends_with("by: streams\n0 bytes"), "{response}");
 }

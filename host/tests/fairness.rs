@@ -17,7 +17,7 @@ pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-fn ask(client: &mut TcpStream, path: &str, headers: &str) {
+pub fn ask(client: &mut TcpStream, path: &str, headers: &str) {
     write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\n{headers}connection: close\r\n\r\n").unwrap();
 }
 

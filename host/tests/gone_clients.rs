@@ -50,3 +50,21 @@ fn a_client_that_has_sent_its_next_request_is_still_there() {
     client.read_to_string(&mut answer).unwrap();
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
 }
+
+/// The kernel finds a client that has vanished without a word, and hyper then finds that the connection has failed.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_kernel_asks_a_silent_client_whether_it_is_there() {
+    let (server, address, _) = listen("request_timeout = \"1h\"", IngressOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"GET /probe/never HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    wait_for_busy(&server, 1);
+    let ends = [address, client.local_addr().unwrap()].map(|end| format!("0100007F:{:04X}", end.port()));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let mut sockets = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let socket = sockets.find(|fields| fields[1..3] == ends).unwrap();
+    // The timer (2 for the one that sends probes), and its hundredths of a second (proc_pid_net(5)).
+    let (timer, left) = socket[5].split_once(':').unwrap();
+    assert_eq!(timer, "02");
+    assert!(u32::from_str_radix(left, 16).unwrap() <= 3000, "{left}");
+}

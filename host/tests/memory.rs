@@ -1,12 +1,18 @@
 //! The memory that components have together, and the end of instances that have used up theirs.
 
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpStream};
 use std::num::NonZeroUsize;
+use std::sync::mpsc;
 
 use futures::future::join_all;
 use hexad::component::Slot;
+use hexad::ingress::IngressOptions;
 use hexad::{Options, StartError};
 
+use crate::fairness::{ask, connect_from};
 use crate::fixture::{self, Server, get, manifest, options, store, text};
+use crate::slow_readers::listen_on;
 
 const MIB: u64 = 1 << 20;
 
@@ -83,6 +89,30 @@ async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
     let (status, body) = text(refused).await;
     assert!(status == 503 && body.contains("no memory left"), "{status} {body}");
     assert_eq!(server.ok("leak?mib=10").await, "leaked");
+}
+
+#[test]
+fn an_address_leaves_memory_for_others() {
+    let (server, address, _) = listen_on(start(130 * MIB).unwrap(), IngressOptions::default());
+    let leak = |host, pause: &str| {
+        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
+        ask(&mut client, &format!("leak?mib=40&ms={pause}"), "");
+        client
+    };
+    let status = |mut client: TcpStream| {
+        let mut status = [0; 12];
+        client.read_exact(&mut status).ok()?;
+        Some(String::from_utf8_lossy(&status[9..]).into_owned())
+    };
+    // Until the address gets no more.
+    let (told, refused) = mpsc::channel();
+    for client in (0..4).map(|_| leak(2, "3600000")) {
+        let told = told.clone();
+        std::thread::spawn(move || told.send(status(client)));
+    }
+    assert_eq!(refused.recv().unwrap().as_deref(), Some("503"));
+    assert_eq!(status(leak(3, "0")).as_deref(), Some("200"));
+    drop(server);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use outbound::Network;
 pub use bindings::export_platform;
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use bindings::exports::hexad::platform::by_value_handler::{self, Guest as ByValueHandler};
-pub use by_value::{ByValueResult, Exchanges, resume as resume_by_value};
+pub use by_value::{ByValueResult, Exchanges, go_on as go_on_by_value};
 pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
@@ -79,7 +79,7 @@ where
 
 /// Starts to handle a request that came as a value. `environment` makes the environment with the client that `client`
 /// chooses: it gets the one for a handler that sends one request after the other, and waits for nothing else meanwhile.
-pub fn start_by_value<E, F>(
+pub fn handle_by_value<E, F>(
     request: by_value_handler::Request,
     kept: by_value_handler::KeptBodies,
     client: impl FnOnce(Exchanges) -> Rc<dyn Client>,
@@ -90,7 +90,7 @@ where
     E: Future<Output = Env>,
     F: AsyncFnOnce(Env, Request) -> Response + 'static,
 {
-    by_value::start(request, kept, |exchanges, request| {
+    by_value::handle(request, kept, |exchanges, request| {
         let client = client(exchanges);
         async move { respond(environment(client).await, request, handle).await }
     })
@@ -197,19 +197,19 @@ macro_rules! area {
         }
 
         impl $crate::wasi::ByValueHandler for Component {
-            fn start(
+            fn handle(
                 request: $crate::wasi::by_value_handler::Request,
                 kept: $crate::wasi::by_value_handler::KeptBodies,
             ) -> $crate::wasi::ByValueResult {
                 let client = $crate::area!(@client $network, $client);
-                $crate::wasi::start_by_value(request, kept, client, $env, $handle)
+                $crate::wasi::handle_by_value(request, kept, client, $env, $handle)
             }
 
-            async fn resume(
+            async fn go_on(
                 continuation: u64,
                 response: Option<Result<$crate::wasi::by_value_handler::Response, $crate::wasi::ErrorCode>>,
             ) -> $crate::wasi::ByValueResult {
-                $crate::wasi::resume_by_value(continuation, response).await
+                $crate::wasi::go_on_by_value(continuation, response).await
             }
         }
 

@@ -32,7 +32,10 @@ pub struct Access {
 /// Why a running host was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    #[error("no host is running on the data folder {0}; start one with `hexad up`, or name another folder with --data")]
+    #[error(
+        "no host is running on the data folder {0}, or there is no room for its admin.json (then its log says so); \
+         start one with `hexad up`, or name another folder with --data"
+    )]
     NotRunning(PathBuf),
     #[error("cannot read {path}: {source}; it belongs to the user who runs the host")]
     Unreadable { path: PathBuf, source: io::Error },

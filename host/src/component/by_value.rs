@@ -29,8 +29,8 @@ use head::{parse_fields, request_head};
 
 /// The interface, and its functions.
 pub const EXPORT: &str = "hexad:platform/by-value-handler@0.1.0";
-const START: &str = "start";
-const RESUME: &str = "resume";
+const HANDLE: &str = "handle";
+const GO_ON: &str = "go-on";
 
 /// The largest body of a request that is passed by value. A larger one is worth the calls of a stream.
 const MAX_REQUEST_BODY: u64 = 64 * 1024;
@@ -66,15 +66,15 @@ enum Outcome {
 /// The functions of a component that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueExport {
-    start: ComponentExportIndex,
-    resume: ComponentExportIndex,
+    handle: ComponentExportIndex,
+    go_on: ComponentExportIndex,
 }
 
 /// The functions of one instance that handle a request by value.
 #[derive(Clone, Copy)]
 pub struct ByValueHandler {
-    start: TypedFunc<(Request, u16), Returned>,
-    resume: TypedFunc<(u64, Option<Result<Response, ErrorCode>>), Returned>,
+    handle: TypedFunc<(Request, u16), Returned>,
+    go_on: TypedFunc<(u64, Option<Result<Response, ErrorCode>>), Returned>,
 }
 
 /// The return type of both functions.
@@ -101,14 +101,14 @@ impl ByValueExport {
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
         let function = |name| component.get_export_index(Some(&interface), name);
-        Some(Self { start: function(START)?, resume: function(RESUME)? })
+        Some(Self { handle: function(HANDLE)?, go_on: function(GO_ON)? })
     }
 
     /// Fails if the functions do not have the types of the platform's interface.
     pub fn of_instance(self, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<ByValueHandler> {
         Ok(ByValueHandler {
-            start: instance.get_typed_func(&mut *store, self.start)?,
-            resume: instance.get_typed_func(store, self.resume)?,
+            handle: instance.get_typed_func(&mut *store, self.handle)?,
+            go_on: instance.get_typed_func(store, self.go_on)?,
         })
     }
 }
@@ -121,9 +121,9 @@ impl ByValueHandler {
             let guest = store.get();
             (Request::of_client(request, guest), guest.kept_bodies.numbers())
         });
-        let (mut outcome,) = self.start.call_concurrent(accessor, passed).await?;
+        let (mut outcome,) = self.handle.call_concurrent(accessor, passed).await?;
         if let Ok(Outcome::Unfinished(continuation)) = outcome {
-            (outcome,) = self.resume.call_concurrent(accessor, (continuation, None)).await?;
+            (outcome,) = self.go_on.call_concurrent(accessor, (continuation, None)).await?;
         }
         loop {
             match outcome {
@@ -136,10 +136,10 @@ impl ByValueHandler {
                 Ok(Outcome::Exchange(exchange)) => {
                     let continuation = exchange.continuation;
                     let response = exchange.run(accessor).await?;
-                    (outcome,) = self.resume.call_concurrent(accessor, (continuation, Some(response))).await?;
+                    (outcome,) = self.go_on.call_concurrent(accessor, (continuation, Some(response))).await?;
                 }
                 // A component could go on like this for ever, and the host would not get to serve others.
-                Ok(Outcome::Unfinished(_)) => wasmtime::bail!("`{RESUME}` has returned `unfinished`"),
+                Ok(Outcome::Unfinished(_)) => wasmtime::bail!("`{GO_ON}` has returned `unfinished`"),
             }
         }
     }

@@ -8,6 +8,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
@@ -19,12 +20,13 @@ use wasmtime::AsContextMut;
 use wasmtime_wasi_http::handler::{Prepared, Proxy};
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
-use super::by_value::{self, Passed};
+use super::by_value::{self, Handled, Passed};
 use super::lease::Lease;
 use super::pool::{Instance, InstancePool};
 use super::timed_run::{LoopTurns, TimedRun};
 use super::unfinished_bodies;
 use crate::guest::Guest;
+use crate::instance_permit::InstancePermit;
 use crate::metrics::{InstanceEnd, InstanceFailure};
 use crate::request_context::RequestContext;
 
@@ -132,9 +134,16 @@ impl GuestCall {
         self.refused = true;
     }
 
+    /// Records that the guest has failed, and the host responds in its place. A guest that has nothing left to do keeps
+    /// its instance; any other is ended when the call is dropped.
+    pub fn fail(&mut self) {
+        self.context.end_response();
+        self.poll_once();
+    }
+
     /// Polls the guest once, without a waker: a caller that has to wait must poll again with one.
     pub fn poll_once(&mut self) {
-        self.poll_guest(&mut Context::from_waker(Waker::noop()));
+        self.poll_guest(&mut noop());
     }
 
     /// Polls the guest without a look at its clock.
@@ -226,18 +235,22 @@ async fn run_guest(
         return;
     };
     instance.cpu_timer.begin_request();
-    instance.store.data_mut().enter(context, lease.permit());
+    if !instance.store.data_mut().enter(context, lease.permit()) {
+        return in_use.end(Err(wasmtime::format_err!("the client's other requests have its share of the memory")));
+    }
     // Ticks while the instance was idle do not count for this request: without this, it would yield at its first
     // instruction.
     instance.store.set_epoch_deadline(1);
-    let ended = serve(instance, context, request, head).await;
+    let ended = serve(instance, context, lease.permit(), request, head).await;
     in_use.end(ended);
 }
 
-/// Returns whether the instance can take another request.
+/// Returns whether the instance can take another request. It cannot if the guest keeps a body that it has not read: its
+/// client's or another server's, which have places and permits that others wait for.
 async fn serve(
     instance: &mut Instance,
     context: &RequestContext,
+    permit: &InstancePermit,
     request: Request<WasiBody>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) -> wasmtime::Result<bool> {
@@ -245,9 +258,14 @@ async fn serve(
     let Instance { store, proxy, by_value, cpu_timer, .. } = instance;
     let turns = LoopTurns::default();
     let run = pin!(store.run_concurrent(async |accessor| {
+        let mut is_done = false;
         match by_value::pass(*by_value, request, context) {
             Passed::ByValue(handler, request) => {
-                let _ = head.send(handler.call(accessor, request).await?);
+                let Handled { response, is_whole } = handler.call(accessor, request).await?;
+                let _ = head.send(response);
+                // The instance of a guest whose writes are lost must not take another request.
+                let has_written = !matches!(context.writes.outcome(), Some(Ok(())));
+                is_done = is_whole && !has_written && accessor.poll_no_interesting_tasks(&mut noop()).is_ready();
             }
             Passed::AsStream(request) => {
                 let prepared = accessor
@@ -261,22 +279,29 @@ async fn serve(
             }
         }
         // The guest may write the body until the response has ended.
-        poll_fn(|cx| {
+        let ended = poll_fn(|cx| {
             turns.count();
             let response_ended = context.poll_response_ended(cx);
             if !context.is_guest_idle() {
                 ready!(accessor.poll_no_interesting_tasks(cx));
             }
             response_ended
-        })
-        .await;
-        let mut cx = Context::from_waker(Waker::noop());
+        });
+        if !is_done {
+            ended.await;
+        }
         // A task of an idle guest waits for nothing.
-        let is_ready = accessor.poll_no_interesting_tasks(&mut cx).is_ready()
-            && accessor.poll_ready_for_concurrent_call(handler, &mut cx).is_ready();
-        wasmtime::error::Ok(is_ready && !context.is_left_unfinished())
+        let is_ready = accessor.poll_no_interesting_tasks(&mut noop()).is_ready()
+            && accessor.poll_ready_for_concurrent_call(handler, &mut noop()).is_ready();
+        let has_unread_body = context.has_open_body.load(Ordering::Relaxed) || permit.has_outbound();
+        wasmtime::error::Ok(is_ready && !context.is_left_unfinished() && !has_unread_body)
     }));
     TimedRun { run, context, cpu_timer, turns: &turns }.await.flatten()
+}
+
+/// The context of a poll that nothing waits for.
+fn noop() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }
 
 /// An instance that serves a request. A failure is logged and counted, whatever its cause.
@@ -290,7 +315,10 @@ struct InUse {
 impl InUse {
     fn end(mut self, ended: wasmtime::Result<bool>) {
         match (ended, self.instance.take()) {
-            (Ok(true), Some(instance)) => self.pool.give_back(instance, &self.context),
+            (Ok(true), Some(mut instance)) => {
+                instance.store.data_mut().leave();
+                self.pool.give_back(instance, &self.context);
+            }
             (Ok(false), instance) => drop(instance),
             (Err(error), Some(instance)) => self.failed(instance, &error),
             (_, None) => {}

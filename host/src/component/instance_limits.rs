@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Permit, Saturated};
+use crate::concurrency_limit::{BytesByClient, ClientKeys, ConcurrencyLimit, Permit, Saturated};
 use crate::manifest::Limits;
 use crate::nested_request::{Depth, DepthLimits};
 
@@ -15,6 +16,7 @@ const WAITING_PER_INSTANCE: usize = 16;
 /// The permits of one deployment.
 pub struct InstanceLimits {
     limits: DepthLimits,
+    memory: Arc<BytesByClient>,
     /// Cancelled once other limits replace these.
     replaced: CancellationToken,
 }
@@ -24,12 +26,19 @@ pub struct InstanceLimits {
 pub struct ReplacedLimits(Mutex<Vec<Arc<InstanceLimits>>>);
 
 impl InstanceLimits {
-    pub fn new(limits: &Limits) -> Arc<Self> {
+    /// `memory` is the host's.
+    pub fn new(limits: &Limits, memory: Arc<BytesByClient>) -> Arc<Self> {
         let limits = DepthLimits::new(|| {
             ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE)
                 .with_share(limits.instances_per_client)
+                .with_bytes(memory.clone())
         });
-        Arc::new(Self { limits, replaced: CancellationToken::new() })
+        Arc::new(Self { limits, memory, replaced: CancellationToken::new() })
+    }
+
+    /// Other limits, in the place of these.
+    pub fn renewed(&self, limits: &Limits) -> Arc<Self> {
+        Self::new(limits, self.memory.clone())
     }
 
     /// Requests that are being served, and requests that wait for a permit.
@@ -42,9 +51,22 @@ impl InstanceLimits {
         self.limits.at(depth).try_acquire(client)
     }
 
-    /// Waits for a permit. `None` once other limits replace these.
-    pub async fn acquire(&self, depth: Depth, client: ClientKeys) -> Option<Result<Permit, Saturated>> {
-        self.replaced.run_until_cancelled(self.limits.at(depth).acquire(client)).await
+    /// Waits for a permit until `deadline`: for one of the `latest` limits, once those replace these.
+    pub async fn acquire(
+        self: Arc<Self>,
+        latest: impl Fn() -> Arc<Self>,
+        depth: Depth,
+        client: ClientKeys,
+        deadline: Instant,
+    ) -> Result<Permit, Saturated> {
+        let mut limits = self;
+        loop {
+            let acquire = limits.limits.at(depth).acquire_by(client, deadline);
+            match limits.replaced.run_until_cancelled(acquire).await {
+                Some(permit) => return permit,
+                None => limits = latest(),
+            }
+        }
     }
 }
 
@@ -65,5 +87,41 @@ impl ReplacedLimits {
         let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         limits.retain(|limits| limits.load() != (0, 0));
         limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use futures::poll;
+
+    use super::*;
+    use crate::concurrency_limit::HOST;
+
+    #[tokio::test]
+    async fn a_caller_waits_no_longer_because_the_limits_are_replaced() {
+        let limits = Limits { instances: 1, instances_per_client: 1, ..Limits::default() };
+        let [first, second] = [(); 2].map(|()| InstanceLimits::new(&limits, Arc::default()));
+        let _taken = [&first, &second].map(|limits| limits.try_acquire(Depth::default(), HOST).unwrap());
+        let deadline = Instant::now() + Duration::from_millis(50);
+        let mut permit = pin!(first.clone().acquire(|| second.clone(), Depth::default(), HOST, deadline));
+        assert!(poll!(permit.as_mut()).is_pending());
+        ReplacedLimits::default().add(first);
+        while Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        // The runtime looks at its clock once in some turns.
+        let mut answer = poll!(permit.as_mut());
+        for _ in 0..1000 {
+            if answer.is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+            answer = poll!(permit.as_mut());
+        }
+        assert!(matches!(answer, Poll::Ready(Err(Saturated))));
     }
 }

@@ -261,6 +261,11 @@ impl IdleInstances for InstancePool {
         self.state().instances.front().map(|(_, since)| *since)
     }
 
+    fn bytes(&self) -> u64 {
+        let bytes = |instance: &Instance| instance.store.data().limiter().used() as u64;
+        self.state().instances.iter().map(|(instance, _)| bytes(instance)).sum()
+    }
+
     fn evict(&self) -> bool {
         let evicted = self.state().instances.pop_front();
         let is_evicted = evicted.is_some();

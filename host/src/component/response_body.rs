@@ -177,13 +177,21 @@ impl GuestBody {
     }
 
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
+        // A guest whose response has broken off is ended, unless its client is the cause: it may have to undo the part
+        // of an upload that has come.
         match (&error, &self.lease) {
             (None, _) => self.record_completion(),
             (Some(BodyError::SlowClient), _) => self.context.abandon(),
-            (Some(BodyError::Timeout), Some(lease)) => lease.record_timeout(),
+            (Some(BodyError::Timeout), Some(lease)) => {
+                lease.record_timeout();
+                self.context.expire();
+            }
             (Some(_), Some(lease)) => match self.context.upload_failure() {
                 Some(failure) => lease.record_broken_by_client(failure),
-                None => lease.record_broken(),
+                None => {
+                    lease.record_broken();
+                    self.context.abandon();
+                }
             },
             (Some(_), None) => {}
         }

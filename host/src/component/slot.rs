@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::time::Instant;
 
 use super::canary::{Canary, CanaryPolicy};
 use super::generation::Generation;
 use super::instance_limits::{InstanceLimits, ReplacedLimits};
 use super::lease::{Lease, ResponseEnd};
 use super::tally::Tally;
-use crate::concurrency_limit::{ClientKeys, Permit, Saturated};
+use crate::concurrency_limit::{BytesByClient, ClientKeys, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
 use crate::instance_permit::{InstancePermit, StalledInstances};
@@ -145,10 +146,6 @@ impl Settings {
     pub fn new(component: Arc<Component>, outbound: Option<Arc<Outbound>>) -> Self {
         Self { component, outbound }
     }
-
-    fn new_limits(&self) -> Arc<InstanceLimits> {
-        InstanceLimits::new(&self.component.limits)
-    }
 }
 
 impl Deployment {
@@ -156,12 +153,24 @@ impl Deployment {
     pub fn sole_generation(&self) -> Option<u64> {
         self.canary.is_none().then_some(self.current.number)
     }
+
+    fn renewed_limits(&self) -> Arc<InstanceLimits> {
+        self.limits.renewed(&self.settings.component.limits)
+    }
 }
 
 impl Slot {
-    pub fn new(settings: Settings, generation: Generation, metrics: Metrics, stalled: Arc<StalledInstances>) -> Self {
+    /// `memory` is that of the clients of all components.
+    pub fn new(
+        settings: Settings,
+        generation: Generation,
+        metrics: Metrics,
+        stalled: Arc<StalledInstances>,
+        memory: Arc<BytesByClient>,
+    ) -> Self {
         let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
-        let (limits, settings, current) = (settings.new_limits(), Arc::new(settings), Arc::new(generation));
+        let limits = InstanceLimits::new(&settings.component.limits, memory);
+        let (settings, current) = (Arc::new(settings), Arc::new(generation));
         let deployment = ArcSwap::from_pointee(Deployment { settings, limits, current, previous: None, canary: None });
         Self {
             id,
@@ -239,9 +248,10 @@ impl Slot {
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
     /// keep theirs. There is no standby afterwards, because it would have the old settings.
     pub fn reconfigure(&self, settings: Arc<Settings>, generation: Arc<Generation>) {
-        self.change(|_| {
+        self.change(|deployment| {
+            let limits = deployment.limits.renewed(&settings.component.limits);
             let (settings, current) = (settings.clone(), generation.clone());
-            Some(Deployment { limits: settings.new_limits(), settings, current, previous: None, canary: None })
+            Some(Deployment { limits, settings, current, previous: None, canary: None })
         });
     }
 
@@ -254,7 +264,7 @@ impl Slot {
                 true => deployment.previous.clone(),
                 false => Some(deployment.current.clone()),
             };
-            let (limits, current) = (deployment.settings.new_limits(), next.clone());
+            let (limits, current) = (deployment.renewed_limits(), next.clone());
             Some(Deployment { limits, current, previous, canary: None, ..deployment.clone() })
         });
     }
@@ -274,7 +284,7 @@ impl Slot {
     pub fn end_trial(&self, digest: &Digest) -> bool {
         let ended = self.change(|deployment| match &deployment.canary {
             Some(canary) if canary.generation.digest == *digest => {
-                let limits = deployment.settings.new_limits();
+                let limits = deployment.renewed_limits();
                 Some(Deployment { limits, canary: None, ..deployment.clone() })
             }
             _ => None,
@@ -352,13 +362,9 @@ impl Slot {
         client: ClientKeys,
     ) -> Result<Permit, Saturated> {
         let started = Instant::now();
-        let mut limits = began.limits.clone();
-        let permit = loop {
-            match limits.acquire(depth, client).await {
-                Some(permit) => break permit,
-                None => limits = self.deployment.load().limits.clone(),
-            }
-        };
+        let deadline = started + began.settings.component.limits.queue_timeout;
+        let latest = || self.deployment.load().limits.clone();
+        let permit = began.limits.clone().acquire(latest, depth, client, deadline).await;
         if let Some(counters) = self.metrics.shard(shard) {
             counters.queue_wait.observe(started.elapsed());
         }

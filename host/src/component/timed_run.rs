@@ -109,11 +109,16 @@ impl Wake for ObservedWake {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::time::Instant;
 
     use super::*;
     use crate::concurrency_limit::HOST;
     use crate::manifest::RequestLimits;
     use crate::metrics::InstanceFailure;
+
+    fn context() -> RequestContext {
+        RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None, Instant::now())
+    }
 
     async fn timed<T>(context: &RequestContext, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
         let (cpu_timer, turns) = (CpuTimer::default(), LoopTurns::default());
@@ -122,7 +127,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_host_ends_the_call_and_nothing_else() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None);
+        let context = context();
         let panics = async { panic!("on purpose") };
         let error = timed::<()>(&context, panics).await.unwrap_err();
         assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::Panicked);
@@ -130,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_expired_call_is_not_polled_again() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), HOST, None);
+        let context = context();
         assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
         context.expire();
         let error = timed(&context, async { Ok(1) }).await.unwrap_err();

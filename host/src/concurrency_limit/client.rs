@@ -1,8 +1,9 @@
 //! One client's share of a limit's permits and queue.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::client_bytes::ClientBytes;
 use super::reports::Reports;
 
 /// The part of a limit that one key of a client may have.
@@ -14,6 +15,8 @@ pub struct Share {
     queued: AtomicUsize,
     /// Reports of callers that wait although the limit may have a permit: the share has none.
     pub reports: Arc<Reports>,
+    /// The memory of the key's requests.
+    bytes: Arc<AtomicU64>,
 }
 
 /// The shares of a client, one for each of its keys.
@@ -21,8 +24,8 @@ pub struct Share {
 pub struct Client(pub [Option<Arc<Share>>; 3]);
 
 impl Share {
-    pub fn new(permits: usize) -> Self {
-        Self { permits, taken: AtomicUsize::new(0), queued: AtomicUsize::new(0), reports: Arc::default() }
+    pub fn new(permits: usize, bytes: Arc<AtomicU64>) -> Self {
+        Self { permits, taken: AtomicUsize::new(0), queued: AtomicUsize::new(0), reports: Arc::default(), bytes }
     }
 
     fn try_take(&self, free: usize) -> bool {
@@ -83,6 +86,10 @@ impl Client {
         for share in self.shares() {
             share.queued.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    pub fn bytes(&self) -> ClientBytes {
+        ClientBytes(self.0.each_ref().map(|share| share.as_ref().map(|share| share.bytes.clone())))
     }
 
     /// Whether both have the same shares.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 
+use super::cancellations::Uncompleted;
 use super::in_flight::InFlight;
 use crate::access_log::Access;
 use crate::body::{BodyError, InProgress, ResponseBody};
@@ -19,6 +20,8 @@ pub struct ClientBody {
     last: Option<Charged>,
     _in_flight: InFlight,
     access: Option<Access>,
+    /// On the HTTP/2 connection of a proxy.
+    uncompleted: Option<Uncompleted>,
 }
 
 enum Source {
@@ -45,11 +48,11 @@ impl Source {
 
 impl ClientBody {
     pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<Access>) -> Self {
-        Self { source: Source::Direct(body), last: None, _in_flight: in_flight, access }
+        Self { source: Source::Direct(body), last: None, _in_flight: in_flight, access, uncompleted: None }
     }
 
     pub fn charged(body: ResponseBody, buffer: Arc<SendBuffer>, in_flight: InFlight, access: Option<Access>) -> Self {
-        Self { source: Source::Charged(body, buffer), last: None, _in_flight: in_flight, access }
+        Self { source: Source::Charged(body, buffer), last: None, _in_flight: in_flight, access, uncompleted: None }
     }
 
     pub fn buffered(
@@ -61,7 +64,19 @@ impl ClientBody {
     ) -> Self {
         let length = body.size_hint().exact();
         buffer.fill(body, in_progress);
-        Self { source: Source::Buffered(buffer, length), last: None, _in_flight: in_flight, access }
+        Self { source: Source::Buffered(buffer, length), last: None, _in_flight: in_flight, access, uncompleted: None }
+    }
+
+    /// Completes the request with the body.
+    pub fn completing(mut self, uncompleted: Option<Uncompleted>) -> Self {
+        self.uncompleted = uncompleted;
+        self
+    }
+
+    fn complete(&mut self) {
+        if let Some(uncompleted) = self.uncompleted.take() {
+            uncompleted.complete();
+        }
     }
 }
 
@@ -95,6 +110,11 @@ impl Body for ClientBody {
         {
             self.last = frame.data_mut().and_then(Charged::split_last);
         }
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) if !frame.is_trailers() => {}
+            Poll::Pending => {}
+            Poll::Ready(_) => self.complete(),
+        }
         polled
     }
 
@@ -120,6 +140,10 @@ impl Body for ClientBody {
 
 impl Drop for ClientBody {
     fn drop(&mut self) {
+        // The HTTP implementation does not ask for the end of a body that tells it beforehand.
+        if self.is_end_stream() {
+            self.complete();
+        }
         if let Source::Buffered(buffer, _) = &self.source {
             buffer.abandon();
         }

@@ -10,86 +10,81 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Idle frames that a client may send in a period. Clients ping a few times a second at most.
-const MAX_IDLE_FRAMES: u32 = 1000;
-/// Streams that a client may reset in a period. Each may end an instance that waited for the client. The HTTP
-/// implementation bounds the streams that are reset before they are served.
-const MAX_RESETS: u32 = 300;
-const PERIOD: Duration = Duration::from_secs(10);
+use super::frame_heads::{CONTINUATION, DATA, FrameHeads, HEAD_BYTES, HEADERS, RST_STREAM};
 
-/// Idle frames that a client may send in addition, such as updates of windows: for each head that it sends, and
-/// one for so many bytes that it is sent; those bytes pay for a reset as well.
-const FRAMES_PER_HEAD: u32 = 4;
+/// Idle frames that a client may send in a period. Clients ping a few times a second at most.
+const MAX_IDLE_FRAMES: i64 = 1000;
+/// Streams that a client may end in a period by a reset, or by an error for which the host resets them. Each may end
+/// an instance that waited for the client. The HTTP implementation bounds the streams that are reset before they are
+/// served.
+pub const MAX_RESETS: u32 = 300;
+/// The same of a proxy, for all of its clients together. Each of them is refused after `MAX_RESETS` of its own.
+pub const MAX_RESETS_OF_PROXY: u32 = 30_000;
+pub const PERIOD: Duration = Duration::from_secs(10);
+
+/// Idle frames that a client may send in addition, such as updates of windows: for each head that it sends, for each
+/// frame of data that it is sent, and one for so many bytes that it is sent; those bytes pay for a reset as well.
+const FRAMES_PER_HEAD: i64 = 4;
+const FRAMES_PER_DATA: i64 = 2;
 const BYTES_PER_FRAME: usize = 1024;
 
-/// Bytes of a frame before its payload (section 4.1).
-const FRAME_HEAD: usize = 9;
-
-/// Types of frames (section 6).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const CONTINUATION: u8 = 9;
+/// How many of them it may send later: more than the buffers of kernels hold between host and client.
+const MAX_CREDIT: i64 = 16 * 1024;
 
 /// The flag of the last frame of a stream.
 const END_STREAM: u8 = 1;
 
+/// Error codes of resets for which the client has given cause (section 7): `PROTOCOL_ERROR`, `FLOW_CONTROL_ERROR`,
+/// `STREAM_CLOSED` and `FRAME_SIZE_ERROR`.
+const ERRORS_OF_CLIENT: [u32; 4] = [1, 3, 5, 6];
+
 /// `GOAWAY` with `ENHANCE_YOUR_CALM`, of a server that has processed no further stream (section 6.8).
-const ENHANCE_YOUR_CALM: [u8; FRAME_HEAD + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
+const ENHANCE_YOUR_CALM: [u8; HEAD_BYTES + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
 
 /// Finds out whether a client floods its connection with idle frames: pings, settings, priorities, updates of
 /// windows, unknown frames, data without bytes, and heads that begin no stream; or with resets.
 struct FrameMeter {
-    head: [u8; FRAME_HEAD],
-    /// How much of the head was read.
-    head_length: usize,
-    /// Bytes of the frame's payload that are still to come.
-    payload: usize,
+    received: FrameHeads,
+    sent: FrameHeads,
+    max_resets: u32,
     period_began: Instant,
-    idle_frames: u32,
+    /// Those of the period that nothing has paid for. Below zero, what the client may send in addition.
+    idle_frames: i64,
     resets: u32,
     /// The stream that began last.
     last_stream: u32,
     /// Bytes that were sent and have not paid for a frame.
-    sent: usize,
+    unpaid: usize,
 }
 
 impl FrameMeter {
-    fn new(now: Instant) -> Self {
+    fn new(max_resets: u32, now: Instant) -> Self {
         Self {
-            head: [0; FRAME_HEAD],
-            head_length: 0,
-            payload: 0,
+            received: FrameHeads::default(),
+            sent: FrameHeads::default(),
+            max_resets,
             period_began: now,
             idle_frames: 0,
             resets: 0,
             last_stream: 0,
-            sent: 0,
+            unpaid: 0,
         }
     }
 
-    /// Looks at bytes that were read. False if the client sends too many idle frames.
+    /// Looks at bytes that were read. False if the client sends too many idle frames or resets.
     fn record(&mut self, mut bytes: &[u8], now: Instant) -> bool {
-        while !bytes.is_empty() {
-            let skipped = self.payload.min(bytes.len());
-            self.payload -= skipped;
-            bytes = bytes.get(skipped..).unwrap_or_default();
-            let Some((byte, rest)) = bytes.split_first() else { break };
-            if let Some(free) = self.head.get_mut(self.head_length) {
-                *free = *byte;
-            }
-            self.head_length += 1;
-            bytes = rest;
-            if self.head_length == FRAME_HEAD {
-                self.head_length = 0;
-                let [a, b, c, kind, flags, stream @ ..] = self.head;
-                self.payload = u32::from_be_bytes([0, a, b, c]) as usize;
-                let stream = u32::from_be_bytes(stream);
-                let begins = kind == HEADERS && stream > self.last_stream;
-                if begins {
-                    self.last_stream = stream;
-                    self.idle_frames = self.idle_frames.saturating_sub(FRAMES_PER_HEAD);
-                } else if is_idle(kind, flags, self.payload) && !self.count(kind, now) {
+        while let Some(head) = self.received.next(&mut bytes) {
+            if head.kind == HEADERS && head.stream > self.last_stream {
+                self.last_stream = head.stream;
+                self.pay(FRAMES_PER_HEAD);
+            } else if head.kind == RST_STREAM {
+                if !self.count_resets(1, now) {
+                    return false;
+                }
+            } else if is_idle(head.kind, head.flags, head.payload) {
+                self.renew_period(now);
+                self.idle_frames += 1;
+                if self.idle_frames > MAX_IDLE_FRAMES {
                     return false;
                 }
             }
@@ -97,34 +92,48 @@ impl FrameMeter {
         true
     }
 
-    /// Records bytes that were sent to the client.
-    fn record_sent(&mut self, bytes: usize) {
-        self.sent = self.sent.saturating_add(bytes);
-        let frames = u32::try_from(self.sent / BYTES_PER_FRAME).unwrap_or(u32::MAX);
-        self.sent %= BYTES_PER_FRAME;
-        self.idle_frames = self.idle_frames.saturating_sub(frames);
-        self.resets = self.resets.saturating_sub(frames);
+    /// Looks at bytes that were sent. Returns how many streams the host has reset because of the client's errors.
+    fn record_sent(&mut self, mut bytes: &[u8]) -> u32 {
+        let sent = self.unpaid.saturating_add(bytes.len());
+        self.unpaid = sent % BYTES_PER_FRAME;
+        let frames = sent / BYTES_PER_FRAME;
+        self.pay(i64::try_from(frames).unwrap_or(MAX_CREDIT));
+        self.resets = self.resets.saturating_sub(u32::try_from(frames).unwrap_or(u32::MAX));
+        let mut errors = 0;
+        while let Some(head) = self.sent.next(&mut bytes) {
+            if head.kind == DATA && head.payload > 0 {
+                self.pay(FRAMES_PER_DATA);
+            }
+            errors += u32::from(head.kind == RST_STREAM && ERRORS_OF_CLIENT.contains(&head.error));
+        }
+        errors
     }
 
-    fn count(&mut self, kind: u8, now: Instant) -> bool {
+    /// Lets the client send so many idle frames in addition.
+    fn pay(&mut self, frames: i64) {
+        self.idle_frames = self.idle_frames.saturating_sub(frames).max(-MAX_CREDIT);
+    }
+
+    /// False if there are too many.
+    fn count_resets(&mut self, resets: u32, now: Instant) -> bool {
+        self.renew_period(now);
+        self.resets = self.resets.saturating_add(resets);
+        self.resets <= self.max_resets
+    }
+
+    fn renew_period(&mut self, now: Instant) {
         if now.saturating_duration_since(self.period_began) >= PERIOD {
-            (self.period_began, self.idle_frames, self.resets) = (now, 0, 0);
+            (self.period_began, self.idle_frames, self.resets) = (now, self.idle_frames.min(0), 0);
         }
-        let (count, most) = match kind {
-            RST_STREAM => (&mut self.resets, MAX_RESETS),
-            _ => (&mut self.idle_frames, MAX_IDLE_FRAMES),
-        };
-        *count += 1;
-        *count <= most
     }
 }
 
-/// Whether the HTTP implementation does not bound such frames itself, by heads or windows for data. The number of
-/// streams bounds the frames that begin one.
+/// Whether neither the HTTP implementation bounds such frames itself, by heads or windows for data, nor they count as
+/// resets. The number of streams bounds the frames that begin one.
 fn is_idle(kind: u8, flags: u8, payload: usize) -> bool {
     match kind {
         DATA => payload == 0 && flags & END_STREAM == 0,
-        CONTINUATION => false,
+        CONTINUATION | RST_STREAM => false,
         _ => true,
     }
 }
@@ -140,16 +149,36 @@ pub struct Metered<S> {
 }
 
 impl<S> Metered<S> {
-    /// `stream` begins with a frame. `is_flooded` is set when it ends because of its client.
-    pub fn new(stream: S, is_flooded: Arc<AtomicBool>) -> Self {
-        Self { stream, meter: Some(FrameMeter::new(Instant::now())), is_flooded, told: 0 }
+    /// `stream` begins with a frame. `is_flooded` is set when it ends because of its client, which may make so many
+    /// resets in a period.
+    pub fn new(stream: S, max_resets: u32, is_flooded: Arc<AtomicBool>) -> Self {
+        Self { stream, meter: Some(FrameMeter::new(max_resets, Instant::now())), is_flooded, told: 0 }
     }
 
-    fn record_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    /// Looks at the bytes of `parts` that were written.
+    fn record_written<'a>(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> Poll<io::Result<usize>> {
         if let (Poll::Ready(Ok(bytes)), Some(meter)) = (&written, &mut self.meter) {
-            meter.record_sent(*bytes);
+            let (mut left, mut errors) = (*bytes, 0);
+            for part in parts {
+                let part = part.get(..left.min(part.len())).unwrap_or_default();
+                left -= part.len();
+                errors += meter.record_sent(part);
+            }
+            if errors > 0 && !meter.count_resets(errors, Instant::now()) {
+                self.end();
+            }
         }
         written
+    }
+
+    /// The end of the stream closes the connection in good order.
+    fn end(&mut self) {
+        self.meter = None;
+        self.is_flooded.store(true, Ordering::Relaxed);
     }
 }
 
@@ -161,10 +190,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
         let read = buf.filled().get(before..).unwrap_or_default();
         if !meter.record(read, Instant::now()) {
-            // The end of the stream closes the connection in good order.
             buf.set_filled(before);
-            this.meter = None;
-            this.is_flooded.store(true, Ordering::Relaxed);
+            this.end();
         }
         Poll::Ready(Ok(()))
     }
@@ -173,7 +200,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.record_written(written)
+        self.record_written(written, std::iter::once(bytes))
     }
 
     fn poll_write_vectored(
@@ -182,7 +209,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.record_written(written)
+        self.record_written(written, bytes.iter().map(|part| &**part))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -213,9 +240,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 mod tests {
     use super::*;
 
+    const UPDATE: u8 = 8;
+
     fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
         [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    /// A frame of data.
+    fn data(bytes: usize) -> Vec<u8> {
+        // A payload has three bytes of length.
+        let bytes = bytes.min((1 << 24) - 1);
+        frame(DATA, 0, &vec![6; bytes])
     }
 
     #[test]
@@ -223,7 +259,7 @@ mod tests {
         let ping = frame(6, 0, &[0; 8]);
         for size in [1, 5, 9, 10, 17, 64, 100_000] {
             let now = Instant::now();
-            let mut meter = FrameMeter::new(now);
+            let mut meter = FrameMeter::new(MAX_RESETS, now);
             let allowed = ping.repeat(MAX_IDLE_FRAMES as usize);
             assert!(allowed.chunks(size).all(|part| meter.record(part, now)), "{size}");
             assert!(meter.record(&frame(0, 0, &[6; 500]), now), "data is no flood");
@@ -235,31 +271,56 @@ mod tests {
     #[test]
     fn clients_that_are_served_may_send_more() {
         let now = Instant::now();
-        let mut meter = FrameMeter::new(now);
-        let update = frame(8, 0, &[0, 0, 0, 1]);
+        let mut meter = FrameMeter::new(MAX_RESETS, now);
+        let update = frame(UPDATE, 0, &[0, 0, 0, 1]);
         for _ in 0..10 * MAX_IDLE_FRAMES {
-            meter.record_sent(2 * BYTES_PER_FRAME);
+            meter.record_sent(&data(2 * BYTES_PER_FRAME));
             assert!(meter.record(&update.repeat(2), now));
         }
-        for stream in 0..10 * MAX_IDLE_FRAMES {
+        for stream in 0..10_000u32 {
             let mut head = frame(HEADERS, 5, &[0x82]);
             head[5..9].copy_from_slice(&(2 * stream + 1).to_be_bytes());
             assert!(meter.record(&[head, update.repeat(4)].concat(), now));
         }
-        assert!(!meter.record(&update.repeat(MAX_IDLE_FRAMES as usize + 1), now));
+        let credit = (MAX_CREDIT + MAX_IDLE_FRAMES) as usize;
+        assert!(!meter.record(&update.repeat(credit + 1), now));
+    }
+
+    #[test]
+    fn clients_may_take_long_to_acknowledge_what_they_are_sent() {
+        let now = Instant::now();
+        for (frames, size) in [(1000, 16 * 1024), (4000, 1), (8, BYTES_PER_FRAME * MAX_CREDIT as usize)] {
+            let mut meter = FrameMeter::new(MAX_RESETS, now);
+            let update = frame(UPDATE, 0, &[0, 0, 0, 1]);
+            (0..frames).for_each(|_| assert_eq!(meter.record_sent(&data(size)), 0));
+            assert!(meter.record(&update.repeat(2 * frames), now + 2 * PERIOD), "{frames} {size}");
+            assert!(!meter.record(&update.repeat((MAX_CREDIT + MAX_IDLE_FRAMES) as usize + 1), now + 2 * PERIOD));
+        }
+    }
+
+    #[test]
+    fn resets_for_errors_of_the_client_count_as_its_own() {
+        let now = Instant::now();
+        let mut meter = FrameMeter::new(MAX_RESETS, now);
+        for code in 0..14u32 {
+            let is_clients = matches!(code, 1 | 3 | 5 | 6);
+            assert_eq!(meter.record_sent(&frame(RST_STREAM, 0, &code.to_be_bytes())), u32::from(is_clients), "{code}");
+        }
+        assert!(meter.count_resets(MAX_RESETS, now));
+        assert!(!meter.record(&frame(RST_STREAM, 0, &[0; 4]), now));
     }
 
     #[test]
     fn heads_do_not_pay_for_resets() {
         let now = Instant::now();
-        let mut meter = FrameMeter::new(now);
+        let mut meter = FrameMeter::new(MAX_RESETS, now);
         let cancelled = |stream: u32| {
             let mut frames = [frame(HEADERS, 5, &[0x82]), frame(RST_STREAM, 0, &[0; 4])];
             frames.iter_mut().for_each(|frame| frame[5..9].copy_from_slice(&stream.to_be_bytes()));
             frames.concat()
         };
         assert!((0..MAX_RESETS).all(|n| meter.record(&cancelled(2 * n + 1), now)));
-        meter.record_sent(BYTES_PER_FRAME);
+        meter.record_sent(&data(BYTES_PER_FRAME));
         assert!(meter.record(&cancelled(2001), now), "it was served");
         assert!(!meter.record(&cancelled(2003), now));
         assert!(meter.record(&cancelled(2005), now + PERIOD), "another period");
@@ -273,10 +334,10 @@ mod tests {
             (0, 0, 1, false),
             (HEADERS, 0, 0, true),
             (2, 0, 5, true),
-            (3, 0, 4, true),
+            (RST_STREAM, 0, 4, false),
             (4, 0, 0, true),
             (6, 1, 8, true),
-            (8, 0, 4, true),
+            (UPDATE, 0, 4, true),
             (CONTINUATION, 0, 0, false),
             (0xb7, 0, 9, true),
         ] {

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
 use super::in_flight::OVERHEAD;
+use super::linger::linger;
 use super::service::Connection;
 use super::socket::ReadAhead;
 use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEADERS, TIME_TO_SEND, stopping};
@@ -107,10 +108,18 @@ where
         connection.log_flood();
     }
     match end {
-        End::Closed(Ok(())) => None,
-        End::Closed(Err(error)) => {
-            // As a rule the client closed the connection or did not send HTTP.
-            tracing::debug!(%error, "a connection ended early");
+        End::Closed(result) => {
+            // hyper has answered what it cannot parse.
+            let is_in_order = result.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
+            if let Err(error) = result {
+                // As a rule the client closed the connection or did not send HTTP.
+                tracing::debug!(%error, "a connection ended early");
+            }
+            if is_in_order && overhead.check().is_ok() {
+                let mut stream = http.into_parts().io.into_inner().stream;
+                // In a box: a connection that serves requests needs no room for it.
+                Box::pin(linger(connection, &mut stream)).await;
+            }
             None
         }
         End::Gone => {

@@ -15,7 +15,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::frame_meter::Metered;
+use super::frame_meter::{MAX_RESETS, MAX_RESETS_OF_PROXY, Metered};
+use super::linger::linger;
 use super::service::{Connection, STREAM_FLOW};
 use super::socket::ReadAhead;
 use super::{BUFFERS_KEPT, HEAD_TIMEOUT, TooLate, in_time, stopping};
@@ -24,10 +25,10 @@ use crate::read_bounds::begin_turn;
 use crate::send_buffer::{DrainMonitor, Flow};
 use crate::stop::StopSignal;
 
-/// Streams that a client may open and reset before they are answered, and streams that hyper may reset
-/// because of the client's errors, before the connection is closed.
-const MAX_RESET_STREAMS: usize = 20;
-const MAX_ERROR_RESET_STREAMS: usize = 128;
+/// Streams that a client, or all those of a proxy, may open and reset in a turn of the connection, before they are
+/// served.
+const MAX_UNSERVED_RESETS: usize = 20;
+const MAX_UNSERVED_RESETS_OF_PROXY: usize = 1000;
 
 /// Bytes that hyper takes of one stream ahead of the client.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
@@ -47,17 +48,45 @@ pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, star
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let is_flooded = Arc::new(AtomicBool::new(false));
+    let max_resets = if connection.is_of_proxy() { MAX_RESETS_OF_PROXY } else { MAX_RESETS };
+    // `read` is the preface; frames follow.
+    let metered = Metered::new(stream, max_resets, is_flooded.clone());
+    let mut stream = ReadAhead { read, stream: metered, overhead: None };
+    let ended = serve_streams(connection, &mut stream, &is_flooded, started, stop).await;
+    if is_flooded.load(Ordering::Relaxed) {
+        return connection.log_flood();
+    }
+    match ended {
+        // In a box: a connection that serves requests needs no room for it.
+        Some(Ok(())) => Box::pin(linger(connection, &mut stream)).await,
+        Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+        None => tracing::debug!("a client did not close its connection in time"),
+    }
+}
+
+/// Returns once the host has shut the stream down, with an error if not in good order; `None` if the client has not
+/// let it in time.
+async fn serve_streams<S>(
+    connection: &Arc<Connection>,
+    stream: &mut S,
+    is_flooded: &AtomicBool,
+    started: Instant,
+    stop: &mut StopSignal,
+) -> Option<hyper::Result<()>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     // In a box, which is gone once the response is there: a stream keeps its room until its client has taken it.
     let service = service_fn(|request| connection.handle(request));
-    let is_flooded = Arc::new(AtomicBool::new(false));
     let ReceiveBounds { upload_window, head: max_head } = connection.receive_bounds;
-    // `read` is the preface; frames follow.
-    let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()), overhead: None };
+    let max_unserved_resets = if connection.is_of_proxy() { MAX_UNSERVED_RESETS_OF_PROXY } else { MAX_UNSERVED_RESETS };
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
-        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
-        .max_local_error_reset_streams(MAX_ERROR_RESET_STREAMS)
+        .max_pending_accept_reset_streams(max_unserved_resets)
+        // hyper would count them as long as the connection lives; the frame meter counts them in periods.
+        .max_local_error_reset_streams(None)
         .max_header_list_size(u32::try_from(max_head).unwrap_or(u32::MAX))
         .max_send_buf_size(MAX_SEND_BUFFER)
         .initial_connection_window_size(upload_window)
@@ -83,21 +112,15 @@ where
         if !is_closing && is_flooded.load(Ordering::Relaxed) {
             is_closing = true;
             expiry.as_mut().reset(Instant::now() + CLOSE_GRACE);
+            // It may have shown in what was written, and hyper sees the end of the stream when it reads.
+            cx.waker().wake_by_ref();
         }
         match is_closing {
             true => expiry.as_mut().poll(cx).map(|()| None),
             false => Poll::Pending,
         }
     });
-    let ended = ended.await;
-    if is_flooded.load(Ordering::Relaxed) {
-        connection.log_flood();
-    }
-    match ended {
-        Some(Ok(())) => {}
-        Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
-        None => tracing::debug!("a client did not close its connection in time"),
-    }
+    ended.await
 }
 
 /// Returns when the connection must take no more requests: the host stops, or the connection is idle

@@ -4,15 +4,20 @@
 //! |---|---|
 //! | `socket` | the socket, and the bytes that were read ahead |
 //! | `http1`, `http2` | one connection in each version |
-//! | `frame_meter` | floods of frames that carry nothing |
+//! | `frame_meter`, `frame_heads` | floods of frames that carry nothing, and of resets |
+//! | `cancellations` | requests that a client of a proxy cancels over HTTP/2 |
+//! | `linger` | the end of a connection whose client may still send |
 //! | `service`, `in_flight` | hands requests on, and counts them |
 //! | `client_body` | a response's body on its way to the client |
 
+mod cancellations;
 mod client_body;
+mod frame_heads;
 mod frame_meter;
 mod http1;
 mod http2;
 mod in_flight;
+mod linger;
 mod service;
 mod socket;
 

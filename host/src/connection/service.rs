@@ -16,7 +16,9 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use wasmtime_wasi_http::WasiBody;
 
+use super::cancellations::{Cancellations, Uncompleted};
 use super::client_body::ClientBody;
+use super::frame_meter::PERIOD;
 use super::in_flight::{ChunkedEnds, InFlight, RequestInFlight};
 use super::socket::SocketState;
 use super::{BODY_TIMEOUT, MAX_HEADERS};
@@ -65,6 +67,7 @@ pub struct Connection {
     in_flight: Arc<AtomicUsize>,
     bodies: Arc<AtomicUsize>,
     chunked_ends: Arc<ChunkedEnds>,
+    cancellations: Arc<Cancellations>,
 }
 
 /// A request that is served. It has some kilobytes, which would be copied from hand to hand, and which a connection
@@ -103,7 +106,13 @@ impl Connection {
             in_flight: Arc::default(),
             bodies: Arc::default(),
             chunked_ends: Arc::default(),
+            cancellations: Arc::default(),
         }
+    }
+
+    /// Whether a proxy's clients share the connection.
+    pub fn is_of_proxy(&self) -> bool {
+        self.peer.is_trusted()
     }
 
     /// How many requests there were.
@@ -243,15 +252,19 @@ impl Connection {
         if let Some(network) = network.filter(|_| !is_safe) {
             request.extensions_mut().insert(Unread { ingress: self.ingress.clone(), network });
         }
-        if let Some(network) = network.filter(|_| self.peer.is_trusted()) {
+        if let Some(network) = network.filter(|_| self.is_of_proxy()) {
             self.current_flow().set_client(network);
         }
         let mut waited = false;
         let is_overdrawn = || network.is_some_and(|network| self.ingress.send_budgets.is_overdrawn_by(network));
         let is_http2 = version == Version::HTTP_2;
+        let sharing = network.filter(|_| is_http2 && self.is_of_proxy());
+        let has_cancelled = sharing.is_some_and(|client| self.cancellations.are_too_many(client));
+        let uncompleted = sharing.map(|client| Uncompleted::begin(&self.cancellations, client));
         let (request, has_room) = self.reserve_ahead(request, network.filter(|_| is_http2));
         let response = match is_framed_twice(&request) {
             true => refuse_framing(),
+            false if has_cancelled => without_body(reply::cancelled_requests(PERIOD)),
             false if is_overdrawn() => refuse_response(is_http2),
             false if !has_room => reply::unread_requests(),
             // hyper has refused it over HTTP/1.
@@ -303,6 +316,7 @@ impl Connection {
             Some(buffer) => ClientBody::charged(body, buffer, in_flight, access),
             None => ClientBody::direct(body, in_flight, access),
         };
+        let body = body.completing(uncompleted);
         // The other requests of this shard run before the response is written: the write wakes the client, which may
         // run on the same processor. A request that had to wait has let them run. The body is charged before, so that
         // they know of it.
@@ -315,10 +329,14 @@ impl Connection {
 
 /// Responses to the client's address wait for their clients. On HTTP/2, this one must not wait as well: it has no body.
 fn refuse_response(is_http2: bool) -> Response<ResponseBody> {
-    let (mut head, body) = reply::unread_responses().into_parts();
-    if !is_http2 {
-        return Response::from_parts(head, body);
+    match is_http2 {
+        true => without_body(reply::unread_responses()),
+        false => reply::unread_responses(),
     }
+}
+
+fn without_body(response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let (mut head, _) = response.into_parts();
     [CONTENT_LENGTH, CONTENT_TYPE].iter().for_each(|name| drop(head.headers.remove(name)));
     Response::from_parts(head, body::full(Bytes::new()))
 }

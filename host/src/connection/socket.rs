@@ -118,6 +118,11 @@ impl SocketState {
         self.written().saturating_sub(self.unacknowledged())
     }
 
+    /// Whether the client has not acknowledged everything that it was sent, nor the end of it.
+    pub fn has_unacknowledged(&self) -> bool {
+        self.unacknowledged() > 0
+    }
+
     /// Whether the client has closed the connection, or its sending half, also if there are bytes before
     /// the end that the host has not read.
     #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::ResourceLimiter;
 
+use crate::concurrency_limit::{ClientBytes, OfClient};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counters;
 
@@ -21,6 +22,11 @@ pub struct MemoryLimiter {
     counters: Arc<Counters>,
     limit: usize,
     used: usize,
+    /// What the current request has of its client.
+    request: Option<Arc<dyn OfClient>>,
+    /// The client for which the memory counts; nobody as long as there is enough memory.
+    client: ClientBytes,
+    is_counted: bool,
     /// The last permitted growth, subtracted again if wasmtime cannot get the memory.
     permitted: usize,
     denied: u64,
@@ -30,12 +36,48 @@ pub struct MemoryLimiter {
 
 impl MemoryLimiter {
     pub fn new(limit: usize, budget: Arc<MemoryBudget>, counters: Arc<Counters>) -> Self {
-        Self { budget, counters, limit, used: 0, permitted: 0, denied: 0, lacked_host_memory: false }
+        Self {
+            budget,
+            counters,
+            limit,
+            used: 0,
+            request: None,
+            client: ClientBytes::default(),
+            is_counted: false,
+            permitted: 0,
+            denied: 0,
+            lacked_host_memory: false,
+        }
     }
 
-    /// Begins another request.
-    pub fn enter(&mut self) {
-        self.lacked_host_memory = false;
+    /// Begins another request. False if its client has too much memory to have that of the instance as well.
+    pub fn enter(&mut self, request: Arc<dyn OfClient>) -> bool {
+        self.leave();
+        self.request = Some(request);
+        self.count_if_scarce(0);
+        let is_in_share = !self.is_counted || self.budget.check_share(&self.client, self.used as u64);
+        self.lacked_host_memory = !is_in_share;
+        is_in_share
+    }
+
+    /// Counts the memory for the client of the request, unless there is enough for all if `growth` bytes more are taken:
+    /// requests at once would count at the same place.
+    fn count_if_scarce(&mut self, growth: u64) {
+        if !self.is_counted
+            && self.budget.is_scarce(growth)
+            && let Some(request) = &self.request
+        {
+            self.client = request.client_bytes();
+            self.client.add(self.used as u64);
+            self.is_counted = true;
+        }
+    }
+
+    /// Ends the request: the memory is that of an idle instance.
+    pub fn leave(&mut self) {
+        self.request = None;
+        std::mem::take(&mut self.client).subtract(self.used as u64);
+        self.is_counted = false;
     }
 
     /// Whether the current request did not get memory that its limit allows.
@@ -50,6 +92,11 @@ impl MemoryLimiter {
         self.used >= self.limit / whole * part
     }
 
+    /// The instance's bytes.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
     /// How often the limit refused more memory.
     pub fn denied(&self) -> u64 {
         self.denied
@@ -61,7 +108,8 @@ impl ResourceLimiter for MemoryLimiter {
         let growth = desired.saturating_sub(current);
         let used = self.used.saturating_add(growth);
         let is_in_limit = used <= self.limit;
-        if !is_in_limit || !self.budget.take(growth as u64) {
+        self.count_if_scarce(growth as u64);
+        if !is_in_limit || !self.budget.take_for(&self.client, self.used as u64, growth as u64) {
             self.lacked_host_memory |= is_in_limit;
             self.denied += 1;
             self.counters.memory_denials.add(1);
@@ -77,7 +125,7 @@ impl ResourceLimiter for MemoryLimiter {
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
         let permitted = std::mem::take(&mut self.permitted);
         self.used = self.used.saturating_sub(permitted);
-        self.budget.give_back(permitted as u64);
+        self.budget.give_back_of(&self.client, permitted as u64);
         Ok(())
     }
 
@@ -88,13 +136,31 @@ impl ResourceLimiter for MemoryLimiter {
 
 impl Drop for MemoryLimiter {
     fn drop(&mut self) {
-        self.budget.give_back(self.used as u64);
+        self.budget.give_back_of(&self.client, self.used as u64);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::concurrency_limit::{ClientKey, ConcurrencyLimit, Permit};
+
+    /// A request of the host.
+    struct Host;
+
+    impl OfClient for Host {
+        fn client_bytes(&self) -> ClientBytes {
+            ClientBytes::default()
+        }
+    }
+
+    impl OfClient for Permit {
+        fn client_bytes(&self) -> ClientBytes {
+            Permit::client_bytes(self)
+        }
+    }
 
     fn limiter(limit: usize, budget: &Arc<MemoryBudget>) -> MemoryLimiter {
         MemoryLimiter::new(limit, budget.clone(), Arc::default())
@@ -125,7 +191,7 @@ mod tests {
         assert!(!first.memory_growing(100, 101, None).unwrap() && !first.lacked_host_memory(), "its own limit");
         assert!(second.memory_growing(0, 50, None).unwrap());
         assert!(!second.memory_growing(50, 51, None).unwrap() && second.lacked_host_memory());
-        second.enter();
+        assert!(second.enter(Arc::new(Host)));
         assert!(!second.lacked_host_memory());
         drop(first);
         assert_eq!(budget.used(), 50);
@@ -133,5 +199,29 @@ mod tests {
         assert!(second.memory_growing(74, 75, None).unwrap() && second.is_nearly_used_up());
         drop(second);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_client_with_too_much_memory_gets_no_further_instance() {
+        let budget = MemoryBudget::new(100);
+        let limit = ConcurrencyLimit::new(4, Duration::ZERO, 0).with_bytes(budget.clients().clone());
+        let permit = Arc::new(limit.try_acquire([Some(ClientKey::Credential(1)), None, None]).unwrap());
+        let (mut first, mut second) = (limiter(100, &budget), limiter(100, &budget));
+        for idle in [&mut first, &mut second] {
+            assert!(idle.memory_growing(0, 40, None).unwrap());
+        }
+        assert!(first.enter(permit.clone()));
+        assert!(!second.enter(permit.clone()) && second.lacked_host_memory());
+        drop(second);
+        let mut third = limiter(100, &budget);
+        assert!(third.enter(permit.clone()) && third.memory_growing(0, 10, None).unwrap());
+        assert!(!third.memory_growing(10, 11, None).unwrap() && third.lacked_host_memory());
+        third.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();
+        first.leave();
+        assert!(third.memory_growing(10, 60, None).unwrap(), "the client's only one");
+        third.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();
+        drop(third);
+        assert!(first.enter(permit.clone()));
+        assert_eq!((budget.used(), permit.client_bytes().with_others(0)), (40, 0), "there is enough");
     }
 }

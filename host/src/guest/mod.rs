@@ -138,16 +138,23 @@ impl Guest {
         store
     }
 
-    /// Begins another request: the guest's calls from now on belong to it.
-    pub fn enter(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>) {
+    /// Begins another request: the guest's calls from now on belong to it. False if its client has too much memory, and
+    /// the request must not be served.
+    #[must_use]
+    pub fn enter(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>) -> bool {
         self.cpu_time = context.cpu_time();
         let [network, site, credential] = context.client();
         self.client = site.or(network).or(credential);
-        self.limiter.enter();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
         self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned(), permit);
         self.side_effects.enter(context.read_set().cloned());
+        self.limiter.enter(permit.clone())
+    }
+
+    /// Ends the request: the instance is about to be idle.
+    pub fn leave(&mut self) {
+        self.limiter.leave();
     }
 
     pub fn limiter(&self) -> &MemoryLimiter {

@@ -3,6 +3,10 @@
 //! The memory of caches and responses is set aside at the start ([`MemoryDivision`]). The rest is the
 //! budget of all guests' linear memories. A guest that needs more than is left gets the memory of idle
 //! instances, of any component, the one that has been idle for longest first.
+//!
+//! Once half of it is taken, the requests of one client together get more only while they have no more than they leave
+//! to others, free or in idle instances (as in `concurrency_limit`); what they got before is not counted. A client's only
+//! request may have all of it: its component bounds it.
 
 mod division;
 mod reservation;
@@ -14,6 +18,7 @@ use std::time::Instant;
 pub use division::{MemoryDivision, MemoryError};
 pub use reservation::Reservation;
 
+use crate::concurrency_limit::{BytesByClient, ClientBytes};
 use crate::ingress::HostMemory;
 use crate::metrics::Counter;
 
@@ -25,6 +30,9 @@ pub trait IdleInstances: Send + Sync {
     /// Since when the one that has been idle for longest is idle.
     fn idle_since(&self) -> Option<Instant>;
 
+    /// The memory of all of them.
+    fn bytes(&self) -> u64;
+
     /// Ends that one. False if none is idle any more.
     fn evict(&self) -> bool;
 }
@@ -35,14 +43,16 @@ pub struct MemoryBudget {
     limit: u64,
     used: AtomicU64,
     idle: Mutex<Vec<Weak<dyn IdleInstances>>>,
-    /// How often a guest did not get memory, because no instance was idle.
+    /// Those of the bytes that running requests have.
+    clients: Arc<BytesByClient>,
+    /// How often a guest did not get memory: no instance was idle, or its client had its share.
     pub denials: Counter,
 }
 
 impl MemoryBudget {
     pub fn new(limit: u64) -> Arc<Self> {
-        let (used, idle) = (AtomicU64::new(0), Mutex::default());
-        Arc::new(Self { limit, used, idle, denials: Counter::default() })
+        let (used, idle, clients) = (AtomicU64::new(0), Mutex::default(), Arc::default());
+        Arc::new(Self { limit, used, idle, clients, denials: Counter::default() })
     }
 
     pub fn limit(&self) -> u64 {
@@ -52,6 +62,11 @@ impl MemoryBudget {
     /// Bytes that guests have, and clients may have sent ahead.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that running requests have, by their clients.
+    pub fn clients(&self) -> &Arc<BytesByClient> {
+        &self.clients
     }
 
     /// Adds instances that may be ended while they are idle.
@@ -70,7 +85,55 @@ impl MemoryBudget {
         is_taken
     }
 
-    /// The same, without counting a denial.
+    /// The same for the request of a client, whose instance has `own` bytes. False also if its client has too many.
+    pub fn take_for(&self, client: &ClientBytes, own: u64, bytes: u64) -> bool {
+        client.add(bytes);
+        let is_taken = self.take_in_share(client, own, bytes);
+        if !is_taken {
+            client.subtract(bytes);
+            self.denials.add(1);
+        }
+        is_taken
+    }
+
+    /// Whether less than half of the budget is free if `growth` bytes more are taken.
+    pub fn is_scarce(&self, growth: u64) -> bool {
+        self.used().saturating_add(growth) > self.limit / 2
+    }
+
+    /// Whether the client of a request may have the memory of its instance, which has been added to the client's:
+    /// `own` bytes. Counts a denial if not.
+    pub fn check_share(&self, client: &ClientBytes, own: u64) -> bool {
+        let is_in_share = self.is_in_share(client, own, self.used());
+        if !is_in_share {
+            self.denials.add(1);
+        }
+        is_in_share
+    }
+
+    /// Gives bytes of a client's request back.
+    pub fn give_back_of(&self, client: &ClientBytes, bytes: u64) {
+        client.subtract(bytes);
+        self.give_back(bytes);
+    }
+
+    fn take_in_share(&self, client: &ClientBytes, own: u64, bytes: u64) -> bool {
+        self.is_in_share(client, own.saturating_add(bytes), self.used().saturating_add(bytes))
+            && self.take_or_evict(bytes)
+    }
+
+    /// Whether a client leaves as much to others as it has, if `used` bytes of the budget are taken.
+    fn is_in_share(&self, client: &ClientBytes, own: u64, used: u64) -> bool {
+        let of_client = client.with_others(own);
+        let free = self.limit.saturating_sub(used);
+        of_client <= free || of_client <= self.limit.saturating_add(self.idle_bytes()).saturating_sub(used)
+    }
+
+    fn idle_bytes(&self) -> u64 {
+        self.pools().iter().map(|pool| pool.bytes()).sum()
+    }
+
+    /// The same as [`take`](Self::take), without counting a denial.
     fn take_or_evict(&self, bytes: u64) -> bool {
         while !self.try_take(bytes) {
             if !self.evict_idle() {
@@ -94,7 +157,7 @@ impl MemoryBudget {
     /// Ends the instance that has been idle for longest. False if none is idle.
     pub fn evict_idle(&self) -> bool {
         loop {
-            let pools: Vec<_> = self.idle().iter().filter_map(Weak::upgrade).collect();
+            let pools = self.pools();
             let oldest =
                 pools.iter().filter_map(|pool| Some((pool.idle_since()?, pool))).min_by_key(|(since, _)| *since);
             match oldest {
@@ -110,6 +173,10 @@ impl MemoryBudget {
     pub fn try_take(&self, bytes: u64) -> bool {
         let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    fn pools(&self) -> Vec<Arc<dyn IdleInstances>> {
+        self.idle().iter().filter_map(Weak::upgrade).collect()
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Weak<dyn IdleInstances>>> {
@@ -133,6 +200,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::concurrency_limit::{ClientKey, ConcurrencyLimit};
 
     /// Idle instances of 10 bytes each.
     struct Pool {
@@ -143,6 +211,10 @@ mod tests {
     impl IdleInstances for Pool {
         fn idle_since(&self) -> Option<Instant> {
             self.idle.lock().unwrap().first().copied()
+        }
+
+        fn bytes(&self) -> u64 {
+            10 * self.idle.lock().unwrap().len() as u64
         }
 
         fn evict(&self) -> bool {
@@ -175,6 +247,35 @@ mod tests {
         assert!(!budget.take(16), "more than there is");
         assert_eq!((budget.used(), budget.denials.get()), (25, 1));
         assert!(!budget.take(u64::MAX));
+    }
+
+    #[test]
+    fn a_client_leaves_as_much_memory_as_it_has() {
+        let budget = MemoryBudget::new(100);
+        let limit = ConcurrencyLimit::new(8, Duration::ZERO, 0).with_bytes(budget.clients().clone());
+        let client = |number| {
+            let permit = limit.try_acquire([Some(ClientKey::Credential(number)), None, None]).unwrap();
+            permit.client_bytes()
+        };
+        let (first, second, other) = (client(1), client(1), client(2));
+        assert!(budget.take_for(&first, 0, 40));
+        assert!(!budget.take_for(&second, 0, 11) && budget.take_for(&second, 0, 10));
+        assert!(!budget.take_for(&first, 40, 1), "its requests together have half");
+        assert_eq!((budget.used(), budget.denials.get()), (50, 2));
+        assert!(budget.take_for(&other, 0, 50), "the only request of another client");
+        budget.give_back_of(&second, 10);
+        budget.give_back_of(&other, 50);
+        assert!(budget.take_for(&first, 40, 60), "its own only one");
+        budget.give_back_of(&first, 100);
+
+        // Idle instances are left to others too, and none of them ends for that.
+        assert!(budget.take(50));
+        let pool = Arc::new(Pool { budget: budget.clone(), idle: Mutex::new(vec![Instant::now(); 5]) });
+        let weak: Weak<Pool> = Arc::downgrade(&pool);
+        budget.add_idle_instances(weak);
+        assert!(budget.take_for(&first, 0, 20) && budget.take_for(&second, 0, 30));
+        assert!(!budget.take_for(&second, 30, 1));
+        assert_eq!((budget.used(), pool.idle.lock().unwrap().len()), (100, 5));
     }
 
     #[test]

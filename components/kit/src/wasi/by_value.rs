@@ -134,7 +134,7 @@ thread_local! {
 }
 
 /// Starts to handle a request. `handle` gets the client of the request's exchange, if it has one.
-pub fn start<F>(
+pub fn handle<F>(
     request: wit::Request,
     kept: wit::KeptBodies,
     handle: impl FnOnce(Exchanges, Request) -> F,
@@ -160,7 +160,7 @@ where
 }
 
 /// Goes on with what is parked.
-pub async fn resume(continuation: u64, response: Option<Result<wit::Response, ErrorCode>>) -> ByValueResult {
+pub async fn go_on(continuation: u64, response: Option<Result<wit::Response, ErrorCode>>) -> ByValueResult {
     let parked = PARKED.with_borrow_mut(|parked| parked.remove(&continuation));
     let mut handling = match parked {
         Some(Parked::Handler(handling)) => handling,

@@ -1,0 +1,42 @@
+//! The bytes of memory that the requests of a client have. They are found with the shares of its permits, so that a
+//! request need not look for them again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::ClientKey;
+use crate::shared_map::SharedMap;
+
+/// Bytes by the keys of clients, for all limits of a host.
+pub type BytesByClient = SharedMap<ClientKey, AtomicU64>;
+
+/// What a request of a client has.
+pub trait OfClient: Send + Sync {
+    /// The memory of the client.
+    fn client_bytes(&self) -> ClientBytes;
+}
+
+/// The bytes of one client, for each of its keys. The default is that of the host itself, which is counted nowhere.
+#[derive(Clone, Debug, Default)]
+pub struct ClientBytes(pub(super) [Option<Arc<AtomicU64>>; 3]);
+
+impl ClientBytes {
+    pub fn add(&self, bytes: u64) {
+        for of_key in self.0.iter().flatten() {
+            of_key.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub fn subtract(&self, bytes: u64) {
+        for of_key in self.0.iter().flatten() {
+            of_key.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes of the client, of whose keys the one with the most counts, if it has others than the `own` of one
+    /// request; otherwise 0.
+    pub fn with_others(&self, own: u64) -> u64 {
+        let of_keys = self.0.iter().flatten().map(|of_key| of_key.load(Ordering::Relaxed));
+        of_keys.filter(|bytes| *bytes > own).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,43 @@
+//! The end of a connection whose client may still send.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::Instant;
+
+use super::service::Connection;
+
+/// How long a client may take to close a connection that the host has ended.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A client that has sent nothing for so long need not close it, once its kernel has acknowledged all it was sent
+/// (RFC 9112, section 9.6).
+const LINGER_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bytes that it may send: a window of uploads that are under way, and updates of windows.
+const MAX_LINGER_BYTES: usize = 4 << 20;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 4 * 1024;
+
+/// Drops what the client still sends until it closes the connection as well, or another client needs the place. The
+/// sending half is shut down already. The kernel resets a socket that is closed before bytes of the client were read,
+/// or to which more come, and then drops the end of the responses that the client has not got.
+pub async fn linger(connection: &Connection, stream: &mut (impl AsyncRead + Unpin)) {
+    let deadline = Instant::now() + LINGER_TIMEOUT;
+    let mut idle = connection.await_client();
+    let mut left = MAX_LINGER_BYTES;
+    let mut buffer = [0; READ_BYTES];
+    loop {
+        let pause = deadline.min(Instant::now() + LINGER_PAUSE);
+        let read = tokio::select! {
+            read = tokio::time::timeout_at(pause, stream.read(&mut buffer)) => read,
+            () = idle.evicted() => return,
+        };
+        match read {
+            Ok(Ok(bytes)) if bytes > 0 && bytes < left => left -= bytes,
+            Err(_) if Instant::now() < deadline && connection.socket.has_unacknowledged() => {}
+            _ => return,
+        }
+    }
+}

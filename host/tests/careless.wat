@@ -1,0 +1,70 @@
+;; A guest of WASI 0.3 that answers each request with an error, and leaves behind what BEFORE and AFTER say.
+(component
+    (import "wasi:http/types@0.3.0" (instance $types
+        (export "request" (type (sub resource)))
+        (export "response" (type (sub resource)))
+        (type $dns (record (field "rcode" (option string)) (field "info-code" (option u16))))
+        (export "DNS-error-payload" (type $dns-error (eq $dns)))
+        (type $tls (record (field "alert-id" (option u8)) (field "alert-message" (option string))))
+        (export "TLS-alert-received-payload" (type $tls-alert (eq $tls)))
+        (type $size (record (field "field-name" (option string)) (field "field-size" (option u32))))
+        (export "field-size-payload" (type $field-size (eq $size)))
+        (type $code (variant
+            (case "DNS-timeout") (case "DNS-error" $dns-error) (case "destination-not-found")
+            (case "destination-unavailable") (case "destination-IP-prohibited") (case "destination-IP-unroutable")
+            (case "connection-refused") (case "connection-terminated") (case "connection-timeout")
+            (case "connection-read-timeout") (case "connection-write-timeout") (case "connection-limit-reached")
+            (case "TLS-protocol-error") (case "TLS-certificate-error") (case "TLS-alert-received" $tls-alert)
+            (case "HTTP-request-denied") (case "HTTP-request-length-required")
+            (case "HTTP-request-body-size" (option u64)) (case "HTTP-request-method-invalid")
+            (case "HTTP-request-URI-invalid") (case "HTTP-request-URI-too-long")
+            (case "HTTP-request-header-section-size" (option u32))
+            (case "HTTP-request-header-size" (option $field-size))
+            (case "HTTP-request-trailer-section-size" (option u32)) (case "HTTP-request-trailer-size" $field-size)
+            (case "HTTP-response-incomplete") (case "HTTP-response-header-section-size" (option u32))
+            (case "HTTP-response-header-size" $field-size) (case "HTTP-response-body-size" (option u64))
+            (case "HTTP-response-trailer-section-size" (option u32)) (case "HTTP-response-trailer-size" $field-size)
+            (case "HTTP-response-transfer-coding" (option string))
+            (case "HTTP-response-content-coding" (option string)) (case "HTTP-response-timeout")
+            (case "HTTP-upgrade-failed") (case "HTTP-protocol-error") (case "loop-detected")
+            (case "configuration-error") (case "internal-error" (option string))))
+        (export "error-code" (type (eq $code)))))
+    (alias export $types "request" (type $request))
+    (alias export $types "response" (type $response))
+    (alias export $types "error-code" (type $error-code))
+    (type $answer (result (own $response) (error $error-code)))
+    (import "wasi:http/client@0.3.0" (instance $client
+        (alias outer 1 $request (type $request))
+        (alias outer 1 $response (type $response))
+        (alias outer 1 $error-code (type $error-code))
+        (export "send" (func async
+            (param "request" (own $request))
+            (result (result (own $response) (error $error-code)))))))
+    (import "wasi:clocks/monotonic-clock@0.3.0" (instance $clock
+        (export "wait-for" (func async (param "how-long" u64)))))
+    (core module $libc
+        (memory (export "memory") 1)
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
+    (core instance $libc (instantiate $libc))
+    (core func $send (canon lower (func $client "send")
+        (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
+    (core func $wait-for (canon lower (func $clock "wait-for")))
+    (core func $answer (canon task.return (result $answer) (memory (core memory $libc "memory"))))
+    (core module $guest
+        (import "" "send" (func $send (param i32 i32)))
+        (import "" "wait-for" (func $wait-for (param i64)))
+        (import "" "answer" (func $answer (param i32 i32 i32 i64 i32 i32 i32 i32)))
+        (func (export "handle") (param $request i32) (result i32)
+            BEFORE
+            (call $answer (i32.const 1) (i32.const 0) (i32.const 0) (i64.const 0)
+                (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+            AFTER
+            (i32.const 0))
+        (func (export "callback") (param i32 i32 i32) (result i32) (unreachable)))
+    (core instance $guest (instantiate $guest (with "" (instance
+        (export "send" (func $send)) (export "wait-for" (func $wait-for)) (export "answer" (func $answer))))))
+    (func $handle async (param "request" (own $request)) (result $answer)
+        (canon lift (core func $guest "handle") async
+            (memory (core memory $libc "memory")) (callback (core func $guest "callback"))))
+    (instance $handler (export "handle" (func $handle)))
+    (export "wasi:http/handler@0.3.0" (instance $handler)))
