@@ -236,7 +236,7 @@ async fn run_guest(
     };
     instance.cpu_timer.begin_request();
     if !instance.store.data_mut().enter(context, lease.permit()) {
-        return in_use.end(Err(wasmtime::format_err!("the client's other requests have its share of the memory")));
+        return in_use.refuse();
     }
     // Ticks while the instance was idle do not count for this request: without this, it would yield at its first
     // instruction.
@@ -313,6 +313,17 @@ struct InUse {
 }
 
 impl InUse {
+    /// Refuses the request, whose client has its share of the memory. The instance is left to others.
+    fn refuse(self) {
+        let failure = InstanceFailure::HostMemory;
+        self.pool.template.counters.record_failure(failure);
+        self.context.mark_failed(failure);
+        if let Some(trace) = self.context.trace() {
+            trace.record_failure(failure.name());
+        }
+        self.end(Ok(true));
+    }
+
     fn end(mut self, ended: wasmtime::Result<bool>) {
         match (ended, self.instance.take()) {
             (Ok(true), Some(mut instance)) => {

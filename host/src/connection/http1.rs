@@ -116,6 +116,8 @@ where
                 tracing::debug!(%error, "a connection ended early");
             }
             if is_in_order && overhead.check().is_ok() {
+                // With the connection's place among those that may be closed: it gets another.
+                drop(clock);
                 let mut stream = http.into_parts().io.into_inner().stream;
                 // In a box: a connection that serves requests needs no room for it.
                 Box::pin(linger(connection, &mut stream)).await;

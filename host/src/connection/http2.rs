@@ -30,6 +30,11 @@ use crate::stop::StopSignal;
 const MAX_UNSERVED_RESETS: usize = 20;
 const MAX_UNSERVED_RESETS_OF_PROXY: usize = 1000;
 
+/// Resets for which a client is to blame, in the life of its connection; a proxy has many clients. hyper keeps a stream
+/// for each of them until the client has taken it, however many streams there may be, and the frame meter counts what
+/// was written only.
+const MAX_ERROR_RESETS: usize = 1024;
+
 /// Bytes that hyper takes of one stream ahead of the client.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
@@ -58,12 +63,17 @@ where
         return connection.log_flood();
     }
     match ended {
+        // Another client needs the place at once.
+        Some((Ok(()), IsEvicted(true))) => {}
         // In a box: a connection that serves requests needs no room for it.
-        Some(Ok(())) => Box::pin(linger(connection, &mut stream)).await,
-        Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+        Some((Ok(()), IsEvicted(false))) => Box::pin(linger(connection, &mut stream)).await,
+        Some((Err(error), _)) => tracing::debug!(%error, "a connection ended early"),
         None => tracing::debug!("a client did not close its connection in time"),
     }
 }
+
+/// Whether a connection had to make room for another one.
+struct IsEvicted(bool);
 
 /// Returns once the host has shut the stream down, with an error if not in good order; `None` if the client has not
 /// let it in time.
@@ -73,7 +83,7 @@ async fn serve_streams<S>(
     is_flooded: &AtomicBool,
     started: Instant,
     stop: &mut StopSignal,
-) -> Option<hyper::Result<()>>
+) -> Option<(hyper::Result<()>, IsEvicted)>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -85,8 +95,7 @@ where
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
         .max_pending_accept_reset_streams(max_unserved_resets)
-        // hyper would count them as long as the connection lives; the frame meter counts them in periods.
-        .max_local_error_reset_streams(None)
+        .max_local_error_reset_streams((!connection.is_of_proxy()).then_some(MAX_ERROR_RESETS))
         .max_header_list_size(u32::try_from(max_head).unwrap_or(u32::MAX))
         .max_send_buf_size(MAX_SEND_BUFFER)
         .initial_connection_window_size(upload_window)
@@ -96,21 +105,22 @@ where
         .serve_connection(TokioIo::new(stream), service);
     let mut http = pin!(http);
     let mut last_request = pin!(last_request(connection, started, stop));
-    let mut is_closing = false;
+    let (mut is_closing, mut is_evicted, mut has_seen_flood) = (false, false, false);
     let mut expiry = pin!(tokio::time::sleep(Duration::ZERO));
     let ended = poll_fn(|cx| {
         begin_turn();
         if !is_closing && let Poll::Ready(idle_grace) = last_request.as_mut().poll(cx) {
             is_closing = true;
+            is_evicted = idle_grace == MAKE_ROOM_GRACE;
             http.as_mut().graceful_shutdown();
             let grace = if connection.is_idle() { idle_grace } else { LAST_REQUESTS_GRACE };
             expiry.as_mut().reset(Instant::now() + grace);
         }
         if let Poll::Ready(result) = http.as_mut().poll(cx) {
-            return Poll::Ready(Some(result));
+            return Poll::Ready(Some((result, IsEvicted(is_evicted))));
         }
-        if !is_closing && is_flooded.load(Ordering::Relaxed) {
-            is_closing = true;
+        if !has_seen_flood && is_flooded.load(Ordering::Relaxed) {
+            (is_closing, has_seen_flood) = (true, true);
             expiry.as_mut().reset(Instant::now() + CLOSE_GRACE);
             // It may have shown in what was written, and hyper sees the end of the stream when it reads.
             cx.waker().wake_by_ref();

@@ -7,6 +7,7 @@ use crate::store::{self, Key, TokenRecord, UserTokenRecord, UserTokensRecord};
 use kit::Env;
 use kit::root;
 use kit::store::StoreError;
+use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What happened to the record of a listed token.
@@ -66,10 +67,12 @@ fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> 
     Ok(numbers)
 }
 
-/// Deletes the record of a token if it cannot be read; whether it could not. 1 read.
+/// Deletes the record of a token if it is not even JSON; whether it was not. A later build may know what else this one
+/// cannot read. 1 read, and another one for a record that cannot be read.
 pub(crate) fn delete_unreadable(env: &Env, fingerprint: &Fingerprint) -> Result<bool, StoreError> {
     let key = Key::Token(fingerprint);
     match record(env, fingerprint) {
+        Err(StoreError::Corrupt { .. }) if is_json(env, &key)? => Ok(false),
         Err(StoreError::Corrupt { .. }) => {
             store::replace_unreadable::<TokenRecord>(env, &key, None).map_err(|error| key.redact(error))
         }
@@ -77,17 +80,28 @@ pub(crate) fn delete_unreadable(env: &Env, fingerprint: &Fingerprint) -> Result<
     }
 }
 
-/// Takes tokens off a user's list, after deleting those of their records that cannot be read.
+fn is_json(env: &Env, key: &Key) -> Result<bool, StoreError> {
+    match root::read::<IgnoredAny>(&*env.store, &key.text()) {
+        Err(StoreError::Corrupt { .. }) => Ok(false),
+        read => read.map(|_| true).map_err(|error| key.redact(error)),
+    }
+}
+
+/// Takes tokens off a user's list that have no record, after deleting those that are not even JSON.
 pub(crate) fn remove_damaged(env: &Env, user_id: u64, ids: &[TokenId]) -> Result<(), StoreError> {
     let is_meant = |number: &u64| ids.contains(&TokenId::new(user_id, *number));
-    for (_, entry) in read(env, user_id)?.tokens.iter().filter(|(number, _)| is_meant(number)) {
+    let mut gone = BTreeSet::new();
+    for (number, entry) in read(env, user_id)?.tokens.iter().filter(|(number, _)| is_meant(number)) {
         if let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) {
             delete_unreadable(env, &fingerprint)?;
+            if matches!(record(env, &fingerprint), Ok(None | Some(None))) {
+                gone.insert(*number);
+            }
         }
     }
     store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
         let mut tokens = current.unwrap_or_default();
-        tokens.tokens.retain(|number, _| !is_meant(number));
+        tokens.tokens.retain(|number, _| !gone.contains(number));
         tokens
     })
 }

@@ -19,6 +19,13 @@ pub fn without<T>(work: impl FnOnce() -> T) -> T {
 
 /// Ready in a call that may wait.
 pub async fn allowed() {
-    // The call that may wait polls the future again, so no waker is needed.
-    poll_fn(|_| if IS_ALLOWED.get() { Poll::Ready(()) } else { Poll::Pending }).await
+    poll_fn(|cx| {
+        if IS_ALLOWED.get() {
+            return Poll::Ready(());
+        }
+        // The call that may wait polls the handler again. A set of futures in it polls only those that were woken.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }

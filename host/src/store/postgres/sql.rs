@@ -187,8 +187,14 @@ pub const IS_WORKING: &str =
 /// of the manifest have no dot in front.
 pub const PROBE_STORE: &str = ".hexad";
 pub const PROBE_KEY: &str = "write-probe";
+/// Removes the value `$1`, and those that processes of the server have left which are gone.
 pub const REMOVE_PROBE: &str = "
-    with removed as (delete from hexad.kv where store = '.hexad' and key = $1::text)
+    with removed as (
+        delete from hexad.kv
+        where store = '.hexad' and (key = $1::text or key ~ '^write-probe/[0-9]+$' and not exists (
+            select from pg_stat_activity where pid::text = split_part(key, '/', 2)
+        ))
+    )
     select set_config('synchronous_commit', 'off', true)";
 
 /// Without the host's own records, such as the id of the store, which no copy has.
