@@ -13,7 +13,7 @@ mod rotation;
 mod user_tokens;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
-pub(crate) use damaged::{Damage, damaged, delete_unreadable, remove_damaged};
+pub(crate) use damaged::{Damage, Repair, damaged, delete_unreadable, repair};
 pub(crate) use issued::{IssuedToken, find_issued, holder};
 pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};

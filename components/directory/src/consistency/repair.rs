@@ -31,7 +31,7 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
             Ok(CheckReport { cursor: Some(next), ..report })
         }
         Some(after) if after.starts_with(Key::PATHS) => remove_ownerless_paths(env, after),
-        Some(after) if after.starts_with(Key::TOKEN_LISTS) => token_lists::remove_damaged(env, after),
+        Some(after) if after.starts_with(Key::TOKEN_LISTS) => token_lists::repair(env, after),
         Some(after) if after.starts_with(Key::TOKENS) => token_lists::remove_unlisted(env, after),
         _ => derive(env, cursor),
     }

@@ -4,7 +4,7 @@
 
 use crate::model::token::{Fingerprint, Subject};
 use crate::store::{self, Key, TokenMigrationRecord, UserTokensRecord};
-use crate::token::{self, Damage, TokenId};
+use crate::token::{self, Damage, Repair, TokenId};
 use kit::Env;
 use kit::fsck::CheckReport;
 use kit::reachability::StepError;
@@ -71,14 +71,14 @@ pub fn problems(env: &Env, key: &str) -> Result<Vec<String>, StoreError> {
     let Some(user_id) = user_of_key(key) else { return Ok(Vec::new()) };
     let advice = |damage| match damage {
         Damage::Lost => "import it again, or remove it from the list by `hexad fsck --repair`",
-        Damage::Unreadable => "restore it from a backup, or remove the token by `hexad fsck --repair`",
+        Damage::Unreadable => "restore it from a backup, or revoke the token by `hexad fsck --repair`",
     };
     let problem = |(id, damage)| format!("{}; {}", text(id, damage), advice(damage));
     Ok(damaged(env, user_id)?.into_iter().map(problem).collect())
 }
 
-/// Takes damaged tokens off the lists among up to [`LISTS`] after the key `after`.
-pub(super) fn remove_damaged(env: &Env, after: &str) -> Result<CheckReport, StepError> {
+/// Repairs the damaged tokens of up to [`LISTS`] lists after the key `after`.
+pub(super) fn repair(env: &Env, after: &str) -> Result<CheckReport, StepError> {
     let mut report = CheckReport::default();
     let keys = env.store.list(Key::TOKEN_LISTS, after, LISTS)?;
     for (key, user_id) in keys.iter().filter_map(|key| Some((key, user_of_key(key)?))) {
@@ -86,12 +86,11 @@ pub(super) fn remove_damaged(env: &Env, after: &str) -> Result<CheckReport, Step
         else {
             continue;
         };
-        let ids: Vec<TokenId> = damaged.iter().map(|(id, _)| *id).collect();
-        token::remove_damaged(env, user_id, &ids)?;
-        for (id, damage) in damaged {
-            let outcome = match damage {
-                Damage::Lost => "it is not listed any more",
-                Damage::Unreadable => "it is removed",
+        for (id, damage, repair) in token::repair(env, user_id, &damaged)? {
+            let outcome = match repair {
+                Repair::Unlisted => "it is not listed any more",
+                Repair::Revoked => "it is revoked",
+                Repair::Left => "it is left: another build may be able to",
             };
             report.found(key, format!("{}, and {outcome}", text(id, damage)));
         }
@@ -107,7 +106,7 @@ pub(super) fn remove_unlisted(env: &Env, after: &str) -> Result<CheckReport, Ste
     let keys = env.store.list(Key::TOKENS, after, TOKENS)?;
     for fingerprint in keys.iter().filter_map(|key| Fingerprint::from_hex(key.strip_prefix(Key::TOKENS)?)) {
         if token::delete_unreadable(env, &fingerprint)? {
-            let problem = "a token that no user's list has could not be read, and is removed";
+            let problem = "a token on no list that can be read could not be read, and is removed";
             report.found(Key::HIDDEN_TOKEN, problem.to_owned());
         }
     }

@@ -1,8 +1,9 @@
 //! Listed tokens whose records are lost or cannot be read, for checks and repairs.
 
+use super::issued;
 use super::last_use::was_used;
 use super::list::read;
-use crate::model::token::{Fingerprint, TokenId};
+use crate::model::token::{Fingerprint, Subject, Token, TokenId};
 use crate::store::{self, Key, TokenRecord, UserTokenRecord, UserTokensRecord};
 use kit::Env;
 use kit::root;
@@ -67,14 +68,24 @@ fn numbers_of_successors(env: &Env, tokens: &BTreeMap<u64, UserTokenRecord>) -> 
     Ok(numbers)
 }
 
-/// Deletes the record of a token if it is not even JSON; whether it was not. A later build may know what else this one
-/// cannot read. 1 read, and another one for a record that cannot be read.
+/// Deletes the record of a token if it is not even JSON; whether it was not. 1 read, and another one for a record that
+/// cannot be read.
 pub(crate) fn delete_unreadable(env: &Env, fingerprint: &Fingerprint) -> Result<bool, StoreError> {
+    replace_unreadable(env, fingerprint, || Ok(None))
+}
+
+/// Replaces the record of a token if it is not even JSON; whether it was not. A later build may know what else this one
+/// cannot read.
+fn replace_unreadable(
+    env: &Env,
+    fingerprint: &Fingerprint,
+    new: impl FnOnce() -> Result<Option<TokenRecord>, StoreError>,
+) -> Result<bool, StoreError> {
     let key = Key::Token(fingerprint);
     match record(env, fingerprint) {
         Err(StoreError::Corrupt { .. }) if is_json(env, &key)? => Ok(false),
         Err(StoreError::Corrupt { .. }) => {
-            store::replace_unreadable::<TokenRecord>(env, &key, None).map_err(|error| key.redact(error))
+            store::replace_unreadable(env, &key, new()?.as_ref()).map_err(|error| key.redact(error))
         }
         record => record.map(|_| false),
     }
@@ -87,21 +98,49 @@ fn is_json(env: &Env, key: &Key) -> Result<bool, StoreError> {
     }
 }
 
-/// Takes tokens off a user's list that have no record, after deleting those that are not even JSON.
-pub(crate) fn remove_damaged(env: &Env, user_id: u64, ids: &[TokenId]) -> Result<(), StoreError> {
-    let is_meant = |number: &u64| ids.contains(&TokenId::new(user_id, *number));
-    let mut gone = BTreeSet::new();
-    for (number, entry) in read(env, user_id)?.tokens.iter().filter(|(number, _)| is_meant(number)) {
-        if let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) {
-            delete_unreadable(env, &fingerprint)?;
-            if matches!(record(env, &fingerprint), Ok(None | Some(None))) {
-                gone.insert(*number);
+/// What a repair has done with a damaged token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repair {
+    /// It had no record.
+    Unlisted,
+    Revoked,
+    /// Its record is JSON, or can be read by now.
+    Left,
+}
+
+/// Takes the damaged tokens of a user that have no record off the list, and revokes those whose record is not even JSON:
+/// they may have been revoked before, and an import must not bring them back. 1 read, and 2 for each token.
+pub(crate) fn repair(
+    env: &Env,
+    user_id: u64,
+    damaged: &[(TokenId, Damage)],
+) -> Result<Vec<(TokenId, Damage, Repair)>, StoreError> {
+    let listed = read(env, user_id)?.tokens;
+    let (mut repaired, mut lost) = (Vec::new(), BTreeSet::new());
+    for (number, entry) in &listed {
+        let id = TokenId::new(user_id, *number);
+        let Some((_, damage)) = damaged.iter().find(|(damaged, _)| *damaged == id) else { continue };
+        let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { continue };
+        let repair = match record(env, &fingerprint) {
+            Ok(None | Some(None)) => {
+                lost.insert(*number);
+                Repair::Unlisted
             }
-        }
+            _ if replace_unreadable(env, &fingerprint, || revoked(env, user_id).map(Some))? => Repair::Revoked,
+            _ => Repair::Left,
+        };
+        repaired.push((id, *damage, repair));
     }
     store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
         let mut tokens = current.unwrap_or_default();
-        tokens.tokens.retain(|number, _| !gone.contains(number));
+        tokens.tokens.retain(|number, _| !lost.contains(number));
         tokens
-    })
+    })?;
+    Ok(repaired)
+}
+
+/// The record of a revoked token of which only its user is known.
+fn revoked(env: &Env, user_id: u64) -> Result<TokenRecord, StoreError> {
+    let (name, scopes) = ("could not be read".to_owned(), Vec::new());
+    issued::record(env, Token { subject: Subject::User(user_id), name, scopes, expires_at: None, revoked: true })
 }

@@ -119,7 +119,7 @@ fn the_lost_tokens_of_a_deleted_user_are_no_problem() {
 
 /// What a check says of a token's record and of the list that names it.
 #[test]
-fn tokens_that_cannot_be_read_are_named_by_their_ids_and_removed_by_a_repair() {
+fn tokens_that_cannot_be_read_are_named_by_their_ids_and_ended_by_a_repair() {
     let (store, env) = forge();
     let damaged = create(&env, "damaged");
     create(&env, "sound");
@@ -135,18 +135,38 @@ fn tokens_that_cannot_be_read_are_named_by_their_ids_and_removed_by_a_repair() {
 
     let list = format!("token {} is listed, and its record cannot be read", damaged.id.get());
     let hidden = || (Key::HIDDEN_TOKEN.to_owned(), "no token".to_owned());
-    let advice = "; restore it from a backup, or remove the token by `hexad fsck --repair`";
+    let advice = "; restore it from a backup, or revoke the token by `hexad fsck --repair`";
     let named = |what: &str| (format!("{PREFIX}tokens/2"), format!("{list}{what}"));
     assert_eq!(texts(&later(&env, 1)), [hidden(), hidden(), named(advice)]);
-    let unlisted = "a token that no user's list has could not be read, and is removed";
-    let removed = [named(", and it is removed"), (Key::HIDDEN_TOKEN.to_owned(), unlisted.to_owned())];
-    assert_eq!(repaired(&later(&env, 2)), removed);
+    let unlisted = "a token on no list that can be read could not be read, and is removed";
+    let ended = [named(", and it is revoked"), (Key::HIDDEN_TOKEN.to_owned(), unlisted.to_owned())];
+    assert_eq!(repaired(&later(&env, 2)), ended);
 
     let later = later(&env, 3);
     assert_eq!((problems(&later), repaired(&later)), (vec![], vec![]));
-    let names: Vec<String> = token::of_user(&later, 2).unwrap().into_iter().map(|token| token.token.name).collect();
-    assert_eq!(names, ["sound"]);
-    assert!(token::find(&later, &Fingerprint::of(b"damaged")).unwrap().is_none());
+    let tokens = token::of_user(&later, 2).unwrap().into_iter().map(|token| (token.id, token.token.revoked));
+    assert_eq!(tokens.collect::<Vec<_>>(), [(damaged.id, true), (sound.id, false)]);
+    assert!(token::find(&later, &Fingerprint::of(b"deploy")).unwrap().is_none());
+}
+
+/// A record of a later build, for one.
+#[test]
+fn tokens_of_an_unknown_kind_are_left_by_a_repair() {
+    let (store, env) = forge();
+    let listed = create(&env, "listed");
+    issue(&env, "deploy", new_token(Subject::Deployment(crate::member::Source::Group(10)), &["read_package_registry"]));
+    let record = br#"{"kind":"later","name":"n","scopes":[]}"#;
+    ["listed", "deploy"].into_iter().for_each(|text| store.set(&key_of(text), record).unwrap());
+    let left = format!(
+        "token {} is listed, and its record cannot be read, and it is left: another build may be able to",
+        listed.id.get()
+    );
+    for day in 1..3 {
+        assert_eq!(repaired(&later(&env, day)), [(format!("{PREFIX}tokens/2"), left.clone())]);
+    }
+    for text in ["listed", "deploy"] {
+        assert_eq!(store.get(&key_of(text)).unwrap().unwrap(), record);
+    }
 }
 
 /// The tokens of earlier builds are listed at the first question, which is answered for none before all are listed.
