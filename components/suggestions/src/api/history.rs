@@ -158,7 +158,7 @@ struct Walked {
 /// are too many, a difference has those before which all later ones were read, so that it is known which of the two
 /// reach them; the other question has no answer.
 fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Question) -> Result<Walked, StoreError> {
-    let mut walk = Walk { history, commits: BTreeMap::new(), pending: BTreeSet::new() };
+    let mut walk = Walk { history, question, commits: BTreeMap::new(), pending: BTreeSet::new(), unsettled: 0 };
     walk.reach(one, ReachedBy { one: true, ..ReachedBy::default() })?;
     walk.reach(other, ReachedBy { other: true, ..ReachedBy::default() })?;
     // The time of the oldest of the commits that the answer would have now.
@@ -178,7 +178,9 @@ fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Questio
             return Ok(Walked { commits: walk.commits, is_cut: true });
         }
         let Some((reached, parents)) = walk.find(id) else { continue };
-        if !question.is_settled(reached) || walk.has_pending(|by| !question.is_settled(by)) {
+        let is_settled = question.is_settled(reached);
+        walk.unsettled -= usize::from(!is_settled);
+        if !is_settled || walk.unsettled > 0 {
             if question == Question::Difference && reached.is_new() {
                 (oldest, left) = (seconds, MAX_SETTLED_AFTER_LAST);
             }
@@ -206,8 +208,11 @@ fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Questio
 struct Walk<'a, 'h> {
     history: &'a mut History<'h>,
     commits: BTreeMap<ObjectId, WalkedCommit>,
+    question: Question,
     /// The commits whose parents were not reached yet, by their time.
     pending: BTreeSet<(i64, ObjectId)>,
+    /// How many of these are not settled. A settled one stays so.
+    unsettled: usize,
 }
 
 impl Walk<'_, '_> {
@@ -227,11 +232,6 @@ impl Walk<'_, '_> {
         times.min().unwrap_or(i64::MAX)
     }
 
-    fn has_pending(&self, is_wanted: impl Fn(ReachedBy) -> bool) -> bool {
-        let mut pending = self.pending.iter().filter_map(|(_, id)| self.commits.get(id));
-        pending.any(|walked| is_wanted(walked.reached))
-    }
-
     /// Records from where a commit is reached. One whose parents were reached before passes it on to them at once.
     fn reach(&mut self, id: ObjectId, by: ReachedBy) -> Result<(), StoreError> {
         let mut stack = vec![(id, by)];
@@ -240,6 +240,7 @@ impl Walk<'_, '_> {
                 // A shallow history ends at a missing parent.
                 if let Some(commit) = self.history.commit(id)? {
                     self.pending.insert((commit.seconds, id));
+                    self.unsettled += usize::from(!self.question.is_settled(by));
                     self.commits.insert(id, WalkedCommit { reached: by, commit });
                 }
                 continue;
@@ -248,8 +249,11 @@ impl Walk<'_, '_> {
             if known.reached == joined {
                 continue;
             }
+            let becomes_settled = self.question.is_settled(joined) && !self.question.is_settled(known.reached);
             known.reached = joined;
-            if !self.pending.contains(&(known.commit.seconds, id)) {
+            if self.pending.contains(&(known.commit.seconds, id)) {
+                self.unsettled -= usize::from(becomes_settled);
+            } else {
                 stack.extend(known.commit.parents.iter().map(|parent| (*parent, joined.of_parents())));
             }
         }
