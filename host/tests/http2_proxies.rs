@@ -2,19 +2,24 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use hexad::ingress::IngressOptions;
+use hexad::send_buffer::DrainPolicy;
 use http::Request;
 
 use crate::http2::{
-    END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, connect, field, frame, get, goaway_code, head, next_frame,
-    whole,
+    END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, connect, field, frame, get,
+    goaway_code, head, next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
 
 const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// The flag of a head with a dependency.
+const PRIORITY: u8 = 0x20;
 
 fn of_proxies() -> IngressOptions {
     IngressOptions { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..IngressOptions::default() }
@@ -76,6 +81,29 @@ fn malformed_requests_end_the_connection_of_a_client_that_sends_many_of_them() {
     drop(client);
     assert!(writing.join().unwrap() < 100_000);
     assert!(goaway_code(&frames).is_none_or(|code| code == ENHANCE_YOUR_CALM), "{:?}", goaway_code(&frames));
+}
+
+/// The HTTP implementation keeps a stream for each reset until it is written.
+#[test]
+fn errors_of_a_client_that_does_not_read_are_bounded() {
+    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(3600) };
+    let (server, address, _) = listen("", IngressOptions { drain, ..IngressOptions::default() });
+    let mut client = connect(address);
+    let window = (1u32 << 30).to_be_bytes();
+    client.write_all(&frame(SETTINGS, 0, 0, &[&[0, 4][..], &window].concat())).unwrap();
+    client.write_all(&frame(WINDOW_UPDATE, 0, 0, &window)).unwrap();
+    client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("flood?mib=64"))).unwrap();
+    wait_for_busy(&server, 1);
+    // Streams that depend on themselves (RFC 9113, section 5.3.1).
+    for stream in (3..20_000u32).step_by(2) {
+        let dependency = [&stream.to_be_bytes()[..], &[0]].concat();
+        let request = frame(HEADERS, END_STREAM | END_HEADERS | PRIORITY, stream, &dependency);
+        if client.write_all(&request).is_err() {
+            break;
+        }
+    }
+    // The connection has ended, and the guest's client with it.
+    wait_for_busy(&server, 0);
 }
 
 /// A request of a client that the proxy names.

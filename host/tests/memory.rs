@@ -12,7 +12,8 @@ use hexad::{Options, StartError};
 
 use crate::fairness::{ask, connect_from};
 use crate::fixture::{self, Server, get, manifest, options, store, text};
-use crate::slow_readers::listen_on;
+use crate::health;
+use crate::slow_readers::{listen_on, rest};
 
 const MIB: u64 = 1 << 20;
 
@@ -113,6 +114,35 @@ fn an_address_leaves_memory_for_others() {
     assert_eq!(refused.recv().unwrap().as_deref(), Some("503"));
     assert_eq!(status(leak(3, "0")).as_deref(), Some("200"));
     drop(server);
+}
+
+/// No part of a refused request has run in it.
+#[test]
+fn a_client_that_gets_no_memory_leaves_idle_instances_to_others() {
+    let (mut server, address, _) = listen_on(start(100 * MIB).unwrap(), IngressOptions::default());
+    let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let guests = || {
+        let metrics = health::ask(&access, "/metrics").1;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("hexad_guest_memory_bytes "));
+        line.unwrap().parse::<f64>().unwrap() as u64
+    };
+    let ask_from = |host, path: &str| {
+        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
+        ask(&mut client, path, "");
+        client
+    };
+    let answer = |host| String::from_utf8(rest(ask_from(host, "served")).unwrap()).unwrap();
+    let held: Vec<_> = (0..2).map(|_| ask_from(2, "leak?mib=40&ms=3600000")).collect();
+    while guests() < 80 * MIB {
+        std::thread::yield_now();
+    }
+    for served in ["1", "2"] {
+        let others = answer(3);
+        assert!(others.ends_with(&format!("\r\n\r\n{served}")), "{others}");
+        let refused = answer(2);
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    }
+    drop((held, server));
 }
 
 #[test]

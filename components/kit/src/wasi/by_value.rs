@@ -150,11 +150,11 @@ where
     let mut handling = Handling { response, exchange, head_only, kept, total: Duration::ZERO, began: 0 };
     let mut cx = Context::from_waker(Waker::noop());
     match waiting::without(|| handling.poll(&mut cx)) {
-        Poll::Ready(Step::Response(response)) => {
+        Poll::Ready(Polled::Response(response)) => {
             let unfinished = |response| Ok(wit::Outcome::Unfinished(park(Parked::Response(response))));
             whole(response, head_only, kept).map(wit::Outcome::Response).or_else(unfinished)
         }
-        Poll::Ready(Step::Exchange(request)) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
+        Poll::Ready(Polled::Exchange(request)) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
         Poll::Pending => Ok(wit::Outcome::Unfinished(park(Parked::Handler(handling)))),
     }
 }
@@ -172,10 +172,10 @@ pub async fn go_on(continuation: u64, response: Option<Result<wit::Response, Err
         handling.exchange.response.set(Some(response));
     }
     match future::poll_fn(|cx| handling.poll(cx)).await {
-        Step::Response(response) => {
+        Polled::Response(response) => {
             whole(response, handling.head_only, handling.kept).map(wit::Outcome::Response).or_else(streamed)
         }
-        Step::Exchange(request) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
+        Polled::Exchange(request) => Ok(wit::Outcome::Exchange(handling.exchange(request))),
     }
 }
 
@@ -187,21 +187,21 @@ fn park(parked: Parked) -> u64 {
 }
 
 /// How far a handler has come.
-enum Step {
+enum Polled {
     Response(Response),
     Exchange(OutboundRequest),
 }
 
 impl Handling {
     /// Runs the handler until it has its response, or asks for an exchange.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
         match self.response.as_mut().poll(cx) {
             Poll::Ready(mut response) => {
                 complete_fields(&mut response, self.head_only);
-                Poll::Ready(Step::Response(response))
+                Poll::Ready(Polled::Response(response))
             }
             Poll::Pending => match self.exchange.request.take() {
-                Some(request) => Poll::Ready(Step::Exchange(request)),
+                Some(request) => Poll::Ready(Polled::Exchange(request)),
                 None => Poll::Pending,
             },
         }
