@@ -52,7 +52,7 @@
 //! | `package/<project>/<name>` | root | a package: tags, segments with a checksum of each blob, revision ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name, the one that published last at the end |
 //! | `version/<name>/<version>` | root | projects that may have this version of a scoped name, and which of them claimed it last |
-//! | `project/<project>` | root | names of the packages that a project may have |
+//! | `project/<project>` | root | names of the packages that a project may have, up to 512 (`store/package_names.rs`) |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
 //! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`segment::FormRecords`]) |
@@ -63,6 +63,9 @@
 //! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate_limit`]) |
 //! | `rate/lookup/<slot>`, `rate/search/<slot>` | root | the same for limits that are on by default |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
+//!
+//! Further names of a project's packages are below `package-registry/v2/`, in roots `project/<project>/<digits>`. A
+//! host does not serve a component that reads format 1 only from a store that has some.
 //!
 //! # Cost
 //!
@@ -85,11 +88,11 @@
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
 //! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments, once each segment without checksums; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package. Of a scoped name: one counter and swap for the list of projects with the version; and if the scope is the top-level namespace's path, the packages of the other projects in it. On a store where this takes more than half a second, that swap is made again at the end |
-//! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
+//! | publish a new package | the same, and before the package swap `projects`, the lists of `project` from the first that is not full, and `name`; one counter for each root that is created |
 //! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
-//! | list | get `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
+//! | search | get the lists of `project`, up to 4,000 packages, and the latest fields that the instance has not cached; for a name of several projects get `name`; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload, publisher and the maintainers that are not cached |
+//! | list | get the lists of `project`, up to 20,000 packages, and up to 64 MiB of their indexes; by status also their abbreviated forms; for each version that is shown a form, the upload and the publisher; at group level before that as a search |
 //! | audit that may be forwarded | for each scope the entry of its path; at project level get `project`; at group level `projects`, and up to 4,000 of `project` or `name`; at instance level up to 4,000 of `name`; for each that is found a package |
 //! | a step of gc | 200 packages and their indexes, of which about 1,000 versions of deleted projects are removed from lists; or 524,288 marks of the run, to sort them; or 5,000 keys, a page of sorted marks or two for each batch of them, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |

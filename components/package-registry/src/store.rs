@@ -4,6 +4,7 @@ mod blob;
 mod chunk;
 mod key;
 mod listing;
+mod package_names;
 mod packages;
 mod reachability;
 mod record;
@@ -15,8 +16,9 @@ pub use chunk::{CHUNK, chunk, chunk_uncached};
 pub use key::{ADDRESS_RATES, CALLER_RATES, LOOKUP_RATES, SEARCH_RATES};
 pub use listing::{
     Holders, ListingLookup, VersionHolders, add_project_with_name, add_project_with_version, claim_version, holders,
-    names, projects, projects_with_version, record_publication, time_version_write,
+    projects, projects_with_version, record_publication, time_version_write,
 };
+pub use package_names::names;
 pub use packages::{package, update_package};
 pub use reachability::{PackageKey, is_abandoned, key_layout, package_key, packages_after, remove_abandoned, trace};
 pub use segments::{

@@ -99,14 +99,15 @@ impl Simulation {
 
     /// An environment whose ids differ from those of other numbers.
     pub fn env(&self, number: u64) -> Env {
-        let seed = self.lock().rng.get_seed();
+        // The generator's states follow each other by addition, so that two streams with similar seeds may overlap.
+        let seed = fastrand::Rng::with_seed(self.lock().rng.get_seed() ^ (number << 32)).u64(..);
         Env {
             store: Rc::new(Writer { simulation: self.clone(), unseen: Rc::default(), lost_at: Rc::default() }),
             blobs: Rc::new(BlobCache::new(1 << 20)),
             instance_cache: Rc::default(),
             snapshot: None,
             variables: Rc::new(Variables::default()),
-            entropy: Rc::new(SeededEntropy(RefCell::new(fastrand::Rng::with_seed(seed ^ (number << 32))))),
+            entropy: Rc::new(SeededEntropy(RefCell::new(fastrand::Rng::with_seed(seed)))),
             outbound: Rc::new(NoNetwork),
             clock: Rc::new(self.clone()),
             now: self.now(),

@@ -15,6 +15,7 @@ mod list;
 mod maintainers;
 mod maintenance;
 mod noop_update;
+mod package_names;
 mod protection;
 mod publish;
 mod publisher;

@@ -7,6 +7,9 @@ use std::fmt::{self, Write as _};
 /// Everything this component writes is below this prefix; the number is the format's.
 pub const PREFIX: &str = "package-registry/v1/";
 
+/// What format 2 added. A host does not serve a component that reads format 1 only from a store with such keys.
+const PREFIX_2: &str = "package-registry/v2/";
+
 /// Where requests are counted, by caller and by address.
 pub const CALLER_RATES: &str = "package-registry/v1/rate/caller/";
 pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
@@ -21,7 +24,8 @@ pub enum Key<'a> {
     Package(&'a ProjectKey, &'a PackageName),
     ProjectsWithName(&'a PackageName),
     ProjectsWithVersion(&'a PackageName, &'a str),
-    ProjectPackages(&'a ProjectKey),
+    /// A list of [`super::package_names`], by its place in their tree.
+    PackageNames(&'a ProjectKey, &'a str),
     Projects,
     Index(&'a str),
     Full(&'a str),
@@ -43,12 +47,16 @@ impl Key<'_> {
 
 impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(PREFIX)?;
+        match self {
+            Key::PackageNames(_, place) if !place.is_empty() => f.write_str(PREFIX_2)?,
+            _ => f.write_str(PREFIX)?,
+        }
         match self {
             Key::Package(project, name) => write!(f, "package/{project}/{name}"),
             Key::ProjectsWithName(name) => write!(f, "name/{name}"),
             Key::ProjectsWithVersion(name, version) => write!(f, "version/{name}/{version}"),
-            Key::ProjectPackages(project) => write!(f, "project/{project}"),
+            Key::PackageNames(project, "") => write!(f, "project/{project}"),
+            Key::PackageNames(project, place) => write!(f, "project/{project}/{place}"),
             Key::Projects => f.write_str("projects"),
             Key::Index(segment) => write!(f, "segment/{segment}/index"),
             Key::Full(segment) => write!(f, "segment/{segment}/full"),

@@ -2,8 +2,9 @@
 //! packages.
 
 use super::key::Key;
+use super::package_names;
 use super::packages;
-use super::record::{ClaimRecord, PackageNamesRecord, ProjectsRecord};
+use super::record::{ClaimRecord, ProjectsRecord};
 use crate::name::PackageName;
 use crate::version::Version;
 use directory::project::ProjectKey;
@@ -12,7 +13,7 @@ use kit::root::{self, Decision};
 use kit::store::StoreError;
 use lru::LruCache;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::time::Duration;
@@ -199,36 +200,21 @@ pub fn remove_project_with_version(
     remove(env, &Key::ProjectsWithVersion(name, version), project)
 }
 
-/// The packages that a project may have, sorted. A publication that was not completed leaves a name
-/// without a package.
-pub fn names(env: &Env, project: &ProjectKey) -> Result<Vec<PackageName>, StoreError> {
-    let record =
-        root::read::<PackageNamesRecord>(&*env.store, &Key::ProjectPackages(project).to_string())?.unwrap_or_default();
-    Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
-}
-
 /// Lists a package before it is written.
 pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
     add(env, &Key::Projects, project)?;
-    let key = Key::ProjectPackages(project).to_string();
-    root::update(env, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
-        let mut record = record.unwrap_or_default();
-        let is_new = record.packages.insert(name.as_str().to_owned());
-        Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
-    })?;
+    package_names::add(env, project, name)?;
     record_publication(env, name, project)
 }
 
-/// Removes a package of a deleted project from the listings, and the project with the list of all its packages, which
-/// is not read any more: a list that every removal rewrote would cost the square of its length. A later project with
+/// Removes a package of a deleted project from the listings, and the project with the lists of all its packages, which
+/// are not read any more: a list that every removal rewrote would cost the square of its length. A later project with
 /// the same id stays.
 pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
     remove(env, &Key::ProjectsWithName(name), project)?;
-    let key = Key::ProjectPackages(project).to_string();
-    if env.store.exists(&key)? {
+    if package_names::exist(env, project)? {
         remove(env, &Key::Projects, project)?;
-        env.store.delete(&root::counter(&key))?;
-        env.store.delete(&key)?;
+        package_names::remove_all(env, project)?;
     }
     Ok(())
 }
@@ -236,7 +222,7 @@ pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &Project
 /// Whether a search and the other levels find a project's package.
 fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
     Ok(projects(env)?.contains(&project.id)
-        && names(env, project)?.contains(name)
+        && package_names::names(env, project)?.contains(name)
         && projects_with_name(env, name)?.contains(&project.id))
 }
 
@@ -244,8 +230,7 @@ fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool
 #[derive(Default)]
 pub struct ListingLookup {
     projects: Option<Vec<u64>>,
-    /// The names of a project, by the key of their list.
-    names: Option<(String, BTreeSet<String>)>,
+    names: Option<(ProjectKey, HashSet<PackageName>)>,
 }
 
 impl ListingLookup {
@@ -260,16 +245,12 @@ impl ListingLookup {
             Some(projects) => projects,
             none => none.insert(projects(env)?),
         };
-        let key = Key::ProjectPackages(project).to_string();
         let names = match &mut self.names {
-            Some((known, names)) if *known == key => names,
-            other => {
-                let record: Option<PackageNamesRecord> = root::read(&*env.store, &key)?;
-                &mut other.insert((key, record.unwrap_or_default().packages)).1
-            }
+            Some((known, names)) if known == project => names,
+            other => &mut other.insert((project.clone(), package_names::names(env, project)?.into_iter().collect())).1,
         };
         Ok(projects.contains(&project.id)
-            && names.contains(name.as_str())
+            && names.contains(name)
             && projects_with_name(env, name)?.contains(&project.id))
     }
 }

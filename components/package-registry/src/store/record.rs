@@ -299,7 +299,7 @@ impl ProjectsRecord {
     }
 }
 
-/// The names of a project's packages.
+/// A list of names of a project's packages (see [`super::package_names`]).
 #[derive(Default, Serialize, Deserialize)]
 pub struct PackageNamesRecord {
     pub packages: BTreeSet<String>,

@@ -171,7 +171,8 @@ fn one_version_of_thousands_costs_as_much_as_one_of_one() {
 }
 
 /// A first publication: 6 reads of the directory and the settings, a read for each of four roots (of which a
-/// host can make a connection), a counter and a swap for each that is created, and 6 blobs.
+/// host can make a connection) and for one that is not there, a counter and a swap for each that is created, and 6
+/// blobs.
 #[test]
 fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     let forge = Forge::new();
@@ -181,7 +182,7 @@ fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     let new: Vec<String> = forge.store.keys().into_iter().filter(|key| !before.contains(key)).collect();
     let counters = new.iter().filter(|key| key.ends_with("/init")).count();
     assert_eq!(counters, 4, "{new:#?}");
-    assert!(counting.operations() <= 32, "{} operations", counting.operations());
+    assert!(counting.operations() <= 33, "{} operations", counting.operations());
 }
 
 /// The projects with the name; a compare of the list of those with the version (which counts twice), its counter and

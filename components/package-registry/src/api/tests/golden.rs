@@ -5,29 +5,33 @@ use kit::store::Store as _;
 use std::fs;
 use std::path::Path;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/v1");
-
 /// A forge whose packages are the files under `golden/v1`: each file's path there is its key.
 fn forge() -> Forge {
     let mut forge = Forge::new();
     forge.variables.push(("bootstrap_admin_token", "boot"));
-    let mut folders = vec![Path::new(FOLDER).to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
+    store_files(&forge, "v1", "package-registry/v1/");
+    // The ids of the files came from the same source as those of this test; go past them.
+    (0..1000).for_each(|_| drop(forge.env().id()));
+    forge
+}
+
+/// Stores the files of a folder of `golden/`. The key is `prefix` and the file's path in the folder.
+fn store_files(forge: &Forge, folder: &str, prefix: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(folder);
+    let mut folders = vec![folder.clone()];
+    while let Some(inner) = folders.pop() {
+        for entry in fs::read_dir(inner).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
                 continue;
             }
-            let key = path.strip_prefix(FOLDER).unwrap().to_str().unwrap();
+            let key = path.strip_prefix(&folder).unwrap().to_str().unwrap();
             // A file system has no `upload/<id>` beside `upload/<id>/0`.
-            let key = format!("package-registry/v1/{}", key.trim_end_matches("/record"));
+            let key = format!("{prefix}{}", key.trim_end_matches("/record"));
             forge.store.set(&key, &fs::read(&path).unwrap()).unwrap();
         }
     }
-    // The ids of the files came from the same source as those of this test; go past them.
-    (0..1000).for_each(|_| drop(forge.env().id()));
-    forge
 }
 
 /// The packages' files are no archives: that is judged when they are published, not when they are
@@ -62,5 +66,22 @@ fn records_of_earlier_builds_are_read() {
     forge.send(repeated.to(PUBLIC)).is_refused(400, "Attachment is not a gzip file: invalid gzip header");
     forge.publish(PUBLIC, "@acme/lib", "1.0.2");
     assert_eq!(forge.get("/packages/npm/@acme%2flib").json()["versions"].as_object().unwrap().len(), 3);
+    assert_eq!(damage::problems(&forge), [""; 0]);
+}
+
+/// The lists of project 7 with 512 names, `@acme/name-0` to `-511`, of which there are no packages, and `@acme/lib`
+/// after them.
+#[test]
+fn lists_of_names_of_format_2_are_read() {
+    let forge = forge();
+    store_files(&forge, "v2", "package-registry/");
+    assert_eq!(damage::problems(&forge), [""; 0]);
+    let found = |text: &str| forge.get(&format!("/projects/7/packages/npm/-/v1/search?text={text}")).json();
+    assert_eq!(found("lib")["objects"][0]["package"]["name"], "@acme/lib");
+    assert_eq!(found("name")["total"], 0);
+    for name in ["@acme/name-0", "@acme/name-511", "@acme/name-512"] {
+        forge.publish(PUBLIC, name, "1.0.0");
+    }
+    assert_eq!((&found("name")["total"], &found("")["total"]), (&json!(3), &json!(4)));
     assert_eq!(damage::problems(&forge), [""; 0]);
 }
