@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use futures::future::{Either, select};
 use http_body_util::BodyExt;
@@ -51,6 +52,24 @@ async fn a_body_that_breaks_before_its_head_is_sent_has_status_502() {
         }
         assert!(refused > 0, "{path}");
     }
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
+async fn a_guest_that_ends_before_its_writes_are_durable_is_answered() {
+    let server = Server::with("");
+    let store = rusqlite::Connection::open(server.folder.path().join("data/sqlite_key_value.db")).unwrap();
+    store.execute_batch("begin immediate").unwrap();
+    let answer = server.send(get("write-and-trap-in-body?key=probe/v1/a&value=1&us=1"));
+    let unlock = async {
+        // The guest has ended long before.
+        for _ in 0..200 {
+            assert_eq!(server.ok("hello").await, "hello");
+        }
+        store.execute_batch("rollback").unwrap();
+    };
+    let (answer, ()) = futures::join!(tokio::time::timeout(Duration::from_secs(20), answer), unlock);
+    let _ = answer.expect("an answer").into_body().collect().await;
     assert_eq!(server.ok("hello").await, "hello");
 }
 

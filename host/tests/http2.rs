@@ -14,6 +14,7 @@ use crate::slow_readers::{assert_hello, begin, listen, rest, wait_for_busy};
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames (RFC 9113, section 6).
+pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const PRIORITY: u8 = 2;
 pub const RST_STREAM: u8 = 3;
@@ -151,6 +152,29 @@ fn an_idle_connection_makes_room_for_another_client() {
 }
 
 #[test]
+fn a_request_that_crosses_the_end_of_an_idle_connection_is_answered() {
+    let keep_alive = Duration::from_secs(3600);
+    let options = IngressOptions { connections: 1, keep_alive, ..IngressOptions::default() };
+    let (_server, address, _) = listen("", options);
+    let mut client = connect(address);
+    client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("hello"))).unwrap();
+    while next_frame(&mut client).expect("a response").0 != HEADERS {}
+    // It needs the only place.
+    let other = std::thread::spawn(move || hello(address));
+    while next_frame(&mut client).expect("the end of the connection").0 != GOAWAY {}
+    // Until the client has answered the ping that follows, the host cannot know which requests it sent before.
+    client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 3, &head("sleep?ms=1500"))).unwrap();
+    let mut answer: Vec<u8> = Vec::new();
+    while answer.len() < b"slept".len() {
+        let (kind, stream, payload) = next_frame(&mut client).expect("an answer");
+        answer.extend(payload.iter().filter(|_| (kind, stream) == (DATA, 3)));
+    }
+    assert_eq!(answer, b"slept");
+    // The client does not answer it, and its place is taken once nothing is under way.
+    other.join().unwrap();
+}
+
+#[test]
 fn a_head_that_never_ends_closes_the_connection() {
     let (_server, address, _) = listen("", IngressOptions::default());
     let start = std::iter::once(frame(HEADERS, END_STREAM, 1, &head("hello")));
@@ -268,10 +292,18 @@ fn a_flood_whose_answers_are_not_read_closes_the_connection() {
 fn empty_data_that_does_not_end_closes_the_connection() {
     let (server, address, _) = listen("", IngressOptions::default());
     let post = frame(HEADERS, END_HEADERS, 1, &head_of("POST", "count"));
-    let sent = std::iter::once(post).chain(std::iter::repeat_n(frame(0, 0, 1, &[]).repeat(100), 1000));
-    let frames = frames_after(connect(address), sent);
-    assert_calm_or_reset(&frames);
-    wait_for_busy(&server, 0);
+    let padded = 8;
+    for (name, empty) in [
+        ("empty", frame(DATA, 0, 1, &[])),
+        ("without padding", frame(DATA, padded, 1, &[0])),
+        ("padding alone", frame(DATA, padded, 1, &[&[255][..], &[0; 255]].concat())),
+    ] {
+        let sent = std::iter::once(post.clone()).chain(std::iter::repeat_n(empty.repeat(100), 1000));
+        let frames = frames_after(connect(address), sent);
+        assert!(!frames.is_empty(), "{name}");
+        assert_calm_or_reset(&frames);
+        wait_for_busy(&server, 0);
+    }
     hello(address);
 }
 

@@ -8,11 +8,10 @@ use hexad::ingress::IngressOptions;
 use socket2::{Domain, Socket, Type};
 
 use crate::http2::{
-    END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, head, next_frame,
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, head, next_frame,
 };
 use crate::slow_readers::listen;
 
-const DATA: u8 = 0;
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u8 = 4;
 

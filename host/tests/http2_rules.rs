@@ -7,12 +7,11 @@ use std::iter;
 use hexad::ingress::IngressOptions;
 
 use crate::http2::{
-    CONTINUATION, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, connect, field, frame, frames_after, goaway_code, head, head_of, hello, next_frame,
 };
 use crate::slow_readers::listen;
 
-const DATA: u8 = 0;
 const PUSH_PROMISE: u8 = 5;
 const ACK: u8 = 1;
 const PADDED: u8 = 8;

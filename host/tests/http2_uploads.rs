@@ -12,12 +12,11 @@ use http::Request;
 use crate::fairness::connect_from;
 use crate::fixture::Server;
 use crate::http2::{
-    END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of, hello,
-    next_frame, whole,
+    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, connect, frame, head, head_of,
+    hello, next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
 
-const DATA: u8 = 0;
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 

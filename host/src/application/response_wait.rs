@@ -1,5 +1,6 @@
 //! The wait for a guest's response, until it can be sent.
 
+use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -102,7 +103,7 @@ impl ResponseWait<'_> {
             biased;
             durable = context.writes.durable(self.backend) => durable,
             () = context.until_expired() => return Err(RequestError::of_timeout(context)),
-            () = call.wait_until_done() => pending().await,
+            never = run_on(call) => match never {},
         };
         drop(commit);
         durable.map_err(|error| self.store_error(context, &error))
@@ -120,4 +121,10 @@ impl ResponseWait<'_> {
         let maybe_stored = matches!(kind, ErrorKind::Unknown(_)) || context.writes.may_have_stored();
         RequestError::StoreUnavailable { maybe_stored }
     }
+}
+
+/// Runs the guest, and goes on waiting once it is done: what else is waited for decides.
+async fn run_on(call: &mut GuestCall) -> Infallible {
+    call.wait_until_done().await;
+    pending().await
 }

@@ -33,6 +33,9 @@ const MAX_CREDIT: i64 = 16 * 1024;
 
 /// The flag of the last frame of a stream.
 const END_STREAM: u8 = 1;
+/// The flag of a frame with padding, and the most bytes of that with its length (section 6.1).
+const PADDED: u8 = 8;
+const MAX_PADDING: usize = 256;
 
 /// Error codes of resets for which the client has given cause (section 7): `PROTOCOL_ERROR`, `FLOW_CONTROL_ERROR`,
 /// `STREAM_CLOSED` and `FRAME_SIZE_ERROR`.
@@ -132,7 +135,8 @@ impl FrameMeter {
 /// resets. The number of streams bounds the frames that begin one.
 fn is_idle(kind: u8, flags: u8, payload: usize) -> bool {
     match kind {
-        DATA => payload == 0 && flags & END_STREAM == 0,
+        // Bytes that may be padding alone: windows do not bound that.
+        DATA => flags & END_STREAM == 0 && (payload == 0 || flags & PADDED != 0 && payload <= MAX_PADDING),
         CONTINUATION | RST_STREAM => false,
         _ => true,
     }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,8 +42,8 @@ const MAX_SEND_BUFFER: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a connection that takes no more requests may take for those under way, and one without any
-/// to close, also if another client waits for its place.
+/// How long a connection that takes no more requests may take for those under way, also if another client waits for its
+/// place; and how long one without any may take to close. The client may have sent some before it knew.
 const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 const MAKE_ROOM_GRACE: Duration = Duration::from_millis(500);
@@ -72,8 +72,48 @@ where
     }
 }
 
-/// Whether a connection had to make room for another one.
+/// Whether a connection without a request had to make room for another one.
 struct IsEvicted(bool);
+
+/// The end of a connection, from when the client was told.
+struct Closing {
+    since: Instant,
+    /// How long the connection may be idle.
+    idle_grace: Duration,
+    /// How many requests there were, if none was under way.
+    idle_after: Option<usize>,
+}
+
+impl Closing {
+    fn new(connection: &Connection, idle_grace: Duration) -> Self {
+        let idle_after = connection.is_idle().then(|| connection.requests());
+        Self { since: Instant::now(), idle_grace, idle_after }
+    }
+
+    /// Whether the connection has been idle since the client was told, or since the last [`Self::next_deadline`].
+    fn is_idle(&self, connection: &Connection) -> bool {
+        connection.is_idle() && self.idle_after == Some(connection.requests())
+    }
+
+    fn is_eviction(&self) -> bool {
+        self.idle_grace == MAKE_ROOM_GRACE
+    }
+
+    /// After the grace: when to look again. `None` if the connection has to end.
+    fn next_deadline(&mut self, connection: &Connection) -> Option<Instant> {
+        let last = self.since + LAST_REQUESTS_GRACE;
+        if self.is_idle(connection) || last <= Instant::now() {
+            return None;
+        }
+        if !self.is_eviction() {
+            return Some(last);
+        }
+        // Another client waits: the connection has its place only as long as requests are under way, or what was sent.
+        let is_idle = connection.is_idle() && !connection.socket.has_unacknowledged();
+        self.idle_after = is_idle.then(|| connection.requests());
+        Some(last.min(Instant::now() + self.idle_grace))
+    }
+}
 
 /// Returns once the host has shut the stream down, with an error if not in good order; `None` if the client has not
 /// let it in time.
@@ -105,30 +145,36 @@ where
         .serve_connection(TokioIo::new(stream), service);
     let mut http = pin!(http);
     let mut last_request = pin!(last_request(connection, started, stop));
-    let (mut is_closing, mut is_evicted, mut has_seen_flood) = (false, false, false);
+    let (mut closing, mut has_seen_flood) = (None, false);
     let mut expiry = pin!(tokio::time::sleep(Duration::ZERO));
     let ended = poll_fn(|cx| {
         begin_turn();
-        if !is_closing && let Poll::Ready(idle_grace) = last_request.as_mut().poll(cx) {
-            is_closing = true;
-            is_evicted = idle_grace == MAKE_ROOM_GRACE;
+        if closing.is_none()
+            && !has_seen_flood
+            && let Poll::Ready(idle_grace) = last_request.as_mut().poll(cx)
+        {
+            let end = closing.insert(Closing::new(connection, idle_grace));
             http.as_mut().graceful_shutdown();
-            let grace = if connection.is_idle() { idle_grace } else { LAST_REQUESTS_GRACE };
-            expiry.as_mut().reset(Instant::now() + grace);
+            expiry.as_mut().reset(end.since + idle_grace);
         }
         if let Poll::Ready(result) = http.as_mut().poll(cx) {
+            let is_evicted = closing.as_ref().is_some_and(|end| end.is_eviction() && end.is_idle(connection));
             return Poll::Ready(Some((result, IsEvicted(is_evicted))));
         }
         if !has_seen_flood && is_flooded.load(Ordering::Relaxed) {
-            (is_closing, has_seen_flood) = (true, true);
+            (closing, has_seen_flood) = (None, true);
             expiry.as_mut().reset(Instant::now() + CLOSE_GRACE);
             // It may have shown in what was written, and hyper sees the end of the stream when it reads.
             cx.waker().wake_by_ref();
         }
-        match is_closing {
-            true => expiry.as_mut().poll(cx).map(|()| None),
-            false => Poll::Pending,
+        while has_seen_flood || closing.is_some() {
+            ready!(expiry.as_mut().poll(cx));
+            match closing.as_mut().and_then(|end| end.next_deadline(connection)) {
+                Some(deadline) => expiry.as_mut().reset(deadline),
+                None => return Poll::Ready(None),
+            }
         }
+        Poll::Pending
     });
     ended.await
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::service::Connection;
@@ -20,12 +20,20 @@ const MAX_LINGER_BYTES: usize = 4 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 4 * 1024;
 
-/// Drops what the client still sends until it closes the connection as well, or another client needs the place. The
-/// sending half is shut down already. The kernel resets a socket that is closed before bytes of the client were read,
-/// or to which more come, and then drops the end of the responses that the client has not got.
-pub async fn linger(connection: &Connection, stream: &mut (impl AsyncRead + Unpin)) {
+/// Shuts the sending half down, unless that was done, and drops what the client still sends until it closes the
+/// connection as well, or another client needs the place. The kernel resets a socket that is closed before bytes of the
+/// client were read, or to which more come, and then drops the end of the responses that the client has not got.
+pub async fn linger(connection: &Connection, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let deadline = Instant::now() + LINGER_TIMEOUT;
     let mut idle = connection.await_client();
+    // hyper leaves it open after some errors.
+    let is_shut = tokio::select! {
+        shut = tokio::time::timeout_at(deadline, stream.shutdown()) => matches!(shut, Ok(Ok(()))),
+        () = idle.evicted() => false,
+    };
+    if !is_shut {
+        return;
+    }
     let mut left = MAX_LINGER_BYTES;
     let mut buffer = [0; READ_BYTES];
     loop {

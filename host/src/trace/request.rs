@@ -161,7 +161,7 @@ impl Trace {
             span.set_attribute(KeyValue::new("server.address", host.to_owned()));
             span.set_attribute(KeyValue::new("server.port", i64::from(port)));
             // Without the query and the user information, which can contain secrets.
-            span.set_attribute(KeyValue::new("url.full", format!("{scheme}://{host}:{port}{}", uri.path())));
+            span.set_attribute(KeyValue::new("url.full", format!("{scheme}://{host}:{port}{}", redaction::path(uri))));
             span
         });
         let context = span.as_ref().map_or_else(|| self.request.clone(), |span| parent_context(span.span_context()));

@@ -181,6 +181,7 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
         if current.as_ref().is_some_and(|root| root.batch == batch) {
             return Ok(Decision::Done(()));
         }
+        let is_unmade = current.is_none();
         let revision = current.map(|root| root.revision).unwrap_or_default();
         let old = manifest(env, &revision)?;
         let mut changes = changes.clone();
@@ -203,7 +204,6 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
             retired: old.retired.clone(),
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
-            let is_unmade = revision.is_empty();
             let root = Root { revision, batch: batch.clone() };
             return Ok(if is_unmade { Decision::Done(()) } else { Decision::Write(root, ()) });
         }

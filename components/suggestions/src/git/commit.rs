@@ -15,13 +15,17 @@ pub struct Commit {
 impl Commit {
     /// `None` if the bytes are not those of a commit.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let mut lines = bytes.split(|byte| *byte == b'\n').peekable();
         let id = |line: &[u8], kind: &[u8]| ObjectId::parse(std::str::from_utf8(line.strip_prefix(kind)?).ok()?);
         let tree = id(lines.next()?, b"tree ")?;
         let mut parents = Vec::new();
+        // Only right behind the tree: elsewhere git takes such a line for another field.
+        while let Some(parent) = lines.peek().and_then(|line| id(line, b"parent ")) {
+            parents.push(parent);
+            lines.next();
+        }
         let mut seconds = 0;
         for line in lines.take_while(|line| !line.is_empty()) {
-            parents.extend(id(line, b"parent "));
             if line.starts_with(b"committer ") {
                 let time = line.rsplit(|byte| *byte == b' ').nth(1).and_then(|time| std::str::from_utf8(time).ok());
                 seconds = time.and_then(|time| time.parse().ok()).unwrap_or_default();

@@ -29,7 +29,9 @@ impl CommitText {
         let text = decode(contents);
         let (header, message) = text.split_once("\n\n").unwrap_or((&*text, ""));
         let field = |name: &str| header.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        let parents = header.lines().filter_map(|line| ObjectId::parse(line.strip_prefix("parent ")?)).collect();
+        let lines = header.lines().skip_while(|line| line.starts_with("tree "));
+        // As in `Commit`: elsewhere they are other fields.
+        let parents = lines.map_while(|line| ObjectId::parse(line.strip_prefix("parent ")?)).collect();
         CommitText {
             parents,
             author: Person::parse(field("author ")),

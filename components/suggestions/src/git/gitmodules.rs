@@ -182,7 +182,8 @@ impl ConfigParser<'_> {
                 _ => return None,
             }
         }
-        while self.rest.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+        let is_blank = |rest: &[u8]| !rest.starts_with(b"\r\n") && matches!(rest, [b' ' | b'\t' | b'\r', ..]);
+        while is_blank(self.rest) {
             self.next();
         }
         if self.next()? != b'"' {
@@ -198,7 +199,11 @@ impl ConfigParser<'_> {
             }
         }
         let is_closed = self.next()? == b']';
-        is_closed.then(|| (name == b"submodule").then_some(subsection))
+        is_closed.then(|| match name.strip_prefix(b"submodule")? {
+            [] => Some(subsection),
+            [b'.', outer @ ..] => Some([outer, b".", &subsection].concat()),
+            _ => None,
+        })
     }
 
     fn parse_variable(&mut self, first: u8) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
@@ -334,6 +339,11 @@ mod tests {
         for (file, expected) in [
             ("[submodule \"a\"] url = -x\n", "gitmodulesUrl"),
             ("[submodule.a]\nurl = -x", "gitmodulesUrl"),
+            ("[submodule.a \"b\"]\nurl = -x", "gitmodulesUrl"),
+            ("[submodule.a \"../../b\"]\nurl = x", "gitmodulesName"),
+            ("[submodulex.a \"b\"]\nurl = -x", ""),
+            ("[submodule \r\"a\"]\nurl = -x", "gitmodulesUrl"),
+            ("[submodule\r \r\t\"a\"]\nurl = -x", "gitmodulesUrl"),
             ("[SUBMODULE \"a\"]\r\nURL = -x\r\n", "gitmodulesUrl"),
             ("\u{feff}[submodule   \"a\"]\nurl=-x", "gitmodulesUrl"),
             ("[submodule \"a\"]\nurl = -x\n[[[\n", "gitmodulesUrl"),

@@ -68,6 +68,13 @@ fn pushes_are_checked_against_roles_scopes_and_protected_branches() {
     assert!(push(&forge, &repository, "mia", &["main"]).unwrap_err().contains("non-fast-forward"), "git itself");
     let why = push(&forge, &repository, "mia", &["--force", "main"]).unwrap_err();
     assert!(why.contains("remote: You are not allowed to force push"), "{why}");
+    // A line `parent` elsewhere than behind the tree is none to git.
+    let [old, tree] = ["ORIG_HEAD", "ORIG_HEAD^{tree}"].map(|name| repository.text(&["rev-parse", name]));
+    let text = format!("tree {tree}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\nparent {old}\n\nx\n");
+    repository.write("stray", text.as_bytes());
+    let stray = repository.text(&["hash-object", "-t", "commit", "-w", "stray"]);
+    let why = push(&forge, &repository, "mia", &["--force", &format!("{stray}:main")]).unwrap_err();
+    assert!(why.contains("remote: You are not allowed to force push"), "{why}");
     assert!(push(&forge, &repository, "mia", &["--delete", "main"]).unwrap_err().contains("not allowed to delete"));
     // One refused branch does not hold up another one.
     let why = push(&forge, &repository, "dev", &["main:main", "main:other", "--force"]).unwrap_err();
