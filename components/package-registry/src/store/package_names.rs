@@ -64,13 +64,6 @@ pub fn add(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<(), St
     while depth < DEPTH && env.store.exists(&key(project, &place(depth + 1)))? {
         depth += 1;
     }
-    // A list that was lost is made again: those below one that is not there are not read.
-    for above in 0..depth {
-        if !env.store.exists(&key(project, &place(above)))? {
-            depth = above;
-            break;
-        }
-    }
     while !add_at(env, project, &place(depth), name)? {
         depth += 1;
     }

@@ -79,15 +79,6 @@ fn the_long_list_of_an_earlier_build_stays_as_it_is_and_is_not_read_for_new_name
 }
 
 #[test]
-fn names_after_the_loss_of_a_list_are_listed() {
-    let forge = with_long_list(600);
-    add(&forge.env(), 600..700);
-    forge.store.delete(FIRST).unwrap();
-    add(&forge.env(), 700..800);
-    assert!(numbered(700..800).iter().all(|name| listed(&forge).contains(name)));
-}
-
-#[test]
 fn names_that_come_at_once_are_all_listed() {
     let file = Behaviour { read: 5..50, write: 1_300..4_000, seen_after: 0, stalls: 0, stall: 0 };
     for count in [511, 512, 600] {
