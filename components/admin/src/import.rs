@@ -2,7 +2,7 @@
 //! batch of lines.
 
 use crate::line_error::{InvalidLine, LineError};
-use crate::record::{PendingChanges, Record};
+use crate::record::{NamespaceOwner, PendingChanges, Record};
 use directory::catalog::changes::Changes;
 use directory::catalog::intent_log::IntentLog;
 use directory::reauthorization::AdminRequest;
@@ -39,7 +39,7 @@ pub async fn run(env: &Env, request: &AdminRequest, body: Body) -> Result<Import
         // Dependents are looked up in the catalog, which must have the lines before.
         if let Ok(record) = &record
             && batch.has_tree_lines
-            && (batch.has_group_of(record) || may_change_dependents(env, record)?)
+            && (batch.has_owner_of(record) || may_change_dependents(env, record)?)
         {
             std::mem::take(&mut batch).apply(env, request, &mut report)?;
         }
@@ -69,21 +69,22 @@ struct Batch {
     bytes: usize,
     /// Whether one of them changes groups, projects or members.
     has_tree_lines: bool,
-    /// The groups that it creates or changes.
-    groups: BTreeSet<u64>,
+    /// The groups and users that it creates or changes.
+    owners: BTreeSet<NamespaceOwner>,
 }
 
 impl Batch {
     fn add(&mut self, number: u64, bytes: usize, record: Result<Record, InvalidLine>) {
         self.bytes += bytes;
         self.has_tree_lines |= record.as_ref().is_ok_and(Record::is_of_tree);
-        self.groups.extend(record.as_ref().ok().and_then(Record::group_id));
+        self.owners.extend(record.as_ref().ok().and_then(Record::namespace_owner));
         self.lines.push((number, record));
     }
 
-    /// Whether the record is of a group that is in the batch: it may move records that the batch puts below the group.
-    fn has_group_of(&self, record: &Record) -> bool {
-        record.group_id().is_some_and(|id| self.groups.contains(&id))
+    /// Whether the record is of a group or user that is in the batch: it may move records that the batch puts below
+    /// their namespace.
+    fn has_owner_of(&self, record: &Record) -> bool {
+        record.namespace_owner().is_some_and(|owner| self.owners.contains(&owner))
     }
 
     fn is_full(&self) -> bool {

@@ -78,6 +78,13 @@ pub enum Record {
 
 type Deleted = bool;
 
+/// Whose namespace a record may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NamespaceOwner {
+    Group(u64),
+    User(u64),
+}
+
 impl Record {
     pub fn parse(line: &[u8]) -> Result<Self, InvalidLine> {
         // Serde would also read an array as a struct's fields in order.
@@ -127,10 +134,11 @@ impl Record {
         }
     }
 
-    /// The group that this creates or changes.
-    pub fn group_id(&self) -> Option<u64> {
+    /// The group, or the user with a personal namespace, that this creates or changes.
+    pub fn namespace_owner(&self) -> Option<NamespaceOwner> {
         match self {
-            Record::Group(group, _) => Some(group.id.get()),
+            Record::Group(group, _) => Some(NamespaceOwner::Group(group.id.get())),
+            Record::User(user, _) => Some(NamespaceOwner::User(user.id.get())),
             _ => None,
         }
     }

@@ -35,6 +35,28 @@ fn a_group_whose_subgroups_would_be_too_deep_is_an_invalid_line() {
 }
 
 #[test]
+fn a_user_whose_namespace_moves_twice_in_a_batch_keeps_the_projects() {
+    let user = |namespace: &str| format!("{{\"kind\":\"user\",\"id\":70,\"username\":\"nora\"{namespace}}}\n");
+    let project =
+        r#"{"kind":"project","id":900,"path_with_namespace":"nora/x","visibility":"public"}"#.to_owned() + "\n";
+    let [first, second] = [r#","namespace_id":750"#, r#","namespace_id":760"#].map(user);
+    for imports in [
+        vec![user("") + &project + &first],
+        vec![first.clone() + &project, second.clone() + &first],
+        vec![first.clone() + &project + &second + &first],
+    ] {
+        let env = forge();
+        for lines in imports {
+            assert_eq!(send_lines(&env, lines).1["failed"], 0);
+        }
+        let project = project::by_id(&env, 900).unwrap().expect("the project");
+        assert_eq!((project.namespace.id, project.full_path()), (750, "nora/x".to_owned()));
+        let catalog = directory::catalog::read(&env).unwrap();
+        assert_eq!(catalog.project(900).map(|project| project.namespace().id()), Some(750));
+    }
+}
+
+#[test]
 fn a_damaged_record_is_an_invalid_line_and_no_obstacle_to_others() {
     let env = forge();
     for (key, line) in [
