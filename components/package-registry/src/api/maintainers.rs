@@ -1,10 +1,11 @@
-//! The maintainers of a package: the members of its project who may unpublish its versions. `npm owner ls`
-//! prints them.
+//! The maintainers of a package: the members of its project who may unpublish its versions, as far as the caller may
+//! see them. `npm owner ls` prints them.
 
-use directory::access::Role;
+use directory::access::{self, Role};
+use directory::caller::Caller;
 use directory::catalog::member;
 use directory::member::Source;
-use directory::namespace::{self, NamespaceKind};
+use directory::namespace::{self, Namespace, NamespaceKind};
 use directory::project::Project;
 use directory::record_cache::Derived;
 use directory::user::{self, UserState};
@@ -17,7 +18,17 @@ use std::rc::Rc;
 /// Most maintainers that metadata lists: those with the highest role, then those with the lowest user id.
 const MAX_MAINTAINERS: usize = 50;
 
-/// The list of a project, as long as its members are the same.
+/// Where a project has its members from, but for its own.
+struct Groups {
+    /// Those above it.
+    above: Vec<u64>,
+    /// Those that are invited, each with those above it and the highest role of its members here.
+    invited: Vec<(Vec<u64>, Role)>,
+    /// When the first of the invitations ends.
+    valid_until: Option<Timestamp>,
+}
+
+/// The list of a project as one may see it who may read certain groups, as long as its members are the same.
 struct KnownList {
     /// When the first of the memberships ends.
     valid_until: Option<Timestamp>,
@@ -42,15 +53,24 @@ impl Maintainers {
     }
 }
 
-/// The maintainers of a project's packages. Reads: nothing if the instance knows the list and no record has changed;
-/// else the members of the project, of the groups above and of invited groups, and each maintainer.
-pub fn list(env: &Env, project: &Project) -> Result<Rc<Maintainers>, StoreError> {
-    let Some(known) = Derived::<u64, KnownList>::of(env) else { return Ok(Rc::new(Maintainers::new(Vec::new()))) };
+/// The maintainers of a project's packages whom the caller may see: none of a project that the caller may not read,
+/// although its packages are public, nor those whose role comes from a group that the caller may not read, as in lists
+/// of members. Reads: the invited groups; and unless the instance knows the list and no record has changed, the members
+/// of the project and of the groups, and each maintainer.
+pub fn list(env: &Env, caller: &Caller, project: &Project) -> Result<Rc<Maintainers>, StoreError> {
+    let nobody = || Ok(Rc::new(Maintainers::new(Vec::new())));
+    let Some(known) = Derived::<(u64, Vec<u64>), KnownList>::of(env) else { return nobody() };
+    if !access::may_read_project(env, caller, project)? {
+        return nobody();
+    }
+    let groups = readable_groups(env, caller, project)?;
+    let invited = groups.invited.iter().flat_map(|(groups, _)| groups);
+    let key = (project.id, groups.above.iter().chain(invited).copied().collect());
     let is_valid = |list: &Rc<KnownList>| list.valid_until.is_none_or(|end| env.now < end);
-    if let Some(known) = known.get(&project.id).filter(is_valid) {
+    if let Some(known) = known.get(&key).filter(is_valid) {
         return Ok(known.maintainers.clone());
     }
-    let (users, valid_until) = find(env, project)?;
+    let (users, valid_until) = find(env, project, &groups)?;
     let mut names = Vec::new();
     for id in users {
         if names.len() == MAX_MAINTAINERS {
@@ -60,32 +80,51 @@ pub fn list(env: &Env, project: &Project) -> Result<Rc<Maintainers>, StoreError>
         names.extend(user.map(|user| user.username));
     }
     let maintainers = Rc::new(Maintainers::new(names));
-    known.put(project.id, Rc::new(KnownList { valid_until, maintainers: maintainers.clone() }));
+    known.put(key, Rc::new(KnownList { valid_until, maintainers: maintainers.clone() }));
     Ok(maintainers)
+}
+
+/// The groups that give roles in the project, without those that the caller may not read.
+fn readable_groups(env: &Env, caller: &Caller, project: &Project) -> Result<Groups, StoreError> {
+    let above = readable(env, caller, project.namespace.lineage())?;
+    let mut groups =
+        Groups { above: above.iter().map(|group| group.id).collect(), invited: Vec::new(), valid_until: None };
+    let shares = project.shares.iter().chain(above.iter().flat_map(|group| &group.shares));
+    for share in shares.filter(|share| share.role >= Role::Maintainer) {
+        let is_current = share.expires_at.is_none_or(|end| env.now < end);
+        let Some(group) = namespace::by_id(env, share.group_id)?.filter(|_| is_current) else { continue };
+        if access::may_read_group(env, caller, &group)? {
+            let lineage = readable(env, caller, group.lineage())?.iter().map(|group| group.id).collect();
+            groups.invited.push((lineage, share.role));
+            groups.valid_until = earliest(groups.valid_until, share.expires_at);
+        }
+    }
+    Ok(groups)
+}
+
+fn readable<'a>(
+    env: &Env,
+    caller: &Caller,
+    groups: impl Iterator<Item = &'a Namespace>,
+) -> Result<Vec<&'a Namespace>, StoreError> {
+    let if_readable = |group| Ok(access::may_read_group(env, caller, group)?.then_some(group));
+    groups.map(if_readable).filter_map(Result::transpose).collect()
 }
 
 /// The users with at least the role of a maintainer, the highest role first, and when the first of their
 /// memberships ends.
-fn find(env: &Env, project: &Project) -> Result<(Vec<u64>, Option<Timestamp>), StoreError> {
-    let mut valid_until: Option<Timestamp> = None;
+fn find(env: &Env, project: &Project, groups: &Groups) -> Result<(Vec<u64>, Option<Timestamp>), StoreError> {
+    let mut valid_until = groups.valid_until;
     let mut roles: BTreeMap<u64, Role> = BTreeMap::new();
-    let groups = project.namespace.lineage();
-    let own = groups.map(|group| Source::Group(group.id)).chain([Source::Project(project.id)]).collect();
-    let mut grants: Vec<(Vec<Source>, Role)> = vec![(own, Role::Owner)];
     for above in project.namespace.lineage() {
         if let NamespaceKind::User { owner } = above.kind {
             roles.insert(owner, Role::Owner);
         }
     }
-    let shares = project.shares.iter().chain(project.namespace.lineage().flat_map(|above| &above.shares));
-    for share in shares.filter(|share| share.role >= Role::Maintainer) {
-        let is_current = share.expires_at.is_none_or(|end| env.now < end);
-        if let Some(group) = namespace::by_id(env, share.group_id)?.filter(|_| is_current) {
-            valid_until = earliest(valid_until, share.expires_at);
-            grants.push((group.lineage().map(|group| Source::Group(group.id)).collect(), share.role));
-        }
-    }
-    for (sources, most) in grants {
+    let sources = |groups: &[u64]| groups.iter().map(|id| Source::Group(*id)).collect::<Vec<_>>();
+    let own = [sources(&groups.above), vec![Source::Project(project.id)]].concat();
+    let invited = groups.invited.iter().map(|(groups, most)| (sources(groups), *most));
+    for (sources, most) in [(own, Role::Owner)].into_iter().chain(invited) {
         for member in member::of_sources(env, &sources)? {
             let role = member.role.min(most);
             if role >= Role::Maintainer && member.is_current(env.now) {

@@ -32,7 +32,7 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
     let abbreviated = negotiation::wants_abbreviated(request.http.header(ACCEPT));
     let maintainers = match abbreviated {
         true => None,
-        false => Some(maintainers::list(&request.env, &authorized.project)?),
+        false => Some(maintainers::list(&request.env, &request.caller, &authorized.project)?),
     };
     let representation = Representation {
         abbreviated,

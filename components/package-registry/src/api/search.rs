@@ -108,7 +108,7 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let mut page = by_name.page(env, &query, from, size)?;
     let shown = before.saturating_sub(from).min(size);
     page.extend(others.into_iter().skip(from.saturating_sub(before)).take(size - shown));
-    let objects: Vec<Value> = page.iter().map(|hit| object(env, hit)).collect::<Result<_, _>>()?;
+    let objects: Vec<Value> = page.iter().map(|hit| object(request, hit)).collect::<Result<_, _>>()?;
     let body = json!({"objects": objects, "total": total, "time": env.now.to_iso()});
     // Not even the host answers an equal search from its cache, so that each one is counted.
     Ok(Response::ok(&body).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store")))
@@ -202,10 +202,11 @@ fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
     Ok(summary)
 }
 
-fn object(env: &Env, hit: &Hit) -> Result<Value, StoreError> {
+fn object(request: &RegistryRequest, hit: &Hit) -> Result<Value, StoreError> {
+    let RegistryRequest { env, caller, .. } = request;
     let person = |username: &str| json!({"username": username, "email": ""});
     let maintainers = match project::by_id(env, hit.project)? {
-        Some(project) => maintainers::list(env, &project)?.usernames.iter().map(|name| person(name)).collect(),
+        Some(project) => maintainers::list(env, caller, &project)?.usernames.iter().map(|name| person(name)).collect(),
         None => Vec::new(),
     };
     let package = json!({

@@ -28,6 +28,42 @@ fn maintainers_come_from_the_project_and_not_from_the_document() {
 }
 
 #[test]
+fn members_whom_the_caller_may_not_see_are_left_out() {
+    let forge = Forge::new();
+    forge.publish(17, "lib", "1.0.0");
+    forge.join(5, Source::Group(200), None);
+    forge.join(4, Source::Group(101), Some(Role::Maintainer));
+    forge.group(200, "other", vec![Share { group_id: 101, role: Role::Maintainer, expires_at: None }]);
+    let get = |path: &str, user: &str| {
+        forge.send(request(Method::GET, &format!("/projects/17/packages/npm/{path}")).by(user)).json()
+    };
+    for user in ["developer", "", "outsider", "guest"] {
+        let expected = if ["developer", "guest"].contains(&user) { vec!["maintainer", "developer"] } else { vec![] };
+        let names = |people: &Value| -> Vec<Value> {
+            let mut names: Vec<_> = people.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+            names.sort_by_key(|name| std::cmp::Reverse(name.to_string()));
+            names
+        };
+        assert_eq!(names(&get("lib", user)["maintainers"]), expected, "{user}: the invited group is private");
+        let found = get("-/v1/search?text=lib", user);
+        assert_eq!(found["objects"][0]["package"]["maintainers"].as_array().unwrap().len(), expected.len(), "{user}");
+    }
+}
+
+#[test]
+fn public_packages_of_a_private_project_name_its_members_to_those_who_may_read_it() {
+    let forge = Forge::new();
+    forge.publish(PRIVATE, "lib", "1.0.0");
+    forge.project(PRIVATE, "core", 101, Visibility::Private, FeatureAccess::Public);
+    let path = format!("/projects/{PRIVATE}/packages/npm/lib");
+    let get = |user: &str| forge.send(request(Method::GET, &path).by(user)).json()["maintainers"].clone();
+    assert_eq!(get("guest"), json!([{"name": "maintainer", "email": ""}]));
+    for user in ["", "outsider"] {
+        assert_eq!(get(user), json!([]), "{user}");
+    }
+}
+
+#[test]
 fn a_changed_member_changes_the_entity_tag_of_the_full_form_only() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
