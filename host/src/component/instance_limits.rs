@@ -71,15 +71,25 @@ impl InstanceLimits {
 }
 
 impl ReplacedLimits {
-    /// Adds replaced limits. Requests that wait for their permits go on to wait for permits of the new ones.
-    pub fn add(&self, limits: Arc<InstanceLimits>) {
+    /// Runs `replace`, which puts others in the place of these limits unless it returns false. Requests that wait for
+    /// their permits go on to wait for permits of the new ones.
+    pub fn replace(&self, limits: &Arc<InstanceLimits>, replace: impl FnOnce() -> bool) -> bool {
+        let mut in_use = self.in_use();
+        if !replace() {
+            return false;
+        }
+        in_use.push(limits.clone());
+        drop(in_use);
         limits.replaced.cancel();
-        self.in_use().push(limits);
+        true
     }
 
-    /// Requests that are being served, and requests that wait for a permit.
-    pub fn load(&self) -> (usize, usize) {
-        self.in_use().iter().map(|limits| limits.load()).fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1))
+    /// Requests that are being served, and requests that wait for a permit: of the replaced limits and of those that
+    /// `present` returns. None is left out while limits are replaced.
+    pub fn load_with(&self, present: impl FnOnce() -> Arc<InstanceLimits>) -> (usize, usize) {
+        let in_use = self.in_use();
+        let loads = in_use.iter().map(|limits| limits.load());
+        loads.fold(present().load(), |sum, load| (sum.0 + load.0, sum.1 + load.1))
     }
 
     /// The limits that are still in use, after the others are removed.
@@ -109,7 +119,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_millis(50);
         let mut permit = pin!(first.clone().acquire(|| second.clone(), Depth::default(), HOST, deadline));
         assert!(poll!(permit.as_mut()).is_pending());
-        ReplacedLimits::default().add(first);
+        assert!(ReplacedLimits::default().replace(&first, || true));
         // The runtime's clock counts whole milliseconds.
         while Instant::now() < deadline + Duration::from_millis(5) {
             std::thread::yield_now();

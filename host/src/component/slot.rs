@@ -240,9 +240,8 @@ impl Slot {
 
     /// Requests that are being served, and requests that wait for a permit.
     pub fn load(&self) -> (usize, usize) {
-        let (taken, waiting) = self.deployment.load().limits.load();
-        let (replaced_taken, replaced_waiting) = self.replaced_limits.load();
-        (taken + replaced_taken + self.stalled.count(), waiting + replaced_waiting)
+        let (taken, waiting) = self.replaced_limits.load_with(|| self.deployment.load().limits.clone());
+        (taken + self.stalled.count(), waiting)
     }
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
@@ -297,12 +296,13 @@ impl Slot {
         loop {
             let before = self.deployment.load();
             let after = Arc::new(change(&before)?);
-            let seen = self.deployment.compare_and_swap(&*before, after.clone());
-            if !Arc::ptr_eq(&seen, &before) {
+            let swap = || Arc::ptr_eq(&self.deployment.compare_and_swap(&*before, after.clone()), &before);
+            let is_swapped = match Arc::ptr_eq(&before.limits, &after.limits) {
+                true => swap(),
+                false => self.replaced_limits.replace(&before.limits, swap),
+            };
+            if !is_swapped {
                 continue;
-            }
-            if !Arc::ptr_eq(&before.limits, &after.limits) {
-                self.replaced_limits.add(before.limits.clone());
             }
             // Afterwards, so that a request that sees this number is served by the change that it counts.
             self.changes.fetch_add(1, Ordering::SeqCst);
