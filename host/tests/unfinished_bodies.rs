@@ -64,12 +64,20 @@ fn a_response_of_its_declared_length_is_complete() {
 #[test]
 fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
     let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
+    let (mut refused, mut unsent) = (0, 0);
     // More of them than the component may have instances.
     for _ in 0..5 {
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(b"GET /probe/forget HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
         let answer = String::from_utf8(rest(client).unwrap()).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        match answer.as_str() {
+            // On a busy machine a guest may be interrupted between its head and its end. hyper has not sent the head.
+            "" => unsent += 1,
+            _ => {
+                assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+                refused += 1;
+            }
+        }
         for way in WAYS {
             let body = rest(begin(address, &format!("{way}?mib=2"))).unwrap();
             assert!(
@@ -81,7 +89,8 @@ fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
     }
     wait_for_busy(&server, 0);
     let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
-    assert_eq!(slot.metrics().total(|shard| shard.broken.get()), 10);
+    assert_eq!(slot.metrics().total(|shard| shard.broken.get()), 10 + unsent);
+    assert!(refused > 0);
 }
 
 #[test]
