@@ -82,11 +82,11 @@ impl Session {
         self.is_new.then(|| self.header(self.value(), ""))
     }
 
-    /// The header that begins a session with a token; `None` if the token has a character that no token
-    /// has.
+    /// The header that begins a session with a token; `None` if the token has a character that no cookie may have
+    /// (RFC 6265, 4.1.1). An imported token may have any other.
     pub fn sign_in(&self, token: &str) -> Option<String> {
-        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(&byte);
-        let is_valid = !token.is_empty() && token.len() <= MAX_COOKIE && token.bytes().all(is_token);
+        let is_cookie = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
+        let is_valid = !token.is_empty() && token.len() <= MAX_COOKIE && token.bytes().all(is_cookie);
         (is_valid && !token.starts_with(ANONYMOUS)).then(|| self.header(token, ""))
     }
 
@@ -162,9 +162,18 @@ mod tests {
     #[test]
     fn a_token_cannot_add_to_the_header() {
         let session = session("http://forge.test", &[]);
-        for token in ["", "a;b", "a b", "a\r\nset-cookie: x", "a,b", "anonymous-1", &"a".repeat(2000)] {
+        for token in ["", "a;b", "a b", "a\r\nset-cookie: x", "a,b", "\"a\"", "a\\", "anonymous-1", &"a".repeat(2000)] {
             assert_eq!(session.sign_in(token), None, "{token:?}");
         }
+    }
+
+    #[test]
+    fn every_token_that_a_cookie_can_hold_signs_in() {
+        let token = "glpat-a+b/c=d.e_f~g!h(i)";
+        let set = session("http://forge.test", &[]).sign_in(token).expect("a session");
+        let (pair, _) = set.split_once(';').expect("attributes");
+        let pair = pair.to_owned().leak();
+        assert_eq!(session("http://forge.test", &[("cookie", pair)]).token(), Some(token));
     }
 
     #[test]

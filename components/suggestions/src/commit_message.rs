@@ -26,6 +26,10 @@ pub struct PlaceholderValues<'a> {
 /// The longest message, in bytes. A template of this length may name long values again and again.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
+/// The longest name of a placeholder, in bytes. Its end is not looked for beyond that: a template may have half a
+/// million beginnings.
+const MAX_NAME: usize = "suggestions_count".len();
+
 /// Renders the first of these templates that is not blank, or else the default. Unknown placeholders are
 /// kept as they are. `None` if the message would be longer than [`MAX_MESSAGE`].
 pub fn render(requested: Option<&str>, project: Option<&str>, values: &PlaceholderValues) -> Option<String> {
@@ -34,7 +38,9 @@ pub fn render(requested: Option<&str>, project: Option<&str>, values: &Placehold
     let mut rest = template.unwrap_or(DEFAULT_TEMPLATE);
     while let Some((before, after)) = rest.split_once("%{") {
         message.push_str(before);
-        let known = after.split_once('}').and_then(|(name, after)| Some((values.get(name)?, after)));
+        let end = after.bytes().take(MAX_NAME + 1).position(|byte| byte == b'}');
+        let named = end.and_then(|end| Some((after.get(..end)?, after.get(end + 1..)?)));
+        let known = named.and_then(|(name, after)| Some((values.get(name)?, after)));
         match known {
             Some((value, after)) => {
                 message.push_str(&value);
@@ -125,6 +131,13 @@ mod tests {
         // A placeholder within a value is not replaced.
         let nested = PlaceholderValues { branch_name: "%{username}", ..values() };
         assert_eq!(rendered(Some("%{branch_name}"), None, &nested), "%{username}");
+    }
+
+    /// Quadratic time would take minutes.
+    #[test]
+    fn a_template_of_beginnings_alone_is_read_once() {
+        let template = format!("{}}}", "%{".repeat(MAX_MESSAGE / 2 - 1));
+        assert_eq!(rendered(Some(&template), None, &values()), template);
     }
 
     #[test]

@@ -57,6 +57,14 @@ impl Discussion {
         notes + self.suggestions().map(|suggestion| suggestion.to_content.len()).sum::<usize>()
     }
 
+    /// A suggestion, and the note that makes it.
+    pub fn suggestion(&self, id: u64) -> Option<(&Note, &Suggestion)> {
+        self.notes.iter().find_map(|note| {
+            let suggestion = note.suggestions.iter().find(|suggestion| suggestion.id == id)?;
+            Some((note, suggestion))
+        })
+    }
+
     pub fn note(&self, id: u64) -> Option<&Note> {
         self.notes.iter().find(|note| note.id == id)
     }

@@ -37,6 +37,12 @@ impl Suggestion {
         }
     }
 
+    /// Whether both replace the same lines by the same text.
+    pub fn proposes_as(&self, other: &Self) -> bool {
+        let place = |one: &Self| (one.from_line, one.to_line, one.single_line);
+        place(self) == place(other) && self.to_content == other.to_content
+    }
+
     pub fn lines(&self) -> RangeInclusive<u64> {
         self.from_line..=self.to_line
     }

@@ -1,11 +1,12 @@
 //! Tokens, features and settings, for administrators.
 
+use crate::forge::ForgeError;
 use crate::layout::{self, Column, Content, Section, form_token, pages};
 use crate::plain;
 use crate::route;
 use crate::visit::{Alert, PageError, User, Visit};
 use futures::future::try_join_all;
-use http::Method;
+use http::{Method, StatusCode};
 use kit::params::Params;
 use kit::path::encode;
 use maud::{Markup, html};
@@ -40,24 +41,62 @@ struct Feature {
     gates: Vec<Value>,
 }
 
+/// The active tokens of one page.
+struct TokenPage {
+    tokens: Vec<Token>,
+    /// The names of their users, by id.
+    users: BTreeMap<u64, String>,
+    has_next: bool,
+}
+
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let search = visit.params.text("q").unwrap_or_default();
-    let path =
-        format!("personal_access_tokens?state=active&search={}&page={}&per_page={PAGE}", encode(search), visit.page());
     // Settings come first: they are refused to everyone but administrators.
     let settings: Map<String, Value> = visit.forge.get("application/settings").await?;
     let (tokens, features) =
-        futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.get::<Vec<Feature>>("features"))?;
-    let has_next = tokens.number("x-next-page").is_some();
-    let tokens: Vec<Token> = tokens.json()?;
-    let users = users(visit, &tokens).await?;
+        futures::try_join!(list_tokens(visit), async { Ok(visit.forge.get::<Vec<Feature>>("features").await?) })?;
     let body = html! {
         div.head { h1 { "Administration" } p.lead { "Tokens of users, features, and settings." } }
-        (token_section(visit, &tokens, &users, search, has_next))
+        (token_section(visit, &tokens))
         (feature_section(visit, &features))
         (setting_section(visit, &settings))
     };
     Ok(Content::new("Administration", Section::Admin, body))
+}
+
+/// The tokens that the visitor looks for, or why they are not listed: the API reads as many users at most, and the rest
+/// of the page does without them.
+async fn list_tokens(visit: &Visit<'_>) -> Result<Result<TokenPage, String>, PageError> {
+    let text = |name: &str| visit.params.text(name).unwrap_or_default();
+    let of_user = match text("user").trim() {
+        "" => String::new(),
+        user => match find_user_id(visit, user).await? {
+            Some(id) => format!("&user_id={}", encode(&id)),
+            None => return Ok(Err(format!("There is no user {user}."))),
+        },
+    };
+    let (search, page) = (encode(text("q")), visit.page());
+    let path = format!("personal_access_tokens?state=active&search={search}&page={page}&per_page={PAGE}{of_user}");
+    let answer = match visit.forge.send(Method::GET, &path, None).await {
+        Err(ForgeError::Refused { status: StatusCode::BAD_REQUEST, reason }) => return Ok(Err(reason)),
+        answer => answer?,
+    };
+    let has_next = answer.number("x-next-page").is_some();
+    let tokens: Vec<Token> = answer.json()?;
+    let users = users(visit, &tokens).await?;
+    Ok(Ok(TokenPage { tokens, users, has_next }))
+}
+
+/// The id of the user with this id or username.
+async fn find_user_id(visit: &Visit<'_>, user: &str) -> Result<Option<String>, PageError> {
+    #[derive(Deserialize)]
+    struct Found {
+        id: u64,
+    }
+    if user.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(Some(user.to_owned()));
+    }
+    let found: Vec<Found> = visit.forge.get(&format!("users?username={}", encode(user))).await?;
+    Ok(found.first().map(|found| found.id.to_string()))
 }
 
 /// The names of the users whose tokens these are.
@@ -70,47 +109,26 @@ async fn users(visit: &Visit<'_>, tokens: &[Token]) -> Result<BTreeMap<u64, Stri
     Ok(users.await?.into_iter().flatten().collect())
 }
 
-fn token_section(
-    visit: &Visit<'_>,
-    tokens: &[Token],
-    users: &BTreeMap<u64, String>,
-    search: &str,
-    has_next: bool,
-) -> Markup {
+fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup {
+    let [search, user] = ["q", "user"].map(|name| visit.params.text(name).unwrap_or_default());
     html! {
         section.card #tokens aria-label="Tokens" {
             h2 { "Active tokens" }
             form.actions action=(route::ADMIN) {
                 label { "Search by name" input type="search" name="q" value=(search); }
+                label { "User, by id or username" input type="search" name="user" value=(user); }
                 button.quiet { "Search" }
             }
             p {}
-            (layout::table("Table of tokens", &[Column::text("Name"), Column::text("User"), Column::text("Scopes"), Column::text("Expires"), Column::text("Last used"), Column::text("Revoke")], html! {
-                @for token in tokens {
-                    tr {
-                        th scope="row" { @if token.name.is_empty() { "unnamed" } @else { bdi { (token.name) } } }
-                        td { bdi { (users.get(&token.user_id).cloned().unwrap_or_else(|| token.user_id.to_string())) } }
-                        td { @for scope in &token.scopes { span.badge { bdi { (scope) } } " " } }
-                        td { (token.expires_at.as_deref().unwrap_or("never")) }
-                        td {
-                            @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" }
-                        }
-                        td {
-                            @if token.active && !token.revoked {
-                                form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Its user is refused at once." {
-                                    (form_token(visit.visitor))
-                                    input type="hidden" name="id" value=(token.id);
-                                    button.danger name="action" value="revoke" aria-label={
-                                        "Revoke the token " (token.name)
-                                    }
-                                    { "Revoke" }
-                                }
-                            }
-                        }
-                    }
+            @match page {
+                Ok(page) => {
+                    (token_table(visit, page))
+                    (pages(visit.page(), page.has_next, |page| {
+                        format!("{}?q={}&user={}&page={page}", route::ADMIN, encode(search), encode(user))
+                    }))
                 }
-            }))
-            (pages(visit.page(), has_next, |page| format!("{}?q={}&page={page}", route::ADMIN, encode(search))))
+                Err(reason) => p.alert.error role="alert" { "These tokens cannot be listed: " bdi { (reason) } }
+            }
             details {
                 summary { "Make a token for a user" }
                 form method="post" action=(route::ADMIN) {
@@ -132,6 +150,39 @@ fn token_section(
             }
         }
     }
+}
+
+fn token_table(visit: &Visit<'_>, page: &TokenPage) -> Markup {
+    let columns = ["Name", "User", "Scopes", "Expires", "Last used", "Revoke"].map(Column::text);
+    layout::table(
+        "Table of tokens",
+        &columns,
+        html! {
+            @for token in &page.tokens {
+                tr {
+                    th scope="row" { @if token.name.is_empty() { "unnamed" } @else { bdi { (token.name) } } }
+                    td { bdi { (page.users.get(&token.user_id).cloned().unwrap_or_else(|| token.user_id.to_string())) } }
+                    td { @for scope in &token.scopes { span.badge { bdi { (scope) } } " " } }
+                    td { (token.expires_at.as_deref().unwrap_or("never")) }
+                    td {
+                        @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" }
+                    }
+                    td {
+                        @if token.active && !token.revoked {
+                            form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Its user is refused at once." {
+                                (form_token(visit.visitor))
+                                input type="hidden" name="id" value=(token.id);
+                                button.danger name="action" value="revoke" aria-label={
+                                    "Revoke the token " (token.name)
+                                }
+                                { "Revoke" }
+                            }
+                        }
+                    }
+                }
+            }
+        },
+    )
 }
 
 fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {

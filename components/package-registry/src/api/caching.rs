@@ -18,13 +18,15 @@ pub fn revalidated(project: &Project) -> HeaderValue {
     HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
 }
 
-/// `Cache-Control` of a published file or attestation. In a project it never changes, because the number of an
-/// unpublished version is not used again. In a group, and in the instance, another project may have the name later.
+/// `Cache-Control` of a published file or attestation. At the address by a project's number it never changes, because
+/// the number of an unpublished version is not used again. At every other address another project may have the version
+/// later: paths are given away, and a number that another project had has been already.
 pub fn of_file(level: &Level, project: &Project) -> HeaderValue {
-    match (level, is_public(project)) {
-        (Level::Project(_), true) => HeaderValue::from_static("public, max-age=31536000, immutable"),
-        (Level::Project(_), false) => HeaderValue::from_static("private, max-age=31536000, immutable"),
-        _ => revalidated(project),
+    let by_number = matches!(level, Level::Project(id) if *id == project.id.to_string());
+    match (by_number && project.incarnation.is_first(), is_public(project)) {
+        (true, true) => HeaderValue::from_static("public, max-age=31536000, immutable"),
+        (true, false) => HeaderValue::from_static("private, max-age=31536000, immutable"),
+        (false, _) => revalidated(project),
     }
 }
 

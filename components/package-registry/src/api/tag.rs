@@ -1,6 +1,7 @@
 //! Distribution tags: list, set, remove.
 
 use super::access::{self, Publish, Read, Unpublish};
+use super::caching;
 use super::error::{bad_request, package_not_found, same_text};
 use super::forward::Resource;
 use super::latest;
@@ -31,7 +32,7 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     response.body = metadata::tags(&authorized.package).into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .with_header(CACHE_CONTROL, caching::revalidated(&authorized.project)))
 }
 
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`. 204, or `{"ok": true}` if the client asks for JSON.

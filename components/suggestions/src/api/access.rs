@@ -8,7 +8,7 @@ use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
-use crate::store::discussions::{self, LocatedSuggestion};
+use crate::store::discussions;
 use crate::store::{default_branch, merge_requests, refs};
 use crate::suggestion::Suggestion;
 use directory::access::{self, Role};
@@ -148,8 +148,7 @@ pub fn readable_suggestion(context: &RequestContext, id: &str) -> Result<Readabl
     context.caller.user_or_401()?;
     let id = input::suggestion_id(id)?;
     let not_found = || Error::not_found("Suggestion");
-    let LocatedSuggestion { suggestion, discussion, .. } =
-        discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+    let (suggestion, discussion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
     let project = project::by_id(env, discussion.project.id)?.filter(|project| project.key() == discussion.project);
     let project = project.ok_or_else(not_found)?;
     if !access::may_read_merge_requests(env, &context.caller, &project)? {

@@ -22,9 +22,10 @@ pub struct BranchUpdate {
     pub new: ObjectId,
 }
 
-/// Notes in the open merge requests from branches that are to be deleted where these stood, since no branch tells it
-/// afterwards. To be called before; does no harm if a branch is not deleted then. Without deletions nothing is read;
-/// otherwise 1 read, and 1 update of each of these merge requests. Those into other projects are not found.
+/// Notes in the open merge requests from branches that are to be deleted where these stand, since no branch tells it
+/// afterwards. To be called before; does no harm if a branch is not deleted then. A branch that stands elsewhere than
+/// the deletion says, or is gone, is not deleted by it and noted nowhere. Without deletions nothing is read; otherwise
+/// 1 read, and 1 more and 1 update of each of these merge requests. Those into other projects are not found.
 pub fn before_deletions<'a>(
     env: &Env,
     repository: RepositoryId,
@@ -36,14 +37,18 @@ pub fn before_deletions<'a>(
     }
     let Some(project) = find_project(env, repository)? else { return Ok(()) };
     for listed in merge_requests::list_if_any(env, &project)?.open {
-        let head = deletions.get(listed.branches.source_branch.as_str());
-        let head = head.filter(|_| listed.branches.source == Some(repository)).map(ObjectId::to_string);
+        let branch = &listed.branches.source_branch;
+        let head = deletions.get(branch.as_str()).filter(|_| listed.branches.source == Some(repository));
         let Some(head) = head else { continue };
         merge_requests::update(env, &project, listed.iid, |present| {
-            let open =
-                present.filter(|present| present.is_open() && present.source_branch == listed.branches.source_branch);
-            Ok::<_, StoreError>(open.map(|merge_request| {
-                let noted = MergeRequest { sha: Some(head.clone()), ..merge_request };
+            let open = present.filter(|present| present.is_open() && present.source_branch == *branch);
+            // After the record: what another deletion notes meanwhile makes this update begin anew.
+            let stands = refs::read(env, repository, &format!("heads/{branch}"))?;
+            if stands.is_none_or(|stands| stands.commit != *head) {
+                return Ok::<_, StoreError>(None);
+            }
+            Ok(open.map(|merge_request| {
+                let noted = MergeRequest { sha: Some(head.to_string()), ..merge_request };
                 (Some(noted), ())
             }))
         })?;

@@ -32,12 +32,13 @@ pub fn make(
     };
     let mut budget = TextBudget::new();
     let mut suggestions = Vec::new();
-    for (index, block) in blocks.into_iter().enumerate() {
+    let mut former: Vec<&Suggestion> = former.iter().collect();
+    for block in blocks {
         let new = Suggestion::new(0, block, line.line, contents);
         let replaced = contents.slice(&new.lines()).map_or(0, |lines| lines.len());
         budget.spend(replaced + new.to_content.len())?;
-        let same = former.get(index).filter(|former| Suggestion { id: 0, ..(*former).clone() } == new);
-        suggestions.push(same.cloned().unwrap_or(new));
+        let same = former.iter().position(|former| former.proposes_as(&new)).map(|place| former.remove(place).clone());
+        suggestions.push(same.unwrap_or(new));
     }
     let count = suggestions.iter().filter(|suggestion| suggestion.id == 0).count();
     if count > 0 {

@@ -209,10 +209,11 @@ fn update(
     })
 }
 
-/// 400 if a discussion has more notes, suggestions or text than one may have.
+/// 400 if a discussion has more notes of users, suggestions or text than one may have.
 fn check_size(discussion: &Discussion) -> Result<(), Error> {
+    let notes = discussion.notes.iter().filter(|note| !note.is_system).count();
     for (count, limit, unit) in [
-        (discussion.notes.len(), MAX_NOTES, "notes"),
+        (notes, MAX_NOTES, "notes"),
         (discussion.suggestions().count(), MAX_SUGGESTIONS, "suggestions"),
         (discussion.text_length(), MAX_TEXT, "bytes of text"),
     ] {

@@ -9,7 +9,6 @@ use super::key::Key;
 use crate::discussion::{Discussion, Note};
 use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
-use directory::user::UserKey;
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
@@ -298,37 +297,23 @@ fn join_thread(
     Ok(discussion.map(|discussion| (began, discussion)))
 }
 
-/// A suggestion, with the note and the discussion that it is in.
-pub struct LocatedSuggestion {
-    pub suggestion: Suggestion,
-    /// The user who proposed it.
-    pub author: UserKey,
-    pub discussion: Discussion,
+/// The suggestion with this id, and the discussion that it is in. 3 reads.
+pub fn find_suggestion(env: &Env, id: u64) -> Result<Option<(Suggestion, Discussion)>, StoreError> {
+    let Some(discussion) = find_discussion_id(env, id)? else { return Ok(None) };
+    let Some(discussion) = read_existing(env, &discussion)? else { return Ok(None) };
+    let suggestion = discussion.suggestion(id).map(|(_, suggestion)| suggestion.clone());
+    Ok(suggestion.map(|suggestion| (suggestion, discussion)))
 }
 
-/// The suggestion with this id. 3 reads.
-pub fn find_suggestion(env: &Env, id: u64) -> Result<Option<LocatedSuggestion>, StoreError> {
-    let Some(locator) = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(id))? else { return Ok(None) };
-    Ok(read_existing(env, &locator.discussion)?.and_then(|discussion| find_in(discussion, id)))
+/// The id of the discussion that a suggestion is in, or was.
+pub fn find_discussion_id(env: &Env, suggestion: u64) -> Result<Option<String>, StoreError> {
+    let locator = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(suggestion))?;
+    Ok(locator.map(|locator| locator.discussion))
 }
 
-/// The same, with its discussion to be changed later in this request.
-pub fn find_suggestion_for_update(
-    env: &Env,
-    id: u64,
-) -> Result<Option<(LocatedSuggestion, DiscussionUpdate)>, StoreError> {
-    let Some(locator) = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(id))? else { return Ok(None) };
-    let id_of_discussion = locator.discussion;
-    let (thread, swap) = root::read_to_update(env, &Key::Thread(&id_of_discussion).to_string())?;
-    let Some((began, discussion)) = join_thread(env, &id_of_discussion, thread)? else { return Ok(None) };
-    let update = DiscussionUpdate { id: id_of_discussion, began: Some((began, swap)) };
-    Ok(find_in(discussion, id).map(|found| (found, update)))
-}
-
-fn find_in(discussion: Discussion, id: u64) -> Option<LocatedSuggestion> {
-    let (suggestion, author) = discussion.notes.iter().find_map(|note| {
-        let suggestion = note.suggestions.iter().find(|suggestion| suggestion.id == id)?;
-        Some((suggestion.clone(), note.author.clone()))
-    })?;
-    Some(LocatedSuggestion { suggestion, author, discussion })
+/// A discussion to be changed later in this request.
+pub fn read_for_update(env: &Env, id: &str) -> Result<Option<(Discussion, DiscussionUpdate)>, StoreError> {
+    let (thread, swap) = root::read_to_update(env, &Key::Thread(id).to_string())?;
+    let Some((began, discussion)) = join_thread(env, id, thread)? else { return Ok(None) };
+    Ok(Some((discussion, DiscussionUpdate { id: id.to_owned(), began: Some((began, swap)) })))
 }

@@ -37,6 +37,16 @@ fn hidden_characters_of_a_suggestion_are_named_and_warned_of() {
 }
 
 #[test]
+fn tokens_that_cannot_be_listed_do_not_take_the_page_along() {
+    let forge = Forge::new("plain");
+    let page = forge.get("/admin?q=rare", Some("admin-token"));
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("this list takes too many reads") && page.text.contains("3 settings"), "{}", page.text);
+    let of_user = forge.get("/admin?q=rare&user=mia", Some("admin-token")).text;
+    assert!(of_user.contains("Revoke the token") && !of_user.contains("too many reads"), "{of_user}");
+}
+
+#[test]
 fn a_merge_request_shows_its_description() {
     let page = Forge::new("why it **matters**").get("/merge_requests/acme/app/7", None).text;
     assert!(page.contains("aria-label=\"Description\"><div class=\"text\"><p>why it <strong>"), "{page}");

@@ -184,9 +184,12 @@ fn a_file_has_every_header() {
     forge.publish(PRIVATE, "lib", "1.0.0");
     let private = forge.get("/projects/9/packages/npm/lib/-/lib-1.0.0.tgz");
     assert_eq!(private.header("cache-control"), "private, max-age=31536000, immutable");
-    let elsewhere = forge.get("/groups/acme/-/packages/npm/lib/-/lib-1.0.0.tgz");
-    assert_eq!(elsewhere.status, 200);
-    assert!(elsewhere.header("cache-control").ends_with("no-cache"), "another project may have the name later");
+    for registry in ["groups/acme/-/packages/npm", "projects/acme%2Fweb/packages/npm"] {
+        let elsewhere = forge.get(&format!("/{registry}/lib/-/lib-1.0.0.tgz"));
+        assert_eq!(elsewhere.status, 200);
+        let kept = elsewhere.header("cache-control");
+        assert!(kept.ends_with("no-cache"), "{registry}: another project may have the address later: {kept}");
+    }
 }
 
 #[test]

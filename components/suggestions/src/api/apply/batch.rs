@@ -14,7 +14,7 @@ use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
 use crate::store::applied::{self, AppliedCommit};
-use crate::store::discussions::{self, DiscussionUpdate, LocatedSuggestion};
+use crate::store::discussions::{self, DiscussionUpdate};
 use crate::store::merge_requests;
 use crate::store::new_pack::{self, NewObject};
 use crate::store::refs::{self, RefValue};
@@ -29,13 +29,19 @@ use kit::store::StoreError;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A suggestion with its discussion.
+/// A suggestion, and what of its discussion is needed: a whole one of each suggestion would be the same text again and
+/// again.
 struct BatchItem {
     suggestion: Suggestion,
     author: UserKey,
-    discussion: Discussion,
+    discussion_id: String,
+    merge_request: (ProjectKey, u64),
     file: CommentedFile,
 }
+
+/// Text of the discussions that the suggestions of one batch are in, in bytes. Each of them is in memory until it says
+/// which commit applied its suggestions.
+const MAX_DISCUSSIONS: usize = 64 << 20;
 
 /// The blob of each file at the head, by its path there, and the replacements of its lines.
 type Edits<'a> = BTreeMap<String, (ObjectId, Vec<Replacement<'a>>)>;
@@ -102,34 +108,49 @@ impl<'a> SuggestionBatch<'a> {
             return Err(not_found());
         }
         let (mut items, mut merge_requests) = (Vec::new(), BTreeMap::new());
-        let mut discussions: Vec<DiscussionUpdate> = Vec::new();
+        let (mut discussions, mut updates, mut text) = (BTreeMap::new(), Vec::new(), 0);
         for id in unique {
-            let (found, update) = discussions::find_suggestion_for_update(env, id)?.ok_or_else(not_found)?;
-            let LocatedSuggestion { suggestion, author, discussion } = found;
-            if discussions.iter().all(|known| known.id() != update.id()) {
-                discussions.push(update);
-            }
-            let key = merge_request_key(&discussion);
-            if let Entry::Vacant(entry) = merge_requests.entry(key) {
+            let discussion_id = discussions::find_discussion_id(env, id)?.ok_or_else(not_found)?;
+            let discussion = match discussions.entry(discussion_id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(entry) => {
+                    let read = discussions::read_for_update(env, entry.key())?;
+                    let (discussion, update): (Discussion, _) = read.ok_or_else(not_found)?;
+                    text += discussion.text_length();
+                    if text > MAX_DISCUSSIONS {
+                        return Err(Error::message(StatusCode::BAD_REQUEST, too_much_text()));
+                    }
+                    updates.push(update);
+                    entry.insert(discussion)
+                }
+            };
+            let (note, suggestion) = discussion.suggestion(id).ok_or_else(not_found)?;
+            let key = (discussion.project.clone(), discussion.merge_request_iid);
+            if let Entry::Vacant(entry) = merge_requests.entry(key.clone()) {
                 let (project, iid) = entry.key();
                 let merge_request = merge_requests::read(env, project, *iid)?;
                 entry.insert(merge_request.ok_or_else(not_found)?);
             }
-            let file = discussion.file.clone().ok_or_else(not_found)?;
-            items.push(BatchItem { suggestion, author, discussion, file });
+            items.push(BatchItem {
+                suggestion: suggestion.clone(),
+                author: note.author.clone(),
+                discussion_id: discussion.id.clone(),
+                merge_request: key,
+                file: discussion.file.clone().ok_or_else(not_found)?,
+            });
         }
         let mut pushable = BTreeMap::new();
         for (key, merge_request) in &merge_requests {
             pushable.insert(key.clone(), access::pushable_merge_request(context, &key.0, merge_request)?);
         }
-        let key = items.first().map(|item| merge_request_key(&item.discussion)).ok_or_else(not_found)?;
+        let key = items.first().map(|item| item.merge_request.clone()).ok_or_else(not_found)?;
         let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
         let PushableMergeRequest { source, target } = pushable.remove(&key).ok_or_else(Error::forbidden)?;
         let repository = RepositoryId::of(&source);
         Ok(SuggestionBatch {
             context,
             items,
-            discussions,
+            discussions: updates,
             merge_requests,
             repository,
             branch,
@@ -173,7 +194,7 @@ impl<'a> SuggestionBatch<'a> {
         let author = self.context.caller.user_or_401()?.key();
         let env = &self.context.env;
         for discussion in discussions {
-            let is_in = |item: &&BatchItem| item.discussion.id == discussion.id();
+            let is_in = |item: &&BatchItem| item.discussion_id == discussion.id();
             let body = match self.items.iter().filter(is_in).count() {
                 1 => format!("applied this suggestion in commit {commit}"),
                 count => format!("applied {count} suggestions in commit {commit}"),
@@ -215,7 +236,7 @@ impl<'a> SuggestionBatch<'a> {
             return Ok(Decision::Done(commit));
         }
         let is_on_branch = |item: &&BatchItem| {
-            let merge_request = self.merge_requests.get(&merge_request_key(&item.discussion));
+            let merge_request = self.merge_requests.get(&item.merge_request);
             merge_request.is_some_and(|merge_request| self.is_on_branch(merge_request))
         };
         let files_on_branch = self.items.iter().filter(is_on_branch).map(|item| &item.file);
@@ -288,14 +309,14 @@ impl<'a> SuggestionBatch<'a> {
         let mut edits = Edits::new();
         let mut other_branches = BTreeMap::new();
         for item in &self.items {
-            let key = merge_request_key(&item.discussion);
-            let merge_request = merge_requests.get(&key);
+            let key = &item.merge_request;
+            let merge_request = merge_requests.get(key);
             let merge_request = merge_request.ok_or_else(|| Error::internal("a merge request was not read"))?;
             let same_branch = self.is_on_branch(merge_request);
-            if !same_branch && !other_branches.contains_key(&key) {
+            if !same_branch && !other_branches.contains_key(key) {
                 other_branches.insert(key.clone(), self.load_other_branch(merge_request, &item.file)?);
             }
-            let branch = if same_branch { Some(batch_branch) } else { other_branches.get(&key) };
+            let branch = if same_branch { Some(batch_branch) } else { other_branches.get(key) };
             let branch = branch.ok_or_else(|| Error::internal("a branch was not read"))?;
             let (env, file) = (&self.context.env, &item.file);
             let applicability = assess(env, files, branch, merge_request, file, &item.suggestion, same_branch)?;
@@ -367,9 +388,8 @@ impl<'a> SuggestionBatch<'a> {
     }
 }
 
-/// The target project and the iid of a discussion's merge request.
-fn merge_request_key(discussion: &Discussion) -> (ProjectKey, u64) {
-    (discussion.project.clone(), discussion.merge_request_iid)
+fn too_much_text() -> String {
+    format!("400 Bad request - the suggestions' discussions have more than {MAX_DISCUSSIONS} bytes together")
 }
 
 fn refusal(reason: InapplicableReason) -> Error {

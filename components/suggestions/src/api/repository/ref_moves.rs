@@ -313,10 +313,12 @@ fn move_ref(env: &Env, project: RepositoryId, command: &RefCommand) -> Result<Re
         if value.is_some_and(|value| value.operation == operation) {
             return Ok::<_, StoreError>(Decision::Done(Ok(())));
         }
-        if current != command.old {
+        if current.is_none() && command.new.is_none() {
             // The deletion of a ref that is not there succeeds, as in git.
-            let is_done = current.is_none() && command.new.is_none();
-            return Ok(Decision::Done(if is_done { Ok(()) } else { Err(stands_elsewhere(current)) }));
+            return Ok(Decision::Done(Ok(())));
+        }
+        if current != command.old {
+            return Ok(Decision::Done(Err(stands_elsewhere(current))));
         }
         current.map_or(Ok(()), |old| refs::save_reflog_entry(env, project, old))?;
         let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };

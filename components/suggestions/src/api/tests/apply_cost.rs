@@ -69,6 +69,40 @@ fn check(is_pushed: bool, max_operations: u64, max_bytes: u64) {
     assert_eq!(clone.text(&["rev-list", "--count", "--all"]), (BRANCHES + 1).to_string());
 }
 
+/// Each of them is found in the thread, which is read once.
+#[test]
+fn a_batch_reads_a_thread_once() {
+    let forge = Forge::new();
+    let lines: String = (1..=90).map(|line| format!("line {line}\n")).collect();
+    let repository = Repository::with(&[("a.txt", lines.as_bytes())]);
+    forge.import(PUBLIC, &repository);
+    forge.merge_request(1, json!({"source_branch": "topic"}));
+    let text: String = (0..90).map(|up| block(&format!(":-{up}+0"), "x")).collect();
+    let head = forge.head(PUBLIC, "topic");
+    let answer = forge.comment(1, "rep", comment(&head, "a.txt", 90, &text));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let answer = answer.json();
+    let thread = format!("thread/{}", answer["id"].as_str().unwrap());
+    let ids: Vec<u64> = answer["notes"][0]["suggestions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|suggestion| suggestion["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 90);
+    let reads = Rc::new(RefCell::new(0));
+    let counted = reads.clone();
+    let watch = move |operation: &str, key: &str| {
+        *counted.borrow_mut() += u64::from(["get", "compare"].contains(&operation) && key.contains(&thread));
+    };
+    let store = WatchedStore::over(forge.store.clone(), watch);
+    let body = json!({"ids": ids}).to_string().into_bytes();
+    let path = "suggestions/batch_apply";
+    let answer = send(forge.env_over(store), Method::PUT, path, "dev", "application/json", body);
+    assert_eq!(answer.status, 400, "they overlap: {}", answer.text());
+    assert_eq!(*reads.borrow(), 1);
+}
+
 // A tree of the root folder has 40,000 bytes. The first apply may copy it; the others write deltas of it. The list of
 // packs, which each apply reads and writes once, does not grow with the branches.
 

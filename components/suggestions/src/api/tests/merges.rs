@@ -3,6 +3,7 @@
 use super::merge_requests::{LIST, create, forge, listed, state};
 use super::watched_store::WatchedStore;
 use super::{PUBLIC, send};
+use crate::git::pktline;
 use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::store::merge_requests;
 use directory::project::ProjectKey;
@@ -91,6 +92,27 @@ fn a_source_branch_that_is_deleted_with_the_merge_or_before_is_merged() {
         assert_eq!((&merged["state"], &merged["sha"]), (&json!("merged"), &open["sha"]), "{is_before}");
         assert_eq!(merged["diff_refs"], open["diff_refs"]);
     }
+}
+
+/// A client deletes what it saw a while ago.
+#[test]
+fn a_late_deletion_does_not_change_where_the_branch_stood() {
+    let (forge, repository) = forge();
+    assert_eq!(create(&forge, "dev", json!({})).status, 201);
+    let seen = forge.head(PUBLIC, "topic");
+    repository.git(&["checkout", "-q", "topic"]);
+    repository.write("later.txt", b"later\n");
+    let last = repository.commit("later");
+    for reference in ["topic", ":topic"] {
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", reference]).unwrap();
+    }
+    let mut body = Vec::new();
+    pktline::write_text(&mut body, &format!("{seen} {} refs/heads/topic\0 report-status", "0".repeat(40)));
+    pktline::write_flush(&mut body);
+    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
+    let answer = forge.send_bytes(Method::POST, &path, "mia", "application/x-git-receive-pack-request", body);
+    assert!(answer.text().contains("ok refs/heads/topic"), "{}", answer.text());
+    assert_eq!(forge.get(&format!("{LIST}/1"), "").json()["sha"], json!(last));
 }
 
 #[test]

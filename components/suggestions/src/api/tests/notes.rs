@@ -116,6 +116,45 @@ fn a_note_is_edited_by_its_author_and_by_maintainers() {
 }
 
 #[test]
+fn suggestions_that_stay_in_the_text_keep_their_ids_wherever_they_are() {
+    let forge = forge();
+    let blocks = ["zwei", "two\ndos", "deux"].map(|text| block("", text));
+    let (_, note) = discuss(&forge, &blocks.concat());
+    let edit = |texts: &[&String]| {
+        let body: String = texts.iter().map(|text| text.as_str()).collect();
+        let edited = send(&forge, Method::PUT, &format!("notes/{note}"), "rep", json!({"body": body}));
+        assert_eq!(edited.status, 200, "{}", edited.text());
+        let suggestions = edited.json()["suggestions"].as_array().unwrap().clone();
+        suggestions.iter().map(|suggestion| suggestion["id"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let [zwei, dos, deux] = &blocks;
+    let first = forge.get(&format!("{MERGE_REQUEST}/notes/{note}"), "rep").json();
+    let ids = [0, 1, 2].map(|index| first["suggestions"][index]["id"].as_u64().unwrap());
+    assert_eq!(forge.apply(ids[1], "dev", Value::Null).status, 200);
+    assert_eq!(edit(&[dos, deux]), ids[1..], "the first one is gone");
+    assert_eq!(forge.flags(ids[1]), (false, true), "it is applied");
+    let again = edit(&[zwei, deux, dos, dos]);
+    assert_eq!((again[1], again[2]), (ids[2], ids[1]), "others stand before them");
+    assert!(!ids.contains(&again[0]) && !ids.contains(&again[3]), "two of the same text are two suggestions");
+}
+
+#[test]
+fn notes_of_the_service_do_not_count() {
+    let forge = forge();
+    let (id, note) = discuss(&forge, &block("", "zwei"));
+    for _ in 1..1000 {
+        let reply = send(&forge, Method::POST, &format!("discussions/{id}/notes"), "rep", json!({"body": "reply"}));
+        assert_eq!(reply.status, 201, "{}", reply.text());
+    }
+    let shown = forge.get(&format!("{MERGE_REQUEST}/notes/{note}"), "rep").json();
+    assert_eq!(forge.apply(shown["suggestions"][0]["id"].as_u64().unwrap(), "dev", Value::Null).status, 200);
+    let path = format!("notes/{note}");
+    assert_eq!(send(&forge, Method::PUT, &path, "rep", json!({"body": "shorter"})).status, 200);
+    let more = send(&forge, Method::POST, &format!("discussions/{id}/notes"), "rep", json!({"body": "one more"}));
+    assert_eq!(more.status, 400, "{}", more.text());
+}
+
+#[test]
 fn a_thread_goes_with_its_last_note() {
     let forge = forge();
     let ids: Vec<(String, u64)> = (0..205).map(|number| discuss(&forge, &number.to_string())).collect();
