@@ -113,7 +113,8 @@ impl Host {
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
-        let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
+        let database = if options.postgres.is_some() { "postgresql" } else { "sqlite" };
+        let tracer = options.traces.as_ref().map(|export| Tracer::new(export, database)).transpose()?.map(Arc::new);
         let (cache, followed) = (ResponseCache::new()?, fleet.as_ref().map(|fleet| fleet.followed.clone()));
         let application = Application::new(router, slots, backends, cache, tracer, events.clone(), followed);
         let application = Arc::new(application);

@@ -18,7 +18,7 @@ use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
 
 #[path = "../../tests/harness/databases.rs"]
-mod databases;
+pub mod databases;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../tests/harness/postgres/mod.rs"]
 mod postgres;

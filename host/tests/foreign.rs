@@ -77,6 +77,18 @@ async fn asynchronous_calls_reach_the_same_store() {
     assert_eq!(act("list-some", "probe/v1/x", "1").await, format!("true {} true", names[..2].join(",")));
 }
 
+/// A value is lifted out of the guest's memory when its call begins.
+#[tokio::test]
+async fn calls_that_are_not_awaited_hold_a_bounded_number_of_bytes() {
+    let server = Server::with(GRANTS);
+    assert_eq!(server.ok("spin3?act=flood&key=probe/v1/a&value=48").await, "48 written, then none refused");
+    let flooded = server.ok("spin3?act=flood&key=probe/v1/b&value=200").await;
+    let (written, refused) = flooded.split_once(" written, then ").unwrap();
+    assert!((60..100).contains(&written.parse::<usize>().unwrap()), "{flooded}");
+    assert!(refused.contains("hold at most 67108864 bytes"), "{flooded}");
+    assert_eq!(server.ok("spin3?act=set&key=probe/v1/c&value=after").await, "some after");
+}
+
 #[tokio::test]
 async fn asynchronous_calls_are_within_the_grants() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 
 use crate::collector::{Collector, Span};
-use crate::fixture::{Server, get, guest, text};
+use crate::fixture::{Server, databases, get, guest, text};
 use crate::upstream::Upstream;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -82,7 +82,8 @@ async fn spans_have_the_operations_of_a_request_and_no_secrets() {
     );
     let set = child_of(&component, "set default");
     assert_eq!((set.kind, set.failed), (CLIENT, false));
-    assert_attributes(&set, &[("db.operation.name", "set"), ("db.namespace", "default"), ("db.system.name", "sqlite")]);
+    let database = if databases::are_asked_for() { "postgresql" } else { "sqlite" };
+    assert_attributes(&set, &[("db.operation.name", "set"), ("db.namespace", "default"), ("db.system.name", database)]);
     child_of(&component, "commit");
 
     let outgoing = collector.span("GET");

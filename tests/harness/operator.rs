@@ -2,6 +2,7 @@
 
 use crate::http::{self, Answer};
 use crate::server::{Server, program, root};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -40,6 +41,14 @@ impl Operator {
     pub fn swap(&self, component: &str, wasm: &[u8]) -> Answer {
         let request = self.agent.put(format!("{}/components/{component}", self.url));
         let request = request.header("authorization", &self.authorization).content_type("application/wasm");
+        request.send(wasm).and_then(http::read).expect("an answer")
+    }
+
+    /// The same with a signature.
+    pub fn swap_signed(&self, component: &str, wasm: &[u8], signature: &[u8]) -> Answer {
+        let request = self.agent.put(format!("{}/components/{component}", self.url));
+        let request = request.header("authorization", &self.authorization).content_type("application/wasm");
+        let request = request.header("x-hexad-signature", BASE64_STANDARD.encode(signature));
         request.send(wasm).and_then(http::read).expect("an answer")
     }
 

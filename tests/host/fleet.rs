@@ -4,6 +4,7 @@
 mod copied;
 mod outages;
 mod reports;
+mod trust;
 mod without;
 
 use hexad_tests::http;
@@ -11,12 +12,12 @@ use hexad_tests::operator::Operator;
 use hexad_tests::postgres::{self, Postgres};
 use hexad_tests::server::{self, Server, root};
 use serde_json::Value;
-use sha2::Digest as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use trust::{List, digests};
 
 /// The text that the guest `hello` answers, with the text after it in the file.
 const TEXT: &[u8] = b"hello\ncapacity overflow";
@@ -84,7 +85,7 @@ impl Fleet {
     /// A host that was killed while it deployed and was started again, and another one, which had prepared the
     /// component that the first one proposed. The list has the other one's trusted components.
     fn hosts_after_a_killed_deployment(&self) -> (List, [Member; 2]) {
-        let list = List(tempfile::tempdir().expect("a temporary folder"));
+        let list = List::new();
         list.set(&[0, 1]);
         let (killed, other) = (self.host(&[]), self.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
         list.set_pipe();
@@ -250,81 +251,6 @@ fn a_joining_host_serves_the_fleets_version_instead_of_its_own() {
     let rolled_back = other.operator().post("/components/hello/rollback");
     assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
     assert_eq!([other.serves(), joined.serves()], [0; 2]);
-}
-
-#[test]
-fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_reason() {
-    let Some(fleet) = Fleet::start() else { return };
-    let list = tempfile::NamedTempFile::new().expect("a file");
-    let listed = |versions: &[u32]| std::fs::write(list.path(), digests(versions)).expect("a file");
-    listed(&[0]);
-    let free = fleet.host(&[]);
-    let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
-    let refused = free.operator().swap("hello", &version(1));
-    let reason = refused.text();
-    let name = strict.server.data.canonicalize().expect("a folder").display().to_string();
-    assert!(refused.status == 409 && reason.contains(&name) && reason.contains("not trusted"), "{reason}");
-    assert_eq!([free.serves(), strict.serves()], [0; 2]);
-    // Nothing is left behind that would be in the way.
-    listed(&[0, 1]);
-    let swapped = free.operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
-    assert_eq!([free.serves(), strict.serves()], [1; 2]);
-    assert_eq!(free.audit(), ["swap refused", "swap done"]);
-}
-
-/// A list of trusted components. A host that reads it waits for the test if it is a pipe.
-struct List(tempfile::TempDir);
-
-impl List {
-    fn path(&self) -> PathBuf {
-        self.0.path().join("list")
-    }
-
-    /// Replaces it at once by a list of these versions.
-    fn set(&self, versions: &[u32]) {
-        let next = self.0.path().join("next");
-        std::fs::write(&next, digests(versions)).expect("a file");
-        std::fs::rename(next, self.path()).expect("renamed");
-    }
-
-    fn set_pipe(&self) {
-        let next = self.0.path().join("next");
-        assert!(std::process::Command::new("mkfifo").arg(&next).status().expect("mkfifo runs").success());
-        std::fs::rename(next, self.path()).expect("renamed");
-    }
-}
-
-fn digests(versions: &[u32]) -> String {
-    let digests: Vec<String> =
-        versions.iter().map(|number| hex::encode(sha2::Sha256::digest(version(*number)))).collect();
-    digests.join("\n")
-}
-
-#[test]
-fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_component() {
-    let Some(fleet) = Fleet::start() else { return };
-    let lists = [(); 2].map(|()| List(tempfile::tempdir().expect("a temporary folder")));
-    lists.iter().for_each(|list| list.set(&[0]));
-    let free = fleet.host(&[]);
-    let hosts = lists.each_ref().map(|list| fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
-    lists.iter().for_each(List::set_pipe);
-    std::thread::scope(|scope| {
-        let swap = scope.spawn(|| free.operator().swap("hello", &version(1)));
-        // This returns once each host looks at its list.
-        let pipes = lists.each_ref().map(|list| std::fs::File::options().write(true).open(list.path()));
-        let [mut first, mut second] = pipes.map(|pipe| pipe.expect("a pipe"));
-        lists.iter().for_each(|list| list.set(&[0, 1]));
-        first.write_all(digests(&[0]).as_bytes()).expect("written");
-        drop(first);
-        let refused = swap.join().expect("a swap");
-        assert!(refused.status == 409 && refused.text().contains("not trusted"), "{}", refused.text());
-        // The other host refuses a component whose proposal has ended.
-        second.write_all(digests(&[0]).as_bytes()).expect("written");
-    });
-    let swapped = free.operator().swap("hello", &version(1));
-    assert_eq!(swapped.status, 200, "{}", swapped.text());
-    assert_eq!([free.serves(), hosts[0].serves(), hosts[1].serves()], [1; 3]);
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl Collector for MetricsCollector {
         out.counter(
             "outbound_requests_shared",
             "Outbound requests that got the response of an identical one",
-            |slot| outbound(slot, Outbound::coalesced),
+            |slot| outbound(slot, |outbound| outbound.counters().coalesced.get()),
         )?;
         out.counter("outbound_connections", "Outbound connections that were opened", |slot| {
             outbound(slot, |outbound| outbound.counters().connections.get())

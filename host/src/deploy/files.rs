@@ -144,6 +144,10 @@ impl Deployments {
         Err(refusal(Box::new(untrusted)))
     }
 
+    pub(super) fn has_policy(&self) -> bool {
+        self.policy.is_set()
+    }
+
     /// Applies the policy to a component that was sent.
     pub(super) fn trust(
         &self,
@@ -214,7 +218,14 @@ impl Deployments {
         fleet: &Fleet,
     ) -> Result<InitialComponent, DeployError> {
         let (digest, path) = (&entry.digest, self.artifacts.path(&entry.digest));
-        let (wasm, signature) = self.read_signed(digest).or_else(|_| fleet.fetch(digest))?;
+        let own = self.read_signed(digest);
+        let (wasm, signature) = match own {
+            Ok((wasm, signature)) if self.trust(&component.id, &wasm, digest, signature.as_ref()).is_ok() => {
+                (wasm, signature)
+            }
+            // One that was signed anew may have its new signature in the store alone.
+            own => fleet.fetch(digest).or(own)?,
+        };
         self.keep(digest, &wasm, signature.as_ref())?;
         self.admit_at_start(&component.id, &path, &wasm, digest)?;
         let source = read_component(&component.source).ok().as_deref().map(Digest::of);

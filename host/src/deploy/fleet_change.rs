@@ -148,12 +148,37 @@ impl Deployer {
         let started = Instant::now();
         let slot = self.slot(component)?;
         let on_trial = slot.deployment().canary.as_ref().map(|canary| canary.generation.clone());
+        if let Some(generation) = &on_trial {
+            self.check_still_trusted(fleet, slot, &generation.digest, expected)?;
+        }
         let (revision, entry) = self.end_fleet_trial(fleet, slot, by, expected, (Action::Promote, None))?;
         finish(fleet, revision, &[])?;
         // Another host may have deployed meanwhile.
         let promoted = on_trial.filter(|generation| generation.digest == entry.digest);
         let promoted = promoted.unwrap_or_else(|| slot.current());
         Ok(DeployReport { previous: entry.restored(), ..self.report(slot, &promoted, started) })
+    }
+
+    /// Ends the trial of a canary that this host's policy does not admit any more: once it was promoted, no host with
+    /// that policy would serve.
+    fn check_still_trusted(
+        &self,
+        fleet: &Fleet,
+        slot: &Slot,
+        digest: &Digest,
+        expected: Option<&Expected>,
+    ) -> Result<(), DeployError> {
+        let component = slot.id();
+        let Err(error) = self.check_shared(fleet, component, digest) else { return Ok(()) };
+        if !matches!(&error, DeployError::Untrusted { source, .. } if source.is_withdrawn()) {
+            return Err(error);
+        }
+        let seen = Expected { current: slot.current().digest, canary: Some(*digest) };
+        Expected::check(expected, component, &seen)?;
+        let ended = (Action::Rollback, Some(&*error.to_string()));
+        let (revision, _) = self.end_fleet_trial(fleet, slot, HOST, Some(&seen), ended)?;
+        finish(fleet, revision, &[])?;
+        Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) })
     }
 
     /// Ends the trial of a canary that failed on this host.

@@ -11,7 +11,7 @@ use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
 use super::stop_phase::StopPhase;
-use super::{DeployError, Deployer};
+use super::{DeployError, Deployer, Signature};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
@@ -190,7 +190,12 @@ impl FollowerState {
             Err(error) => return Some(Err(error.to_string())),
         };
         if find_generation(&self.fleet, slot, &proposal.digest).is_some() {
-            return Some(Ok(()));
+            // Trust may have been withdrawn since it was prepared.
+            return match self.deployer.check_shared(&self.fleet, slot.id(), &proposal.digest) {
+                Ok(()) => Some(Ok(())),
+                Err(error) if error.is_passing() => None,
+                Err(error) => Some(Err(error.to_string())),
+            };
         }
         let (_, reason) = self.refusal.as_ref().filter(|(id, _)| *id == proposal.id)?;
         Some(Err(reason.clone()))
@@ -308,6 +313,36 @@ impl Deployer {
         Ok(None)
     }
 
+    /// A component that the hosts share, which this host's own policy admits. One that was signed anew may have its new
+    /// signature in the store alone.
+    fn read_shared(
+        &self,
+        fleet: &Fleet,
+        component: &str,
+        digest: &Digest,
+    ) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
+        let trust = |(wasm, signature): &(Vec<u8>, Option<Signature>)| {
+            self.state().files.trust(component, wasm, digest, signature.as_ref())
+        };
+        let own = self.state().files.read_signed(digest);
+        let stored = match own {
+            Ok(own) if trust(&own).is_ok() => return Ok(own),
+            own => fleet.fetch(digest).or(own)?,
+        };
+        trust(&stored)?;
+        Ok(stored)
+    }
+
+    /// Applies this host's policy, if it has one, to a component that it has prepared: trust may have been withdrawn
+    /// since.
+    pub(super) fn check_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<(), DeployError> {
+        if !self.state().files.has_policy() {
+            return Ok(());
+        }
+        let (wasm, signature) = self.read_shared(fleet, component, digest)?;
+        self.state().files.keep(digest, &wasm, signature.as_ref())
+    }
+
     /// Fetches, compiles and checks a component with the slot's present settings, against this host's own
     /// policy. It blocks for seconds.
     pub(super) fn prepare(
@@ -316,9 +351,7 @@ impl Deployer {
         slot: &Slot,
         digest: &Digest,
     ) -> Result<(Arc<Settings>, Arc<Generation>), DeployError> {
-        let stored = self.state().files.read_signed(digest);
-        let (wasm, signature) = stored.or_else(|_| fleet.fetch(digest))?;
-        self.state().files.trust(slot.id(), &wasm, digest, signature.as_ref())?;
+        let (wasm, signature) = self.read_shared(fleet, slot.id(), digest)?;
         // The settings do not change while it is held.
         let _compiling = self.lock_compiling();
         let settings = slot.deployment().settings.clone();

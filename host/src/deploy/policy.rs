@@ -61,6 +61,13 @@ pub enum Untrusted {
     Policy(#[from] PolicyError),
 }
 
+impl Untrusted {
+    /// Whether the policy could be read, and does not admit the component.
+    pub fn is_withdrawn(&self) -> bool {
+        !matches!(self, Self::Policy(_))
+    }
+}
+
 /// The reason for trusting a component, for the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {

@@ -130,7 +130,7 @@ impl Trace {
     pub fn begin_operation(&self, operation: &'static str, store: &str) -> Option<Span> {
         let parent = self.child_parent()?;
         let mut span = self.tracer.span(operation, SpanKind::Client, parent);
-        span.set_attribute(KeyValue::new("db.system.name", "sqlite"));
+        span.set_attribute(KeyValue::new("db.system.name", self.tracer.database));
         span.set_attribute(KeyValue::new("db.operation.name", operation));
         if !store.is_empty() {
             span.update_name(format!("{operation} {store}"));
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn child_spans_of_one_request_are_limited() {
         // Nothing listens on this port.
-        let tracer = Arc::new(Tracer::new(&Export::to("http://127.0.0.1:1/v1/traces")).unwrap());
+        let tracer = Arc::new(Tracer::new(&Export::to("http://127.0.0.1:1/v1/traces"), "sqlite").unwrap());
         let trace = tracer.begin(&Request::new(()), None);
         let begun = (0..MAX_CHILD_SPANS + 5).filter(|_| trace.begin_operation("get", "default").is_some()).count();
         assert_eq!(begun, MAX_CHILD_SPANS as usize);

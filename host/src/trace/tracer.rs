@@ -24,15 +24,18 @@ pub struct Tracer {
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
     counters: Arc<SpanCounters>,
+    /// The database of the store, by its name in OpenTelemetry's conventions.
+    pub(super) database: &'static str,
 }
 
 impl Tracer {
-    pub fn new(export: &Export) -> Result<Self, TraceError> {
+    /// `database` is the name of the store's database in OpenTelemetry's conventions.
+    pub fn new(export: &Export, database: &'static str) -> Result<Self, TraceError> {
         let (processor, counters) = export::processor(export)?;
         let provider = SdkTracerProvider::builder().with_resource(resource()).with_span_processor(processor).build();
         let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION"));
         let tracer = provider.tracer_with_scope(scope.build());
-        Ok(Self { provider, tracer, propagator: TraceContextPropagator::new(), counters })
+        Ok(Self { provider, tracer, propagator: TraceContextPropagator::new(), counters, database })
     }
 
     pub fn counters(&self) -> &SpanCounters {

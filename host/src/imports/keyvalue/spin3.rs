@@ -16,7 +16,7 @@ use self::spin::key_value::key_value::{self, Error};
 use super::grants::Grants;
 use super::state::{DurabilityWait, HasKeyValue, KeyValueView, queued_bytes, reserve_queue_bytes};
 use super::wasi_draft2::wasi::keyvalue::store;
-use super::wasi_draft2::{Bucket, KeyValueError, check_value, finish, label};
+use super::wasi_draft2::{Bucket, KeyValueError, check_value, finish, guest_error, label};
 use crate::metrics::Operation;
 use crate::store::{Backend, Key, StoreError};
 
@@ -90,6 +90,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
         let outcome = async {
             let (key, wait, backend) = accessor.with(|mut access| access.get().prepare_read(&bucket, &key))?;
             settle(accessor, wait).await?;
+            let budget = accessor.with(|mut access| access.get().ctx.read_budget.clone());
+            let _permit = budget.acquire_owned().await;
             let value = backend.get(&key).await;
             Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
@@ -118,13 +120,16 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
         let call = accessor.with(|mut access| access.get().begin(Operation::Set, &bucket));
         let outcome = async {
             check_value(&value)?;
-            let (key, scope, backend, budget) = accessor.with(|mut access| {
+            let (key, held, scope, backend, budget) = accessor.with(|mut access| {
                 let view = access.get();
                 let key = view.writable(&bucket, &key)?;
                 let ctx = view.ctx;
-                Ok::<_, KeyValueError>((key, ctx.scope.clone(), ctx.backend.clone(), ctx.queue_budget.clone()))
+                let held =
+                    ctx.hold_unqueued(queued_bytes(&key, &value)).map_err(|error| guest_error(error.to_string()))?;
+                Ok::<_, KeyValueError>((key, held, ctx.scope.clone(), ctx.backend.clone(), ctx.queue_budget.clone()))
             })?;
             let permit = reserve_queue_bytes(budget, queued_bytes(&key, &value)).await?;
+            drop(held);
             backend.set(scope.ledger(), key.clone(), value, permit).await?;
             Ok(record_write(accessor, key).await?)
         };

@@ -25,6 +25,14 @@ const MAX_QUEUED_BYTES: u32 = 4 * 1024 * 1024;
 /// values would never wait.
 const QUEUED_VALUE_BYTES: usize = 256;
 
+/// Bytes that the values of one instance may take in calls that it has begun and not awaited, before they are in the
+/// queue. wasmtime lifts a value out of the guest's memory when its call begins, so that no other bound counts it.
+const MAX_UNQUEUED_BYTES: usize = 64 * 1024 * 1024;
+
+/// Values of one instance that are read at the same time; further reads wait. The host holds each until the guest takes
+/// it.
+const MAX_CONCURRENT_READS: usize = 16;
+
 /// Keys that are remembered as written and not yet durable. An instance with more waits until they
 /// are durable.
 const MAX_UNSETTLED_KEYS: usize = 4096;
@@ -46,6 +54,8 @@ pub struct KeyValue {
     /// Counts the changes of the two fields above.
     revision: u64,
     pub(super) queue_budget: Arc<Semaphore>,
+    unqueued_budget: Arc<Semaphore>,
+    pub(super) read_budget: Arc<Semaphore>,
     pub(super) cas_bytes: usize,
     pub(super) draft_listing: Option<DraftListing>,
 }
@@ -64,6 +74,11 @@ pub(super) async fn reserve_queue_bytes(
     let permit = budget.acquire_many_owned(permits.clamp(1, MAX_QUEUED_BYTES)).await;
     permit.map_err(|_| StoreError::writer_stopped())
 }
+
+/// The calls that an instance has begun and not awaited hold more bytes than they may.
+#[derive(Debug, thiserror::Error)]
+#[error("calls that have not ended hold at most {MAX_UNQUEUED_BYTES} bytes; await some of them first")]
+pub(super) struct TooManyUnqueuedBytes;
 
 /// The end of the last page of a listing with numeric cursors.
 pub(super) struct DraftListing {
@@ -86,6 +101,8 @@ impl KeyValue {
             saw_uncommitted: false,
             revision: 0,
             queue_budget: Arc::new(Semaphore::new(MAX_QUEUED_BYTES as usize)),
+            unqueued_budget: Arc::new(Semaphore::new(MAX_UNQUEUED_BYTES)),
+            read_budget: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
             cas_bytes: 0,
             draft_listing: None,
         }
@@ -112,6 +129,13 @@ impl KeyValue {
         if let Some(read_set) = &self.read_set {
             read_set.record(&*self.backend, key);
         }
+    }
+
+    /// Counts the bytes of a value in a call that waits until they may be queued. An error if the calls
+    /// before it hold too many.
+    pub(super) fn hold_unqueued(&self, bytes: usize) -> Result<OwnedSemaphorePermit, TooManyUnqueuedBytes> {
+        let permits = u32::try_from(bytes).map_err(|_| TooManyUnqueuedBytes)?;
+        self.unqueued_budget.clone().try_acquire_many_owned(permits).map_err(|_| TooManyUnqueuedBytes)
     }
 
     fn bind_reads(&self) {

@@ -192,7 +192,7 @@ pub(super) fn label(table: &ResourceTable, bucket: &Resource<Bucket>) -> Result<
     Ok(table.get(bucket)?.label.clone())
 }
 
-fn guest_error(reason: String) -> KeyValueError {
+pub(super) fn guest_error(reason: String) -> KeyValueError {
     KeyValueError::Guest(store::Error::Other(reason))
 }
 

@@ -27,8 +27,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
+use super::counters::OutboundCounters;
 use crate::memory_budget::{MemoryBudget, Reservation};
-use crate::metrics::Counter;
 
 /// Bytes of a request body that are compared. A request with a larger body is not coalesced, nor is
 /// one without a declared length, unless its method usually has no body.
@@ -80,8 +80,7 @@ pub struct Coalescer {
     in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<LeaderProgress>>>>,
     /// Randomly seeded, so that a client cannot choose requests with the same hash.
     hasher: RandomState,
-    /// Requests that waited for the response of a leader.
-    pub followers: Counter,
+    counters: Arc<OutboundCounters>,
 }
 
 enum Role {
@@ -90,8 +89,8 @@ enum Role {
 }
 
 impl Coalescer {
-    pub fn new(memory: Arc<MemoryBudget>) -> Self {
-        Self { memory, in_flight: Mutex::default(), hasher: RandomState::new(), followers: Counter::default() }
+    pub fn new(memory: Arc<MemoryBudget>, counters: Arc<OutboundCounters>) -> Self {
+        Self { memory, in_flight: Mutex::default(), hasher: RandomState::new(), counters }
     }
 
     /// Sends `request` by `send` with a permit that `acquire` waits for, or waits for the response to an
@@ -170,7 +169,7 @@ impl Coalescer {
             && !(has_permit && is_queued(&sender))
         {
             let receiver = sender.subscribe();
-            self.followers.add(1);
+            self.counters.coalesced.add(1);
             return Role::Follower(receiver);
         }
         let progress = if has_permit { LeaderProgress::Permitted } else { LeaderProgress::Queued };

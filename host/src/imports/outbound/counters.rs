@@ -17,6 +17,8 @@ pub struct OutboundCounters {
     pub answered: Counter,
     /// Requests that ran out of time before the head or in the middle of the body.
     pub timeouts: Counter,
+    /// Requests that got the response to an equal one.
+    pub coalesced: Counter,
     /// Requests that failed otherwise.
     pub failed: Counter,
     /// Time from a request to the head of its response or to the error.

@@ -124,7 +124,7 @@ impl Outbound {
     }
 
     fn with_egress(egress: Egress, shards: usize) -> Self {
-        let coalescer = Coalescer::new(egress.network.memory.clone());
+        let coalescer = Coalescer::new(egress.network.memory.clone(), egress.counters.clone());
         let egress = Arc::new(egress);
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
         Self { egress, coalescer, pools }
@@ -137,11 +137,6 @@ impl Outbound {
 
     pub fn counters(&self) -> &Arc<OutboundCounters> {
         &self.egress.counters
-    }
-
-    /// Requests that got the response to an equal request.
-    pub fn coalesced(&self) -> u64 {
-        self.coalescer.followers.get()
     }
 
     /// Requests whose response has not ended.

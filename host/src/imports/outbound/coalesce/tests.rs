@@ -16,7 +16,7 @@ fn response(body: &'static str) -> Response<WasiBody> {
 }
 
 fn coalescer() -> Coalescer {
-    Coalescer::new(MemoryBudget::new(u64::MAX))
+    Coalescer::new(MemoryBudget::new(u64::MAX), Arc::default())
 }
 
 async fn text(response: SendResult) -> String {
@@ -72,7 +72,7 @@ async fn equal_requests_are_sent_once_and_all_get_the_response() {
     for one in all {
         assert_eq!(text(one).await, "result");
     }
-    assert_eq!(coalescer.followers.get(), 19);
+    assert_eq!(coalescer.counters.coalesced.get(), 19);
     assert_eq!(text(coalescer.send(request("q", "t"), free, send).await).await, "another", "it is not a cache");
     assert!(coalescer.lock().is_empty());
 }
@@ -242,7 +242,7 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
 #[tokio::test]
 async fn chunks_kept_for_several_readers_count_against_the_memory_budget() {
     let memory = MemoryBudget::new(8);
-    let (coalescer, (server, respond)) = (Coalescer::new(memory.clone()), Server::new());
+    let (coalescer, (server, respond)) = (Coalescer::new(memory.clone(), Arc::default()), Server::new());
     let send = |request, ()| server.answer(request);
     let responded = async { respond.send(Ok(response("12345678"))).map_err(drop).unwrap() };
     let (first, second, ()) = tokio::join!(
