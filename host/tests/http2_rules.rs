@@ -277,3 +277,31 @@ fn a_body_stops_at_the_end_of_its_window() {
     // The last byte has a frame of its own.
     assert_eq!([body(&mut client), body(&mut client)].concat(), b"ello");
 }
+
+#[test]
+fn streams_beyond_the_most_at_once_are_refused() {
+    /// SETTINGS_MAX_CONCURRENT_STREAMS and REFUSED_STREAM.
+    const MAX_STREAMS: [u8; 2] = [0, 3];
+    const REFUSED: u32 = 7;
+    let (_server, address, _) = listen("", IngressOptions { max_streams: 3, ..IngressOptions::default() });
+    let mut client = connect(address);
+    let begin = |stream| frame(HEADERS, END_HEADERS, stream, &head_of("POST", "count"));
+    client.write_all(&[1, 3, 5, 7].map(begin).concat()).unwrap();
+    let mut advertised = None;
+    let refused = loop {
+        let (kind, stream, payload) = next_frame(&mut client).unwrap();
+        if kind == RST_STREAM {
+            break (stream, u32::from_be_bytes(payload.try_into().unwrap()));
+        }
+        let setting = payload.chunks(6).find(|setting| kind == SETTINGS && setting.starts_with(&MAX_STREAMS));
+        advertised = setting.map(|setting| setting[2..].to_vec()).or(advertised);
+    };
+    assert_eq!(refused, (7, REFUSED));
+    assert_eq!(advertised, Some(vec![0, 0, 0, 3]));
+    // A stream that has ended makes room for another one.
+    client.write_all(&frame(DATA, END_STREAM, 1, b"x")).unwrap();
+    while next_frame(&mut client).is_some_and(|(kind, stream, _)| (kind, stream) != (HEADERS, 1)) {}
+    client.write_all(&[begin(9), frame(DATA, END_STREAM, 9, b"x")].concat()).unwrap();
+    let answer = iter::from_fn(|| next_frame(&mut client)).find(|(_, stream, _)| *stream == 9).unwrap();
+    assert_eq!((answer.0, answer.2[0]), (HEADERS, STATUS_200));
+}

@@ -61,7 +61,7 @@ fn idle() {
     assert!(connections.len() > IDLE / 10, "only {} connections could be opened", connections.len());
     let memory = server.memory().0.saturating_sub(before) as f64 / MB as f64;
     println!("{} idle connections", connections.len());
-    println!("  memory above that without them {memory:>11.0} MB\n");
+    println!("  memory of the connections {memory:>15.0} MB\n");
 }
 
 /// A connection that has had an answer.
@@ -80,6 +80,27 @@ fn used_once(runtime: &Runtime, server: &Server, number: usize) -> io::Result<Tc
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok(stream),
     }
+}
+
+/// Requests on one HTTP/2 connection whose client takes nothing of the responses (RFC 9113, sections 4.1 and 6).
+fn unread_streams(server: &Server, path: &str, count: u32) -> TcpStream {
+    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    };
+    // Literal fields that are not indexed (RFC 7541, section 6.2.2).
+    let field = |name: &str, value: &str| {
+        let text = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
+        [vec![0], text(name), text(value)].concat()
+    };
+    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", server.address()), (":path", path)];
+    let head = fields.map(|(name, value)| field(name, value)).concat();
+    // SETTINGS_INITIAL_WINDOW_SIZE of nothing.
+    let settings = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let requests = (0..count).flat_map(|number| frame(1, 5, 2 * number + 1, &head)).collect::<Vec<u8>>();
+    let mut client = TcpStream::connect(server.address()).expect("a connection");
+    client.write_all(&[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..], &requests].concat()).expect("sent");
+    client
 }
 
 /// Metadata for other clients, while some take nothing of a tarball of 5 MB.
@@ -102,11 +123,20 @@ fn slow_readers() {
     let stalled: Vec<TcpStream> = (0..STALLED).map(|_| send(&server, &format!("{base}/big/-/big-1.0.0.tgz"))).collect();
     let attacked = Load::run(&server.url, &metadata);
     let memory = server.memory().0.saturating_sub(before) as f64 / MB as f64;
-    println!("Metadata for 16 connections, while {} others take nothing of a tarball of 5 MB", stalled.len());
-    println!("  {:<38} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms");
-    for (name, load) in [("without them", &quiet), ("with them", &attacked)] {
+    let count = stalled.len();
+    drop(stalled);
+    let streams = unread_streams(&server, &format!("{base}/big/-/big-1.0.0.tgz"), 100);
+    let by_streams = Load::run(&server.url, &metadata);
+    drop(streams);
+    println!("Metadata for 16 connections, while others take nothing of a tarball of 5 MB");
+    println!("  {:<38} {:>9} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms", "× quiet");
+    let connections = format!("{count} connections");
+    for (name, load) in
+        [("without them", &quiet), (&*connections, &attacked), ("100 streams of one HTTP/2 connection", &by_streams)]
+    {
         let (median, tail) = (load.percentile(0.5), load.percentile(0.99));
-        println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2}", load.per_second());
+        let ratio = tail / quiet.percentile(0.99);
+        println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2} {ratio:>9.2}", load.per_second());
     }
-    println!("  memory above that without them {memory:>11.0} MB\n");
+    println!("  memory of the connections {memory:>15.0} MB\n");
 }

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
 use crate::deploy::{DeployError, DeployReport, Deployer};
-use crate::store::ErrorKind;
+use crate::store::{ErrorKind, StoreError};
 
 /// Deployments at one time. The deployer serializes most of their work.
 pub const MAX_DEPLOYMENTS: usize = 8;
@@ -71,14 +71,21 @@ fn status(error: &DeployError) -> StatusCode {
         | DeployError::Fleet(_) => StatusCode::CONFLICT,
         DeployError::TrialEnded { source, .. } => status(source),
         DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
-        DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        DeployError::Store(error) if error.kind() == ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
-        DeployError::Stopping | DeployError::Store(_) | DeployError::Unconfirmed(_) | DeployError::NotServedYet(_) => {
+        DeployError::Load(error) => error.store_error().map_or(StatusCode::UNPROCESSABLE_ENTITY, status_of_store),
+        DeployError::Store(error) => status_of_store(error),
+        DeployError::Stopping | DeployError::Unconfirmed(_) | DeployError::NotServedYet(_) => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         DeployError::Artifact { .. } | DeployError::Record(_) | DeployError::Io { .. } => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
+    }
+}
+
+fn status_of_store(error: &StoreError) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Unavailable(_) | ErrorKind::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

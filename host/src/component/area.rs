@@ -9,6 +9,7 @@ use wasmtime::component::InstancePre;
 use self::exports::hexad::platform::area::{self, Storage};
 use super::by_value::{self, ByValueExport};
 use crate::guest::Guest;
+use crate::imports::keyvalue::WriteScope;
 use crate::store::{Backend, StoreError};
 
 wasmtime::component::bindgen!({
@@ -62,6 +63,17 @@ pub enum AreaError {
     Store(StoreError),
     #[error("its check failed: {0}")]
     CheckFailed(String),
+}
+
+impl AreaError {
+    /// The same, or the store's failure if that is why an area's export failed: the area tells its host no more than a
+    /// text.
+    pub fn or_outage(self, scope: &WriteScope) -> Self {
+        match (self, scope.outage()) {
+            (Self::CheckFailed(_) | Self::Failed(_), Some(outage)) => Self::Store(outage.clone()),
+            (error, _) => error,
+        }
+    }
 }
 
 /// Makes an instance of the component, and asks it for its description and for its check. `None` if it is no area.

@@ -17,13 +17,13 @@ use super::capabilities;
 use super::pool::{InstancePool, InstanceTemplate};
 use crate::digest::Digest;
 use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
-use crate::imports::keyvalue::KeyValue;
+use crate::imports::keyvalue::{KeyValue, WriteScope};
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
-use crate::store::Backend;
+use crate::store::{Backend, StoreError};
 
 /// How long a component may take to describe and to check itself.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,6 +109,14 @@ impl LoadError {
             | Self::Runtime { id, .. } => id,
         }
     }
+
+    /// The failure of the store for which the component could not be checked.
+    pub fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Area { source: AreaError::Store(error), .. } => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl LinkedCode {
@@ -159,9 +167,12 @@ impl Generation {
             None => None,
             Some(backend) => {
                 let read_only = Arc::new(component.grants.read_only());
+                let scope = WriteScope::default();
+                let mut key_value = KeyValue::new(backend.clone(), read_only, Arc::default());
+                key_value.enter(scope.clone(), None, None);
                 let store = Guest::store(
                     runtime.engine(),
-                    KeyValue::new(backend.clone(), read_only, Arc::default()),
+                    key_value,
                     component.variables.clone(),
                     OutboundHooks::default(),
                     guest_log.output(),
@@ -176,7 +187,7 @@ impl Generation {
                     .map_err(|source| LoadError::Runtime { id: id(), source })?
                     .block_on(async { tokio::time::timeout(CHECK_TIMEOUT, identified).await })
                     .map_err(|source| LoadError::CheckTimeout { id: id(), source })?
-                    .map_err(|source| LoadError::Area { id: id(), source })?
+                    .map_err(|source| LoadError::Area { id: id(), source: source.or_outage(&scope) })?
             }
         };
         let digest = code.digest;

@@ -23,6 +23,7 @@ impl DeployError {
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Store(error) => error.kind() != ErrorKind::Fault,
+            Self::Load(error) => error.store_error().is_some_and(|error| error.kind() != ErrorKind::Fault),
             // The other hosts know soon that this one is gone.
             Self::Stopping => true,
             _ => false,

@@ -6,7 +6,7 @@ use crate::host::probe::write_manifest;
 #[test]
 fn a_store_that_is_away_while_a_component_is_prepared_is_no_reason_to_refuse_it() {
     let Some(mut fleet) = Fleet::start() else { return };
-    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    let list = List::new();
     list.set(&[0, 1]);
     let (first, second) = (fleet.host(&[]), fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]));
     list.set_pipe();
@@ -24,6 +24,29 @@ fn a_store_that_is_away_while_a_component_is_prepared_is_no_reason_to_refuse_it(
         assert_eq!(swapped.status, 200, "{}", swapped.text());
     });
     assert_eq!([first.serves(), second.serves()], [1; 2]);
+}
+
+/// What a component is checked for is in the store.
+#[test]
+fn a_component_that_cannot_be_checked_while_the_store_is_away_is_not_called_unusable() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = fleet.host_of(&root().join("spin.toml"), folder.path(), &[]);
+    let mut wasm = std::fs::read(root().join("dist/experiments.wasm")).expect("`make components`");
+    // A custom section: its id, its length, the length of its name, its name.
+    wasm.extend([0, 2, 1, b'v']);
+    fleet.database.kill();
+    let refused = Operator::of(&server).swap("experiments", &wasm);
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    fleet.database.resume();
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let swapped = Operator::of(&server).swap("experiments", &wasm);
+        if swapped.status == 200 {
+            break;
+        }
+        assert!(swapped.status == 503 && Instant::now() < end, "{}: {}", swapped.status, swapped.text());
+    }
 }
 
 #[test]

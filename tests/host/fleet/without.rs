@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_it_can() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    let list = List::new();
     list.set(&[0]);
     let free = fleet.host(&[]);
     let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
@@ -41,7 +41,7 @@ fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_i
 #[test]
 fn on_the_operators_page_a_host_is_left_out_by_its_name() {
     let Some(fleet) = Fleet::start() else { return };
-    let list = List(tempfile::tempdir().expect("a temporary folder"));
+    let list = List::new();
     list.set(&[0]);
     let free = fleet.host(&[]);
     let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
