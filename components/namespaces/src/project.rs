@@ -301,6 +301,9 @@ pub fn to_json(
     add("creator_id", json!(creator_id));
     add("issues_enabled", (record.issues != FeatureAccess::Disabled).into());
     add("issues_access_level", record.issues.as_str().into());
+    add("repository_access_level", record.repository.as_str().into());
+    add("merge_requests_enabled", (record.merge_requests != FeatureAccess::Disabled).into());
+    add("merge_requests_access_level", record.merge_requests.as_str().into());
     add("packages_enabled", (record.registry != FeatureAccess::Disabled).into());
     add("package_registry_access_level", record.registry.as_str().into());
     add("suggestion_commit_message", json!(record.suggestion_commit_message));

@@ -77,7 +77,7 @@ const LATEST_FIELDS: &[&str] =
     &["description", "homepage", "keywords", "repository", "author", "contributors", "bugs", "license"];
 
 /// Largest readme, in bytes, that metadata shows; the rest is cut off.
-const MAX_README: usize = 64 * 1024;
+pub const MAX_README: usize = 64 * 1024;
 
 /// Why a manifest is refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -304,10 +304,9 @@ impl<'a> Manifest<'a> {
             push_member(&mut latest, name, value.get());
         }
         let text = |value: Option<&RawValue>| value.and_then(json::string);
-        if let Some(mut readme) = text(self.members.get("readme").or(readme)) {
-            readme.truncate(readme.floor_char_boundary(MAX_README));
+        if let Some(readme) = text(self.members.get("readme").or(readme)) {
             latest.push(',');
-            push_member(&mut latest, "readme", &json::quoted(&readme));
+            push_member(&mut latest, "readme", &json::quoted(cut_readme(&readme)));
         }
         if let Some(name) = self.members.get("readmeFilename") {
             latest.push(',');
@@ -315,6 +314,11 @@ impl<'a> Manifest<'a> {
         }
         latest
     }
+}
+
+/// As much of a readme as metadata shows.
+pub fn cut_readme(readme: &str) -> &str {
+    readme.get(..readme.floor_char_boundary(MAX_README)).unwrap_or(readme)
 }
 
 /// Appends a member, after a comma unless it is the first one or a comma is there.

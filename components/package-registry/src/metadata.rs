@@ -1,7 +1,7 @@
 //! Renders the metadata of a package by copying the records that its segments hold.
 
 use crate::json;
-use crate::manifest;
+use crate::manifest::{self, MAX_README, cut_readme};
 use crate::name::PackageName;
 use crate::package::Package;
 use flate2::Compression;
@@ -110,24 +110,28 @@ impl Metadata<'_> {
         if let Some(fields) = self.latest_fields {
             out.extend_from_slice(b",\"maintainers\":");
             out.extend_from_slice(self.maintainers.as_bytes());
-            out.extend_from_slice(&without_maintainers(fields));
+            out.extend_from_slice(&present_fields(fields));
         }
         out.push(b'}');
         out
     }
 }
 
-/// The latest fields without the maintainers that the publisher wrote, which need not be the project's.
-fn without_maintainers(fields: &[u8]) -> Cow<'_, [u8]> {
-    const MEMBER: &str = "maintainers";
-    if memchr::memmem::find(fields, MEMBER.as_bytes()).is_none() {
+/// The latest fields as this build writes them: without the maintainers that the publisher wrote, which need not be the
+/// project's, and with a readme of bounded length.
+fn present_fields(fields: &[u8]) -> Cow<'_, [u8]> {
+    const MAINTAINERS: &str = "maintainers";
+    if fields.len() <= MAX_README && memchr::memmem::find(fields, MAINTAINERS.as_bytes()).is_none() {
         return Cow::Borrowed(fields);
     }
     let text = format!("{{{}}}", String::from_utf8_lossy(fields).trim_start_matches(','));
     let Ok(members) = json::Members::read(&text) else { return Cow::Borrowed(fields) };
-    let kept = members.iter().filter(|(name, _)| *name != MEMBER);
-    let kept: String = kept.map(|(name, value)| format!(",{}:{}", json::quoted(name), value.get())).collect();
-    Cow::Owned(kept.into_bytes())
+    let kept = members.iter().filter(|(name, _)| *name != MAINTAINERS).map(|(name, value)| {
+        let readme = json::string(value).filter(|text| name == "readme" && text.len() > MAX_README);
+        let value = readme.map_or(Cow::Borrowed(value.get()), |text| Cow::Owned(json::quoted(cut_readme(&text))));
+        format!(",{}:{value}", json::quoted(name))
+    });
+    Cow::Owned(kept.collect::<String>().into_bytes())
 }
 
 /// The dist-tags of a package as a JSON object.
@@ -253,6 +257,16 @@ mod tests {
         let names: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(names, ["dist-tags", "modified", "name", "time", "versions"]);
         assert_eq!(document["time"]["1.0.0"], "1970-01-01T00:00:00.000Z");
+    }
+
+    /// Earlier builds stored the whole one.
+    #[test]
+    fn a_long_readme_is_cut() {
+        let readme = format!("{}é", "x".repeat(MAX_README - 1));
+        let published = format!(",\"readme\":{},\"license\":\"MIT\"", json::quoted(&readme));
+        let document = render(&[&[]], Some(published.as_bytes()));
+        assert_eq!(document["readme"].as_str().map(str::len), Some(MAX_README - 1));
+        assert_eq!(document["license"], "MIT");
     }
 
     #[test]

@@ -38,10 +38,6 @@ const MAX_ERROR_RESETS: usize = 1024;
 /// Bytes that hyper takes of one stream ahead of the client.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
-/// How often a client is pinged, and how long it may take to answer before it counts as gone.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// How long a connection that takes no more requests may take for those under way, also if another client waits for its
 /// place; and how long one without any may take to close. The client may have sent some before it knew.
 const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
@@ -131,6 +127,8 @@ where
     let service = service_fn(|request| connection.handle(request));
     let ReceiveBounds { upload_window, head: max_head } = connection.receive_bounds;
     let max_unserved_resets = if connection.is_of_proxy() { MAX_UNSERVED_RESETS_OF_PROXY } else { MAX_UNSERVED_RESETS };
+    // No pings: one is behind all that the client's kernel holds, so that a client that reads slowly would answer late.
+    // The kernel knows whether a client is gone.
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
@@ -140,8 +138,6 @@ where
         .max_send_buf_size(MAX_SEND_BUFFER)
         .initial_connection_window_size(upload_window)
         .initial_stream_window_size(connection.receive_bounds.stream_window())
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     let mut http = pin!(http);
     let mut last_request = pin!(last_request(connection, started, stop));

@@ -10,7 +10,7 @@ use kit::Error;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Most projects whose lists of packages are read: those that got their first package last.
+/// Most projects whose lists of packages are read: of those that may be read, those that got their first package last.
 const MAX_PROJECTS: usize = 20_000;
 
 /// Projects that have packages and that the caller may read.
@@ -36,8 +36,14 @@ pub fn projects(request: &RegistryRequest) -> Result<Scope, Error> {
             store::projects(env)?.into_iter().filter(|id| below.contains(id)).collect()
         }
     };
-    let excess = ids.len().saturating_sub(MAX_PROJECTS);
-    ids.drain(..excess);
+    let is_cut = ids.len() > MAX_PROJECTS;
+    if is_cut {
+        // By what the catalog knows, which does not have that a registry alone is public.
+        let catalog = catalog::read(env)?;
+        let access = catalog.access_snapshot(env, &request.caller)?;
+        let is_readable = |id: u64| catalog.project(id).is_some_and(|project| access.may_read(project));
+        ids = last_readable(ids, MAX_PROJECTS, is_readable);
+    }
     let mut projects = Vec::new();
     for id in ids {
         let Some(project) = project::by_id(env, id)? else { continue };
@@ -45,5 +51,27 @@ pub fn projects(request: &RegistryRequest) -> Result<Scope, Error> {
             projects.push(Rc::new(project));
         }
     }
-    Ok(Scope { projects, is_cut: excess > 0 })
+    Ok(Scope { projects, is_cut })
+}
+
+/// The last `count` of these, those first that are readable.
+fn last_readable(ids: Vec<u64>, count: usize, is_readable: impl Fn(u64) -> bool) -> Vec<u64> {
+    let (mut readable, mut others): (Vec<u64>, Vec<u64>) = ids.into_iter().partition(|id| is_readable(*id));
+    readable.drain(..readable.len().saturating_sub(count));
+    others.drain(..others.len().saturating_sub(count - readable.len()));
+    others.extend(readable);
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn projects_that_may_not_be_read_take_no_places() {
+        let last = |count, readable: &[u64]| last_readable(vec![5, 2, 9, 7], count, |id| readable.contains(&id));
+        assert_eq!(last(2, &[5]), [7, 5], "the rest is of the others: their registry may be public");
+        assert_eq!(last(2, &[5, 2, 9]), [2, 9]);
+        assert_eq!(last(3, &[]), [2, 9, 7]);
+    }
 }
