@@ -44,11 +44,11 @@ const MAX_HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
 /// Handles that an instance may have open, and bytes of the fields that one of them may hold: those of the largest head.
 /// No other limit counts the host memory that they take, 32 MiB at most. An outbound request has about ten.
 const MAX_HANDLES: usize = 512;
+const MAX_FIELDS_BYTES: usize = 64 * 1024;
 
 /// Handles that the components of one instance hold, among them the calls that have not ended: the host keeps about a
 /// kilobyte for each of them.
 const MAX_COMPONENT_HANDLES: usize = 8192;
-const MAX_FIELDS_BYTES: usize = 64 * 1024;
 
 /// The state of one instance, as the data of its wasmtime store.
 pub struct Guest {
