@@ -9,7 +9,7 @@ use super::fleet::{Fleet, ServingEntry};
 use super::policy::{PolicyError, Signature, Trust, TrustPolicy, Untrusted};
 use super::record::{Choice, RecordEntry, Records};
 use super::transfer::{FOLDER, RECORD};
-use super::{DeployError, HOST};
+use super::{DeployError, HOST, stored_component};
 use crate::bounded_file::read_component;
 use crate::component::Slot;
 use crate::digest::Digest;
@@ -224,7 +224,7 @@ impl Deployments {
                 (wasm, signature)
             }
             // One that was signed anew may have its new signature in the store alone.
-            own => fleet.fetch(digest).or(own)?,
+            own => stored_component::or_own(fleet.fetch(digest), own)?,
         };
         self.keep(digest, &wasm, signature.as_ref())?;
         self.admit_at_start(&component.id, &path, &wasm, digest)?;

@@ -11,7 +11,7 @@ use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
 use super::stop_phase::StopPhase;
-use super::{DeployError, Deployer, Signature};
+use super::{DeployError, Deployer, Signature, stored_component};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
@@ -327,7 +327,7 @@ impl Deployer {
         let own = self.state().files.read_signed(digest);
         let stored = match own {
             Ok(own) if trust(&own).is_ok() => return Ok(own),
-            own => fleet.fetch(digest).or(own)?,
+            own => stored_component::or_own(fleet.fetch(digest), own)?,
         };
         trust(&stored)?;
         Ok(stored)

@@ -32,3 +32,14 @@ pub fn fetch(store: &FleetStore, digest: &Digest) -> Result<(Vec<u8>, Option<Sig
         signature.map(|bytes| Signature::from_bytes(&bytes).ok_or_else(|| damaged("has no usable signature")));
     Ok((wasm, signature.transpose()?))
 }
+
+/// What the store has of a component, or else the host's own copy of it. A store that is away may have a better one.
+pub fn or_own(
+    fetched: Result<(Vec<u8>, Option<Signature>), DeployError>,
+    own: Result<(Vec<u8>, Option<Signature>), DeployError>,
+) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
+    match (fetched, own) {
+        (Err(error), Ok(own)) if !error.is_passing() => Ok(own),
+        (fetched, _) => fetched,
+    }
+}
