@@ -127,7 +127,8 @@ fn present_fields(fields: &[u8]) -> Cow<'_, [u8]> {
     let text = format!("{{{}}}", String::from_utf8_lossy(fields).trim_start_matches(','));
     let Ok(members) = json::Members::read(&text) else { return Cow::Borrowed(fields) };
     let kept = members.iter().filter(|(name, _)| *name != MAINTAINERS).map(|(name, value)| {
-        let readme = json::string(value).filter(|text| name == "readme" && text.len() > MAX_README);
+        let is_long_readme = name == "readme" && value.get().len() > MAX_README;
+        let readme = if is_long_readme { json::string(value) } else { None };
         let value = readme.map_or(Cow::Borrowed(value.get()), |text| Cow::Owned(json::quoted(cut_readme(&text))));
         format!(",{}:{value}", json::quoted(name))
     });

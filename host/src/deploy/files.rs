@@ -8,8 +8,9 @@ use super::audit::{Action, Audit, AuditEntry, AuditOutcome};
 use super::fleet::{Fleet, ServingEntry};
 use super::policy::{PolicyError, Signature, Trust, TrustPolicy, Untrusted};
 use super::record::{Choice, RecordEntry, Records};
+use super::stored_component::{self, Signed};
 use super::transfer::{FOLDER, RECORD};
-use super::{DeployError, HOST, stored_component};
+use super::{DeployError, HOST};
 use crate::bounded_file::read_component;
 use crate::component::Slot;
 use crate::digest::Digest;
@@ -218,14 +219,9 @@ impl Deployments {
         fleet: &Fleet,
     ) -> Result<InitialComponent, DeployError> {
         let (digest, path) = (&entry.digest, self.artifacts.path(&entry.digest));
+        let is_trusted = |(wasm, signature): &Signed| self.policy.admit(wasm, digest, signature.as_ref()).is_ok();
         let own = self.read_signed(digest);
-        let (wasm, signature) = match own {
-            Ok((wasm, signature)) if self.trust(&component.id, &wasm, digest, signature.as_ref()).is_ok() => {
-                (wasm, signature)
-            }
-            // One that was signed anew may have its new signature in the store alone.
-            own => stored_component::or_own(fleet.fetch(digest), own)?,
-        };
+        let (wasm, signature) = stored_component::own_or_fetched(own, is_trusted, || fleet.fetch(digest))?;
         self.keep(digest, &wasm, signature.as_ref())?;
         self.admit_at_start(&component.id, &path, &wasm, digest)?;
         let source = read_component(&component.source).ok().as_deref().map(Digest::of);

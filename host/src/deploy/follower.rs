@@ -11,7 +11,8 @@ use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
 use super::stop_phase::StopPhase;
-use super::{DeployError, Deployer, Signature, stored_component};
+use super::stored_component::{self, Signed};
+use super::{DeployError, Deployer};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
@@ -313,22 +314,11 @@ impl Deployer {
         Ok(None)
     }
 
-    /// A component that the hosts share, which this host's own policy admits. One that was signed anew may have its new
-    /// signature in the store alone.
-    fn read_shared(
-        &self,
-        fleet: &Fleet,
-        component: &str,
-        digest: &Digest,
-    ) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
-        let trust = |(wasm, signature): &(Vec<u8>, Option<Signature>)| {
-            self.state().files.trust(component, wasm, digest, signature.as_ref())
-        };
+    /// A component that the hosts share, which this host's own policy admits.
+    fn read_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<Signed, DeployError> {
+        let trust = |(wasm, signature): &Signed| self.state().files.trust(component, wasm, digest, signature.as_ref());
         let own = self.state().files.read_signed(digest);
-        let stored = match own {
-            Ok(own) if trust(&own).is_ok() => return Ok(own),
-            own => stored_component::or_own(fleet.fetch(digest), own)?,
-        };
+        let stored = stored_component::own_or_fetched(own, |own| trust(own).is_ok(), || fleet.fetch(digest))?;
         trust(&stored)?;
         Ok(stored)
     }

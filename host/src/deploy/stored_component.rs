@@ -18,7 +18,7 @@ pub fn publish(
 }
 
 /// Reads a component that was given to the hosts of a store.
-pub fn fetch(store: &FleetStore, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
+pub fn fetch(store: &FleetStore, digest: &Digest) -> Result<Signed, DeployError> {
     let damaged = |reason: &str| {
         let reason = format!("the component {digest} in the store {reason}; swap in a component anew");
         DeployError::Store(StoreError::Engine(reason.into()))
@@ -33,12 +33,21 @@ pub fn fetch(store: &FleetStore, digest: &Digest) -> Result<(Vec<u8>, Option<Sig
     Ok((wasm, signature.transpose()?))
 }
 
-/// What the store has of a component, or else the host's own copy of it. A store that is away may have a better one.
-pub fn or_own(
-    fetched: Result<(Vec<u8>, Option<Signature>), DeployError>,
-    own: Result<(Vec<u8>, Option<Signature>), DeployError>,
-) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
-    match (fetched, own) {
+/// A component and its signature.
+pub type Signed = (Vec<u8>, Option<Signature>);
+
+/// The host's own copy of a component if that is trusted, or else what the store has: one that was signed anew may have
+/// its new signature there alone. A store that is away may have a better copy than one that is not trusted.
+pub fn own_or_fetched(
+    own: Result<Signed, DeployError>,
+    is_trusted: impl FnOnce(&Signed) -> bool,
+    fetch: impl FnOnce() -> Result<Signed, DeployError>,
+) -> Result<Signed, DeployError> {
+    let own = match own {
+        Ok(own) if is_trusted(&own) => return Ok(own),
+        own => own,
+    };
+    match (fetch(), own) {
         (Err(error), Ok(own)) if !error.is_passing() => Ok(own),
         (fetched, _) => fetched,
     }
