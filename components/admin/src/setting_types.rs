@@ -3,9 +3,9 @@
 
 mod names;
 
-use kit::params::Validation;
+use kit::params::{Params, Validation};
 use names::{BOOLEANS, INTEGERS, LISTS, NUMBER_LISTS};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The type of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,14 @@ pub fn coerce(name: &str, value: &Value, checks: &Validation) -> Option<Value> {
     coerced
 }
 
+/// A stored value as its declared type, for an answer: early builds stored the fields of forms as text. A value that is
+/// not of that type stays as it is.
+pub fn coerce_stored(name: &str, value: &Value) -> Value {
+    let fields = Map::from_iter([(name.to_owned(), value.clone())]);
+    let typed = Params::from_json(&fields).ok().and_then(|params| coerce(name, value, &Validation::new(&params)));
+    typed.unwrap_or_else(|| value.clone())
+}
+
 /// The elements of a list, without empty ones: of a form, `name[]=` is the list without elements.
 fn coerce_list(value: &Value, is_of_numbers: bool) -> Option<Value> {
     let number = |text: &str| text.parse().ok().map(|number: i64| number.into());
@@ -93,7 +101,6 @@ fn coerce_list(value: &Value, is_of_numbers: bool) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::params::Params;
     use serde_json::json;
 
     #[test]

@@ -98,7 +98,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The settings in an answer: those with a default always, secret ones never.
+/// The settings in an answer, as their declared types: those with a default always, secret ones never.
 pub fn to_json(settings: &Settings) -> Value {
     let mut json = json!({
         "license": settings.license().as_str(),
@@ -110,7 +110,7 @@ pub fn to_json(settings: &Settings) -> Value {
     if let Value::Object(fields) = &mut json {
         for (name, value) in settings.all() {
             if !is_secret(name) && !fields.contains_key(name) {
-                fields.insert(name.clone(), value.clone());
+                fields.insert(name.clone(), setting_types::coerce_stored(name, value));
             }
         }
         for (alias, stored) in ALIASES {
@@ -125,6 +125,8 @@ pub fn to_json(settings: &Settings) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use directory::setting;
+    use kit::testing::{MemoryStore, env};
 
     fn check(fields: Value) -> Result<Value, Value> {
         parse_changes(fields.as_object().unwrap().clone()).map(Value::Object).map_err(|error| error.to_json())
@@ -151,6 +153,28 @@ mod tests {
             check(json!({})),
             Err(json!({"error": "settings are missing, at least one parameter must be provided"}))
         );
+    }
+
+    #[test]
+    fn settings_that_early_builds_stored_as_text_are_shown_as_their_types() {
+        let env = env(MemoryStore::default(), &[]);
+        let stored = json!({
+            "signup_enabled": "false", "max_attachment_size": "10", "domain_allowlist": "a.test, b.test",
+            "elasticsearch_project_ids": "5,6", "home_page_url": "10", "color": "true", "users_api_limit_followers": 7,
+            "max_pages_size": "ten", "gravatar_enabled": "", "domain_denylist": {"a": [1]}, "x_api_key": "hush",
+        });
+        let settings = setting::save(&env, stored.as_object().unwrap()).unwrap();
+        let shown = json!({
+            "signup_enabled": false, "max_attachment_size": 10, "domain_allowlist": ["a.test", "b.test"],
+            "elasticsearch_project_ids": [5, 6], "home_page_url": "10", "color": "true", "users_api_limit_followers": 7,
+            "max_pages_size": "ten", "gravatar_enabled": "", "domain_denylist": {"a": [1]},
+        });
+        let json = to_json(&settings);
+        for (name, value) in shown.as_object().unwrap() {
+            assert_eq!(json[name], *value, "{name}");
+        }
+        assert!(json.get("x_api_key").is_none());
+        assert_eq!(setting::read(&env).unwrap().all()["signup_enabled"], "false", "the stored bytes stay");
     }
 
     #[test]

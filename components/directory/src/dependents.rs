@@ -13,6 +13,7 @@ use crate::namespace::{self, NewGroup};
 use crate::project::{self, Incarnation};
 use crate::save_error::SaveError;
 use crate::store::{self, Existence, Key};
+use crate::token;
 use crate::user::{self, NewUser};
 use kit::Env;
 use kit::store::StoreError;
@@ -34,7 +35,7 @@ pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deletes a user, their roles and gates of features, and their personal namespace with its projects.
+/// Deletes a user, their roles, gates of features and personal tokens, and their personal namespace with its projects.
 pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     if let Some(user) = user::by_id(env, id)? {
@@ -42,7 +43,8 @@ pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     }
     feature::forget_actor(env, Actor::User(id))?;
     user::delete(env, id)?;
-    close_gates_of_deleted(env, [(Actor::User(id), None)]).map(drop)
+    close_gates_of_deleted(env, [(Actor::User(id), None)])?;
+    token::delete_of_former(env, id)
 }
 
 /// Removes the deleted ones among these actors from the gates of all features, and returns them; with an incarnation,

@@ -151,6 +151,9 @@ where
 {
     /// Restores the former record, unless another writer has changed the record since, and returns the error for which
     /// the record is refused. If storage failed, the record stays: the client repeats the request, which completes it.
+    ///
+    /// A record that was new is a deleted one from then on, and not as if it had never been: others may have seen it,
+    /// and what they have stored for it must not be the next one's.
     pub fn refuse(self, env: &Env, key: &Key, error: SaveError) -> SaveError {
         if matches!(error, SaveError::Store(_)) {
             return error;

@@ -5,6 +5,7 @@
 //! record, or belongs to another user by now, is no token of the user.
 
 mod damaged;
+mod former;
 mod issued;
 mod last_use;
 mod list;
@@ -14,6 +15,7 @@ mod user_tokens;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
 pub(crate) use damaged::{Damage, Repair, damaged, delete_unreadable, repair};
+pub(crate) use former::delete_of_former;
 pub(crate) use issued::{IssuedToken, find_issued, holder};
 pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};

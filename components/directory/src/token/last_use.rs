@@ -87,6 +87,13 @@ pub(super) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Ti
     }
 }
 
+/// Forgets when a deleted token was used last. An area that is about to record a use may leave the record of it.
+pub(super) fn forget_use(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
+    let key = key(&fingerprint.to_hex());
+    env.store.delete(&root::counter(&key))?;
+    env.store.delete(&key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

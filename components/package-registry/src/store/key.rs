@@ -37,6 +37,22 @@ pub enum Key<'a> {
 }
 
 impl Key<'_> {
+    /// How the keys of [`Key::PackageNames`] begin.
+    pub fn package_names() -> [String; 2] {
+        [PREFIX, PREFIX_2].map(|prefix| format!("{prefix}project/"))
+    }
+
+    /// The project of a [`Key::PackageNames`]; `None` for other keys, and for the counter beside one.
+    pub fn parse_package_names(key: &str) -> Option<ProjectKey> {
+        let [first, below] = Self::package_names();
+        let (project, place) = match key.strip_prefix(&first) {
+            Some(project) => (project, ""),
+            None => key.strip_prefix(&below)?.split_once('/')?,
+        };
+        let is_list = !project.contains('/') && place.bytes().all(|digit| digit.is_ascii_hexdigit());
+        ProjectKey::parse(project).filter(|_| is_list)
+    }
+
     /// The key as text. `to_string` would begin with an empty one and let it grow.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(MOST);
@@ -66,5 +82,26 @@ impl fmt::Display for Key<'_> {
             Key::Attestations(upload) => write!(f, "upload/{upload}/attestations"),
             Key::Chunk(upload, number) => write!(f, "upload/{upload}/{number}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::root;
+
+    #[test]
+    fn lists_of_names_are_told_from_the_counters_beside_them() {
+        for project in ["7", "7-01a0c4e1a80000000000000000000009"] {
+            let project = ProjectKey::parse(project).unwrap();
+            for place in ["", "0", "0f3"] {
+                let key = Key::PackageNames(&project, place).text();
+                assert_eq!(Key::parse_package_names(&key).as_ref(), Some(&project), "{key}");
+                assert_eq!(Key::parse_package_names(&root::counter(&key)), None, "{key}");
+            }
+            let package = Key::Package(&project, &PackageName::parse("lib").unwrap()).text();
+            assert_eq!(Key::parse_package_names(&package), None);
+        }
+        assert_eq!(Key::parse_package_names(&Key::Projects.text()), None);
     }
 }

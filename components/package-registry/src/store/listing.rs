@@ -207,16 +207,14 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey
     record_publication(env, name, project)
 }
 
-/// Removes a package of a deleted project from the listings, and the project with the lists of all its packages, which
-/// are not read any more: a list that every removal rewrote would cost the square of its length. A later project with
-/// the same id stays.
+/// Removes a deleted project from the list of the projects with a name. A later project with the same id stays.
 pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
-    remove(env, &Key::ProjectsWithName(name), project)?;
-    if package_names::exist(env, project)? {
-        remove(env, &Key::Projects, project)?;
-        package_names::remove_all(env, project)?;
-    }
-    Ok(())
+    remove(env, &Key::ProjectsWithName(name), project)
+}
+
+/// Removes a deleted project from the list of all projects with packages. A later project with the same id stays.
+pub fn remove_project(env: &Env, project: &ProjectKey) -> Result<(), StoreError> {
+    remove(env, &Key::Projects, project)
 }
 
 /// Whether a search and the other levels find a project's package.

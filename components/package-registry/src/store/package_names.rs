@@ -85,61 +85,8 @@ fn add_at(env: &Env, project: &ProjectKey, place: &str, name: &PackageName) -> R
     })
 }
 
-/// Whether a project ever had a package, and its lists are not removed.
-pub fn exist(env: &Env, project: &ProjectKey) -> Result<bool, StoreError> {
-    env.store.exists(&key(project, FIRST))
-}
-
-/// Removes the lists of a deleted project, the first one last, so that a removal that was interrupted can be repeated.
-pub fn remove_all(env: &Env, project: &ProjectKey) -> Result<(), StoreError> {
-    remove_from(env, project, FIRST)
-}
-
-fn remove_from(env: &Env, project: &ProjectKey, place: &str) -> Result<(), StoreError> {
-    let key = key(project, place);
-    let has_more = match root::read::<PackageNamesRecord>(&*env.store, &key) {
-        Ok(None) => return Ok(()),
-        Ok(Some(record)) => is_full(&record, place),
-        // What a damaged list had is unknown.
-        Err(StoreError::Corrupt { .. }) => place.len() < DEPTH,
-        Err(error) => return Err(error),
-    };
-    if has_more {
-        below(place).try_for_each(|place| remove_from(env, project, &place))?;
-    }
-    env.store.delete(&root::counter(&key))?;
-    env.store.delete(&key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kit::store::Store as _;
-    use kit::testing::{FailingStore, MemoryStore, env};
-
-    #[test]
-    fn a_removal_that_breaks_off_can_be_repeated_and_leaves_nothing() {
-        let project = ProjectKey::parse("7").unwrap();
-        let first = key(&project, FIRST);
-        for is_damaged in [false, true] {
-            let store = MemoryStore::default();
-            for number in 0..10_000 {
-                let name = PackageName::parse(&format!("lib-{number}")).unwrap();
-                add(&env(store.clone(), &[]), &project, &name).unwrap();
-            }
-            assert!(store.keys().len() > 2 * 17);
-            if is_damaged {
-                store.set(&first, b"{").unwrap();
-            }
-            let mut attempts = 0;
-            while exist(&env(store.clone(), &[]), &project).unwrap() {
-                let failing = FailingStore::after(100, store.clone());
-                let outcome = remove_all(&env(failing.clone(), &[]), &project);
-                assert_eq!(outcome.is_err(), failing.failed());
-                attempts += 1;
-            }
-            assert_eq!(store.keys(), [""; 0]);
-            assert!(attempts > 2, "{attempts}");
-        }
-    }
+/// The names in the list under this key, sorted. 1 read.
+pub fn names_at(env: &Env, key: &str) -> Result<Vec<PackageName>, StoreError> {
+    let record = root::read::<PackageNamesRecord>(&*env.store, key)?.unwrap_or_default();
+    Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
 }

@@ -1,7 +1,9 @@
-//! Iterates over all packages and traces the blobs that they name, for maintenance.
+//! Iterates over all packages and traces the blobs that they name, for maintenance. The lists of the names of projects'
+//! packages are roots, too: they name no blobs, and are removed with their projects.
 
-use super::key::PREFIX;
+use super::key::{Key, PREFIX};
 use super::listing;
+use super::package_names;
 use super::packages::package;
 use super::segments::index_uncached;
 use crate::name::PackageName;
@@ -41,8 +43,11 @@ fn packages() -> String {
     format!("{PREFIX}package/")
 }
 
-/// The package that a key is of; `None` for the counter beside it (see [`kit::root::update`]).
+/// The package that a key is of; `None` for the counter beside it (see [`kit::root::update`]), and for a list of names.
 fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
+    if Key::package_names().iter().any(|lists| key.starts_with(lists)) {
+        return Ok(None);
+    }
     let read = |key: &str| {
         let (project, name) = key.strip_prefix(&packages())?.split_once('/')?;
         Some((ProjectKey::parse(project)?, PackageName::parse(name)?))
@@ -58,7 +63,7 @@ fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
 pub fn key_layout() -> KeyLayout {
     let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
     KeyLayout {
-        roots: below(&["package"]),
+        roots: [packages()].into_iter().chain(Key::package_names()).collect(),
         records: Vec::new(),
         blobs: below(&["segment", "upload"]),
         marks: format!("{PREFIX}gc/"),
@@ -81,10 +86,14 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
     }
 }
 
-/// Whether the project of a package was deleted. A project that the directory never knew was not: its
-/// records may be imported later. 1 read.
+/// Whether the project of a package, or of a list of names, was deleted. A project that the directory never knew was
+/// not: its records may be imported later. 1 read.
 pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
-    let Some(PackageKey { project, .. }) = parse_key(key)? else { return Ok(false) };
+    let project = match Key::parse_package_names(key) {
+        None => parse_key(key)?.map(|package| package.project),
+        listed => listed,
+    };
+    let Some(project) = project else { return Ok(false) };
     Ok(match project::existence(env, project.id)? {
         Existence::Unknown => false,
         Existence::Deleted => true,
@@ -92,22 +101,45 @@ pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
     })
 }
 
-/// Removes a package of a deleted project, from the listings first, so that a removal that was interrupted
-/// can be repeated. No later project uses its keys. Damaged records of it are passed over, so that the run goes on:
-/// they can leave a project in a listing without a package, which is no error to readers.
+/// Removes a package of a deleted project, or a list of the names of its packages, from the listings first, so that a
+/// removal that was interrupted can be repeated. No later project uses its keys. Damaged records of it are passed over,
+/// so that the run goes on: they can leave a project in a listing without a package, which is no error to readers.
 pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
-    let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
-    tracer.count_change();
-    listing::remove_project_with_name(env, &name, &project)?;
-    if name.scope().is_some() {
-        remove_versions(env, &project, &name, tracer)?;
-        if tracer.is_suspended() {
-            return Ok(());
+    if let Some(project) = Key::parse_package_names(key) {
+        remove_names(env, key, &project, tracer)?;
+    } else if let Some(PackageKey { project, name, .. }) = parse_key(key)? {
+        tracer.count_change();
+        listing::remove_project_with_name(env, &name, &project)?;
+        if name.scope().is_some() {
+            remove_versions(env, &project, &name, tracer)?;
         }
+    }
+    if tracer.is_suspended() {
+        return Ok(());
     }
     tracer.count_change();
     env.store.delete(&root::counter(key))?;
     env.store.delete(key)
+}
+
+/// Removes a project from the listing of each name in one of its lists, and from that of all projects. A publication
+/// that broke off leaves a name without a package, which only these lists have. An earlier build's list can have more
+/// names than a step changes. The position between two is the key and a number of its names; if a publication that was
+/// under way has added some since, names are looked at twice.
+fn remove_names(env: &Env, key: &str, project: &ProjectKey, tracer: &mut Tracer) -> Result<(), StoreError> {
+    let names = unless_damaged(package_names::names_at(env, key))?.unwrap_or_default();
+    let position = tracer.resume();
+    let removed = position.as_deref().and_then(|text| text.strip_prefix(key)?.strip_prefix('/')?.parse().ok());
+    for (number, name) in names.iter().enumerate().skip(removed.unwrap_or_default()) {
+        if tracer.is_full() {
+            tracer.suspend(format!("{key}/{number}"));
+            return Ok(());
+        }
+        tracer.count_change();
+        listing::remove_project_with_name(env, name, project)?;
+    }
+    tracer.count_change();
+    listing::remove_project(env, project)
 }
 
 /// Removes a project from the list of each version of its package, in parts if they are more than a step changes. The

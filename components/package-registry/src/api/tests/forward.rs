@@ -44,6 +44,24 @@ fn everything_of_a_name_goes_where_the_name_goes() {
     }
 }
 
+/// A project has its own access also before it has the package, because npm asks before it publishes.
+#[test]
+fn access_and_owners_go_where_the_name_goes() {
+    let forge = forge();
+    for (resource, of_project) in [("visibility", 200), ("access", 200), ("owners", 302)] {
+        for (prefix, status) in [("", 302), ("/groups/acme/-", 302), ("/projects/7", of_project)] {
+            for (name, elsewhere) in [("lib", "lib"), ("@far%2flib", "@far%2Flib")] {
+                let answer = forge.get(&format!("{prefix}/packages/npm/-/package/{name}/{resource}"));
+                let location = format!("{ELSEWHERE}/-/package/{elsewhere}/{resource}");
+                let expected = (status, if status == 302 { location.as_str() } else { "" });
+                assert_eq!((answer.status, answer.header("location")), expected, "{prefix} {name} {resource}");
+            }
+            let local = forge.get(&format!("{prefix}/packages/npm/-/package/@acme%2flib/{resource}"));
+            assert_eq!(local.header("location"), "", "{prefix} {resource}");
+        }
+    }
+}
+
 /// A variable's value may come from a file.
 #[test]
 fn the_address_of_the_other_registry_is_trimmed_or_refused() {

@@ -201,7 +201,8 @@ fn damaged_records_of_a_deleted_project_do_not_end_the_run() {
     };
     let mut undamaged = copy(&whole);
     gc(&mut undamaged);
-    for key in [&index, SITE, &format!("{lists}/name/@acme/site"), &version_key(1), &format!("{lists}/projects")] {
+    let names = [format!("{lists}/name/@acme/site"), format!("{lists}/project/7"), format!("{lists}/projects")];
+    for key in [index.as_str(), SITE, &version_key(1)].into_iter().chain(names.iter().map(String::as_str)) {
         assert!(whole.store.exists(key).unwrap(), "{key}");
         let mut damaged = copy(&whole);
         damaged.store.set(key, b"{").unwrap();
@@ -258,4 +259,114 @@ fn a_removal_in_steps_goes_on_behind_a_segment_that_is_damaged() {
     forge.store.set(&version_key(1), format!("{{\"projects\":[{INTERNAL},{PUBLIC}]}}").as_bytes()).unwrap();
     run(&mut forge, "gc", json!({"cursor": cursor}));
     assert_removed(&forge, COUNT);
+}
+
+/// The projects in a listing; `null` if it is not there.
+fn listed(forge: &Forge, listing: &str) -> Value {
+    let stored = forge.store.get(&format!("package-registry/v1/{listing}")).unwrap();
+    let record: Value = stored.map_or(Value::Null, |bytes| serde_json::from_slice(&bytes).unwrap());
+    record["projects"].clone()
+}
+
+/// The keys of the lists of names of project 7.
+fn lists(forge: &Forge) -> Vec<String> {
+    let is_list = |key: &String| ["v1/project/7", "v2/project/7/"].iter().any(|part| key.contains(part));
+    forge.store.keys().into_iter().filter(|key| key.starts_with("package-registry/") && is_list(key)).collect()
+}
+
+#[test]
+fn a_name_whose_publication_broke_off_is_forgotten_with_its_project() {
+    let mut broken_off = 0;
+    for (operations, has_package) in (0..100).flat_map(|operations| [(operations, false), (operations, true)]) {
+        let mut forge = forge();
+        if has_package {
+            forge.publish(PUBLIC, "lib", "1.0.0");
+        }
+        let failing = FailingStore::after(operations, forge.store.clone());
+        TestResponse::of(forge.env_over(failing), publication("site", "1.0.0").to(PUBLIC));
+        let is_package = forge.store.exists("package-registry/v1/package/7/site").unwrap();
+        if is_package || listed(&forge, "name/site") != json!([PUBLIC]) {
+            continue;
+        }
+        broken_off += 1;
+        gc(&mut forge);
+        assert_eq!(listed(&forge, "name/site"), json!([PUBLIC]), "its project is there");
+        directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+        gc(&mut forge);
+        assert_eq!(listed(&forge, "name/site"), json!([]), "{operations}");
+        assert_eq!((listed(&forge, "projects"), lists(&forge)), (json!([]), vec![]), "{operations}");
+    }
+    assert!(broken_off > 2, "{broken_off}");
+}
+
+/// Names without packages, in lists as they are or in one of an earlier build; another project has them, too.
+fn deleted_project_with_names(count: usize, is_of_earlier_build: bool) -> Forge {
+    let mut forge = forge();
+    let names: Vec<String> = (0..count).map(|number| format!("lib-{number:05}")).collect();
+    let env = forge.env();
+    let [deleted, other] = [PUBLIC, INTERNAL].map(|id| directory::project::by_id(&env, id).unwrap().unwrap().key());
+    for name in names.iter().map(|name| crate::name::PackageName::parse(name).unwrap()) {
+        for project in [&deleted, &other] {
+            crate::store::add_project_with_name(&env, &name, project).unwrap();
+        }
+    }
+    if is_of_earlier_build {
+        lists(&forge).iter().for_each(|key| forge.store.delete(key).unwrap());
+        let list = json!({"packages": names}).to_string();
+        forge.store.set("package-registry/v1/project/7", list.as_bytes()).unwrap();
+    }
+    directory::dependents::delete_project(&env, PUBLIC).unwrap();
+    pass(&mut forge, GRACE + 1000);
+    forge
+}
+
+#[track_caller]
+fn assert_names_removed(forge: &Forge, count: usize) {
+    assert_eq!((listed(forge, "projects"), lists(forge)), (json!([INTERNAL]), vec![]));
+    for number in 0..count {
+        assert_eq!(listed(forge, &format!("name/lib-{number:05}")), json!([INTERNAL]), "{number}");
+    }
+}
+
+#[test]
+fn many_names_are_removed_in_steps() {
+    const COUNT: usize = 2_200;
+    for is_of_earlier_build in [false, true] {
+        let mut forge = deleted_project_with_names(COUNT, is_of_earlier_build);
+        let (mut body, mut steps) = (json!({}), 0);
+        loop {
+            let counting = CountingStore::over(forge.store.clone());
+            let answer = TestResponse::of(forge.env_over(counting.clone()), task("gc", &body));
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            assert!(counting.operations() < 3 * 1024 + 400, "{}", counting.operations());
+            steps += 1;
+            pass(&mut forge, answer.json()["wait_seconds"].as_i64().unwrap() * 1000);
+            body["cursor"] = answer.json()["cursor"].clone();
+            if body["cursor"].is_null() {
+                break;
+            }
+        }
+        assert!(steps >= 4, "{steps}");
+        assert_names_removed(&forge, COUNT);
+    }
+}
+
+#[test]
+fn a_removal_of_names_that_breaks_off_is_repeated_by_the_next_run() {
+    const COUNT: usize = 1_300;
+    for is_of_earlier_build in [false, true] {
+        let whole = deleted_project_with_names(COUNT, is_of_earlier_build);
+        for (operations, has_cursor) in [(10, false), (3_000, false), (100, true)] {
+            let mut forge = copy(&whole);
+            let mut body = json!({});
+            if has_cursor {
+                body["cursor"] = forge.send(task("gc", &body)).json()["cursor"].clone();
+            }
+            let failing = FailingStore::after(operations, forge.store.clone());
+            let answer = TestResponse::of(forge.env_over(failing.clone()), task("gc", &body));
+            assert!(failing.failed() && answer.status >= 500, "{}", answer.text());
+            gc(&mut forge);
+            assert_names_removed(&forge, COUNT);
+        }
+    }
 }
