@@ -4,10 +4,13 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use hexad::component::Slot;
+use hexad::imports::outbound::OutboundOptions;
 use hexad::ingress::IngressOptions;
 use socket2::{Domain, Socket, Type};
 
-use crate::slow_readers::{assert_hello, listen, wait_for_busy};
+use crate::fixture::Server;
+use crate::slow_readers::{assert_hello, listen, listen_on, wait_for_busy};
+use crate::upstream::Upstream;
 
 /// A connection from another address of the loopback interface.
 pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {
@@ -101,4 +104,33 @@ fn the_share_of_a_client_is_a_setting() {
         ask(client, "never", "");
     }
     wait_for_busy(&server, 2);
+}
+
+#[test]
+fn an_address_leaves_outbound_requests_for_others() {
+    let upstream = Upstream::start();
+    let tool = "request_timeout = \"1h\"\noutbound = { requests = 4, queue_timeout = \"50ms\", head_timeout = \"1h\" }";
+    let server = Server::reaching(&["http://127.0.0.1:*"], tool, OutboundOptions::default());
+    let (server, address, _) = listen_on(server, IngressOptions::default());
+    let send = |host, path| {
+        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
+        ask(&mut client, &format!("outbound?url={}", upstream.url(path)), "");
+        client
+    };
+    let outbound = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap().outbound().unwrap();
+    let held = [(); 2].map(|()| send(2, "silent"));
+    while outbound.in_flight() < 2 {
+        std::thread::yield_now();
+    }
+    let refused = answer(send(2, "hello"));
+    assert!(refused.contains("ErrorCode::ConnectionLimitReached"), "{refused}");
+    assert_eq!(outbound.counters().busy.get(), 1);
+    let of_other = answer(send(3, "hello"));
+    assert!(of_other.contains("\n\nhello"), "{of_other}");
+    drop(held);
+    while outbound.in_flight() > 0 {
+        std::thread::yield_now();
+    }
+    let own = answer(send(2, "hello"));
+    assert!(own.contains("\n\nhello"), "{own}");
 }

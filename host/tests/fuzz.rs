@@ -1,6 +1,7 @@
 //! Corpora of inputs, and random changes of them.
 
 use std::path::Path;
+use std::sync::{Mutex, Once};
 
 use fastrand::Rng;
 
@@ -33,6 +34,12 @@ impl Changes {
     ) -> Self {
         let seeds = seeds.into_iter().map(|seed| parts(seed).into_iter().map(<[u8]>::to_vec).collect());
         Self { seeds: seeds.collect(), pieces, rng: Rng::with_seed(1) }
+    }
+
+    /// The same of the inputs in `corpus/<folder>`.
+    pub fn of_corpus(folder: &str, parts: impl Fn(&[u8]) -> Vec<&[u8]>, pieces: &'static [&'static [u8]]) -> Self {
+        let corpus = corpus(folder);
+        Self::new(corpus.iter().map(|(_, bytes)| bytes.as_slice()), parts, pieces)
     }
 
     fn piece(&mut self) -> Vec<u8> {
@@ -75,4 +82,32 @@ impl Iterator for Changes {
 /// Each byte of an input.
 pub fn bytes(input: &[u8]) -> Vec<&[u8]> {
     input.chunks(1).collect()
+}
+
+/// The threads of a host that a client's bytes reach, by the beginnings of their names.
+const HOST_THREADS: [&str; 3] = ["shard-", "acceptor", "admin"];
+
+/// Panics of such threads, of all hosts of this process.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Records panics of hosts from now on. The runtime catches that of a connection, whose client sees its end only.
+pub fn watch_panics() {
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let thread = std::thread::current();
+            if thread.name().is_some_and(|name| HOST_THREADS.iter().any(|start| name.starts_with(start))) {
+                PANICS.lock().unwrap().push(panic.to_string());
+            }
+            report(panic);
+        }));
+    });
+}
+
+/// Checks that no host has panicked since the first call of `watch_panics`.
+#[track_caller]
+pub fn assert_no_panic() {
+    let panics = PANICS.lock().unwrap().clone();
+    assert!(panics.is_empty(), "{panics:?}");
 }

@@ -90,7 +90,7 @@ pub fn frames_after(
 }
 
 /// The next frame; none if the host has closed the connection, perhaps by a reset.
-pub fn next_frame(client: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+pub fn next_frame(client: &mut impl Read) -> Option<(u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     client.read_exact(&mut head).ok()?;
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);

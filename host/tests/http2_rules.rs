@@ -206,7 +206,7 @@ fn header_blocks() -> Vec<Case> {
 }
 
 /// Whether stream 1 was answered with 200.
-fn is_answered(frames: &Frames) -> bool {
+pub fn is_answered(frames: &Frames) -> bool {
     frames.iter().any(|(kind, stream, payload)| (*kind, *stream) == (HEADERS, 1) && payload[0] == STATUS_200)
 }
 

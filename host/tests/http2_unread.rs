@@ -1,5 +1,6 @@
 //! HTTP/2 clients that do not take their responses.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,8 +9,11 @@ use h2::client::SendRequest;
 use hexad::ingress::IngressOptions;
 use hexad::send_buffer::{DrainPolicy, SendLimits};
 
-use crate::http2::{get, hello};
-use crate::slow_readers::{listen, wait_for_busy};
+use crate::http2::{
+    END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, frame, get, head, hello, next_frame,
+};
+use crate::ingress::{TlsClient, certificate, connect_tls, with_tls};
+use crate::slow_readers::{assert_hello, begin_on, listen, rest, wait_for_busy};
 
 pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
     client_with_window(address, 0).await
@@ -54,6 +58,33 @@ async fn streams_without_a_window_hold_no_instance_and_are_reset() {
     })
     .await
     .unwrap();
+}
+
+/// Asks for 8 MiB, with a window of so many bytes for them, and reads as much as the response's head.
+fn begin_with_window(mut client: TlsClient, bytes: u32) -> TlsClient {
+    let window = frame(SETTINGS, 0, 0, &[&[0, 4][..], &bytes.to_be_bytes()].concat());
+    let of_connection = frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes());
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("flood?mib=8"));
+    client.write_all(&[PREFACE, &window, &of_connection, &request].concat()).unwrap();
+    while next_frame(&mut client).expect("a response").0 != HEADERS {}
+    client
+}
+
+#[test]
+fn clients_that_take_no_responses_over_tls_keep_no_other_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = certificate(folder.path());
+    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
+    let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
+    let options = IngressOptions { send, drain, ..with_tls(&folder) };
+    let (server, address, _) = listen("instances = 4\nqueue_timeout = \"10s\"", options);
+    let connect = |protocol| connect_tls(address, &root, protocol).unwrap();
+    // Four of them let the host send nothing, and four let it send everything and do not read.
+    let windows = [0, 1u32 << 30].repeat(4);
+    let unread: Vec<_> = windows.into_iter().map(|window| begin_with_window(connect("h2"), window)).collect();
+    assert_hello(&rest(begin_on(connect("http/1.1"), "hello")).unwrap());
+    drop(unread);
+    wait_for_busy(&server, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

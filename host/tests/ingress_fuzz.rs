@@ -4,6 +4,7 @@
 //! expected result: the status of every response; `one` for at most one response, so that the rest of the
 //! file is not taken for a request; `any` for anything but a failure of the host.
 
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::slow_readers::listen;
 const CHANGED: usize = 3000;
 
 /// Longer than any timeout of the host that could end the exchange.
-const HANGS: Duration = Duration::from_secs(60);
+pub const HANGS: Duration = Duration::from_secs(60);
 
 /// Sends bytes, and reads until the host closes; it must do so once the client has no more to send.
-fn exchange(address: SocketAddr, bytes: &[u8], at_once: bool) -> Vec<u8> {
+pub fn exchange(address: SocketAddr, bytes: &[u8], at_once: bool) -> Vec<u8> {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(HANGS)).unwrap();
     // The host may close the connection by a reset before it has read everything.
@@ -28,16 +29,22 @@ fn exchange(address: SocketAddr, bytes: &[u8], at_once: bool) -> Vec<u8> {
     if at_once {
         let _ = client.shutdown(Shutdown::Write);
     }
+    read_until_closed(&mut client, bytes)
+}
+
+/// Reads until the host closes the connection, perhaps by a reset, or without the farewell of TLS. `sent` is for the
+/// message of a failure.
+pub fn read_until_closed(client: &mut impl Read, sent: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     if let Err(error) = client.read_to_end(&mut answer) {
-        let is_reset = matches!(error.kind(), std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe);
-        assert!(is_reset, "{error}: {:?}", String::from_utf8_lossy(bytes));
+        let is_closed = matches!(error.kind(), ConnectionReset | BrokenPipe | UnexpectedEof);
+        assert!(is_closed, "{error}: {:?}", String::from_utf8_lossy(sent));
     }
     answer
 }
 
 /// The statuses of the responses. The probe's own responses do not look like one.
-fn statuses(answer: &[u8]) -> Vec<u16> {
+pub fn statuses(answer: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(answer);
     let lines = text.split("HTTP/1.").skip(1);
     lines.filter_map(|line| line.get(2..5)?.parse().ok()).filter(|status| *status != 100).collect()
@@ -46,10 +53,15 @@ fn statuses(answer: &[u8]) -> Vec<u16> {
 #[test]
 fn each_request_of_the_corpus_gets_the_status_in_its_name() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    for (name, bytes) in corpus("requests") {
+    assert_statuses(address, "requests");
+}
+
+/// Sends each request of a corpus.
+pub fn assert_statuses(address: SocketAddr, folder: &str) {
+    for (name, bytes) in corpus(folder) {
         let (expected, _) = name.split_once('-').unwrap();
         // A client that has asked for the connection to be closed, or was refused, need not close it.
-        let answer = exchange(address, &bytes, !matches!(expected, "200" | "400"));
+        let answer = exchange(address, &bytes, expected.parse::<u16>().is_err());
         let found = statuses(&answer);
         match expected {
             "one" => assert!(found.len() <= 1, "{name}: {found:?}"),
@@ -64,7 +76,7 @@ fn each_request_of_the_corpus_gets_the_status_in_its_name() {
 }
 
 /// The parts that smuggled requests are made of.
-const PIECES: &[&[u8]] = &[
+pub const PIECES: &[&[u8]] = &[
     b"\r\n",
     b"\n",
     b"\r",
@@ -84,9 +96,7 @@ const PIECES: &[&[u8]] = &[
 #[test]
 fn changed_requests_neither_hang_nor_fail_the_host() {
     let (server, address, _) = listen("", IngressOptions::default());
-    let corpus = corpus("requests");
-    let seeds = corpus.iter().map(|(_, bytes)| bytes.as_slice());
-    for bytes in Changes::new(seeds, bytes, PIECES).take(CHANGED) {
+    for bytes in Changes::of_corpus("requests", bytes, PIECES).take(CHANGED) {
         let found = statuses(&exchange(address, &bytes, true));
         assert!(found.iter().all(|status| *status < 500), "{:?}: {found:?}", String::from_utf8_lossy(&bytes));
     }

@@ -25,6 +25,7 @@ mod handover;
 mod health;
 mod http2;
 mod http2_downloads;
+mod http2_fuzz;
 mod http2_proxies;
 mod http2_rules;
 mod http2_unread;

@@ -10,6 +10,7 @@ use hexad::ingress::{Ingress, IngressOptions};
 use hexad::send_buffer::{DrainPolicy, SendLimits};
 
 use crate::fixture::Server;
+use crate::ingress::{certificate, connect_tls, with_tls};
 
 const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
 
@@ -27,7 +28,11 @@ pub fn listen_on(mut server: Server, options: IngressOptions) -> (Server, Socket
 
 /// Sends a GET of the probe, and reads as much of the response as its status.
 pub fn begin(address: SocketAddr, path: &str) -> TcpStream {
-    let mut client = TcpStream::connect(address).unwrap();
+    begin_on(TcpStream::connect(address).unwrap(), path)
+}
+
+/// The same on a connection that is open.
+pub fn begin_on<S: Read + Write>(mut client: S, path: &str) -> S {
     write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\nconnection: close\r\n\r\n").unwrap();
     let mut status = [0; 12];
     client.read_exact(&mut status).unwrap();
@@ -36,7 +41,7 @@ pub fn begin(address: SocketAddr, path: &str) -> TcpStream {
 }
 
 /// Reads the rest of a connection. An error if the host has reset it.
-pub fn rest(mut client: TcpStream) -> std::io::Result<Vec<u8>> {
+pub fn rest(mut client: impl Read) -> std::io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).map(|_| rest)
 }
@@ -178,6 +183,23 @@ fn instances_that_wait_for_their_clients_make_way() {
             let answer = String::from_utf8(rest(client).unwrap()).unwrap();
             assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(received), "{path}: {answer}");
         }
+    }
+    wait_for_busy(&server, 0);
+}
+
+#[test]
+fn clients_that_do_not_read_over_tls_keep_no_other_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = certificate(folder.path());
+    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
+    let options = IngressOptions { send, drain: NO_MINIMUM, ..with_tls(&folder) };
+    let (server, address, _) = listen("instances = 4\nqueue_timeout = \"10s\"", options);
+    let begin = |path| begin_on(connect_tls(address, &root, "http/1.1").unwrap(), path);
+    let unread: Vec<_> = (0..8).map(|_| begin("flood?mib=8")).collect();
+    assert_hello(&rest(begin("hello")).unwrap());
+    // None of them has lost anything.
+    for client in unread {
+        assert!(is_whole(&rest(client).unwrap(), 8));
     }
     wait_for_busy(&server, 0);
 }

@@ -127,8 +127,12 @@ fn main() {
         count(&counts.swaps),
         count(&counts.gcs)
     );
-    assert_eq!(count(&counts.errors), 0, "server errors and broken connections");
     let growth = late as f64 / early as f64;
+    let requests = count(&counts.requests);
+    println!(
+        "  {requests} requests; the memory at the end is {growth:.2} × that of the first row (at most {GROWTH})\n"
+    );
+    assert_eq!(count(&counts.errors), 0, "server errors and broken connections");
     assert!(growth <= GROWTH, "the memory at the end is {growth:.2} times that of the beginning");
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 pub struct Bun;
 
 impl Bun {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    pub fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         machine.run(folder, &program("bun/bin/bun.exe"), arguments)
     }
 

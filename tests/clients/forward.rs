@@ -5,9 +5,8 @@ use super::npm::Npm;
 use super::pnpm::Pnpm;
 use super::workflow::{Client, application, exported, package};
 use super::yarn::{Berry, Classic};
-use super::{Machine, are_enabled};
-use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, PUBLIC};
-use hexad_tests::server::Server;
+use super::{Machine, are_enabled, seeded_server};
+use hexad_tests::forge::{DEVELOPER, MAINTAINER, PRIVATE, PUBLIC};
 
 /// Installs a package of the other registry and one of this registry that depends on it, at instance level.
 fn installs_through(client: &dyn Client) {
@@ -15,10 +14,7 @@ fn installs_through(client: &dyn Client) {
         return;
     }
     let machine = Machine::new();
-    let (there_data, here_data) =
-        (tempfile::tempdir().expect("a temporary folder"), tempfile::tempdir().expect("a temporary folder"));
-    let there = Server::start(there_data.path());
-    forge::seed(&there);
+    let (there, _there_data) = seeded_server(&[]);
     let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", there.url);
     client.sign_in(&machine, &registry, MAINTAINER);
     for name in ["public-lib", "@far/public-lib"] {
@@ -27,8 +23,7 @@ fn installs_through(client: &dyn Client) {
     }
     client.publish(&machine, &package(&machine, "@acme/stolen", "9.9.9", "")).ok();
 
-    let here = Server::start_with(here_data.path(), &[("registry_forward_url", &registry)]);
-    forge::seed(&here);
+    let (here, _here_data) = seeded_server(&[("registry_forward_url", &registry)]);
     let project = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", here.url);
     client.sign_in(&machine, &project, DEVELOPER);
     let dependent = r#","dependencies":{"public-lib":"^1.0.0"}"#;
@@ -75,16 +70,12 @@ fn npm_fetches_tarballs_through_the_registry() {
         return;
     }
     let machine = Machine::new();
-    let (there_data, here_data) =
-        (tempfile::tempdir().expect("a temporary folder"), tempfile::tempdir().expect("a temporary folder"));
-    let there = Server::start(there_data.path());
-    forge::seed(&there);
+    let (there, _there_data) = seeded_server(&[]);
     let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm", there.url);
     let npm = Npm::OnPath;
     npm.sign_in(&machine, &format!("{registry}/"), MAINTAINER);
     npm.publish(&machine, &package(&machine, "public-lib", "1.0.0", "")).ok();
-    let here = Server::start_with(here_data.path(), &[("registry_forward_url", &registry)]);
-    forge::seed(&here);
+    let (here, _here_data) = seeded_server(&[("registry_forward_url", &registry)]);
     let own = format!("{}/api/v4/groups/acme/-/packages/npm/", here.url);
     npm.sign_in(&machine, &own, DEVELOPER);
     let app = application(&machine, "app");
@@ -97,4 +88,46 @@ fn npm_fetches_tarballs_through_the_registry() {
     std::fs::remove_dir_all(app.join("node_modules")).expect("installed before");
     npm.install_locked(&machine, &app).ok();
     assert_eq!(exported(&machine, &app, "public-lib"), "public-lib 1.0.0");
+}
+
+/// npm and pnpm ask for these beside metadata.
+#[test]
+fn access_owners_and_tags_are_those_of_the_other_registry() {
+    if !are_enabled() {
+        return;
+    }
+    let machine = Machine::new();
+    let (there, _there_data) = seeded_server(&[]);
+    let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", there.url);
+    let npm = Npm::OnPath;
+    npm.sign_in(&machine, &registry, MAINTAINER);
+    for name in ["public-lib", "@far/public-lib", "@acme/stolen"] {
+        npm.publish(&machine, &package(&machine, name, "1.0.0", "")).ok();
+    }
+    let (here, _here_data) = seeded_server(&[("registry_forward_url", &registry)]);
+    let folder = machine.folder("here");
+    let with_npm = |arguments: &[&str]| npm.run(&machine, &folder, arguments);
+    let with_pnpm = |arguments: &[&str]| Pnpm.run(&machine, &folder, arguments);
+    for level in ["groups/acme/-/packages/npm/", "packages/npm/"] {
+        npm.sign_in(&machine, &format!("{}/api/v4/{level}", here.url), DEVELOPER);
+        for name in ["public-lib", "@far/public-lib"] {
+            assert_eq!(with_npm(&["view", name, "version"]).ok().trim(), "1.0.0", "{level}");
+            assert_eq!(with_npm(&["dist-tag", "ls", name]).ok().trim(), "latest: 1.0.0", "{level}");
+            assert_eq!(with_npm(&["owner", "ls", name]).ok().trim(), "mia <>", "{level}");
+            let status = with_npm(&["access", "get", "status", name]).ok();
+            assert_eq!(status.trim(), format!("{name}: public"), "{level}");
+            assert_eq!(with_pnpm(&["owner", "ls", name]).ok().trim(), "mia", "{level}");
+            let status = with_pnpm(&["access", "get", "status", name]).ok();
+            assert_eq!(status.trim(), format!("package: {name}\naccess: public"), "{level}");
+        }
+        for command in [["access", "get", "status"].as_slice(), &["owner", "ls"]] {
+            let arguments = [command, &["@acme/stolen"]].concat();
+            assert!(with_npm(&arguments).refused().contains("E404"), "{level} {command:?}");
+            with_pnpm(&arguments).refused();
+        }
+    }
+    // A project has its own access also before it has the package: npm asks before it publishes with provenance.
+    npm.sign_in(&machine, &format!("{}/api/v4/projects/{PRIVATE}/packages/npm/", here.url), DEVELOPER);
+    assert_eq!(with_npm(&["access", "get", "status", "public-lib"]).ok().trim(), "public-lib: private");
+    assert_eq!(with_npm(&["owner", "ls", "public-lib"]).ok().trim(), "mia <>");
 }

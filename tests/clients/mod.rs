@@ -1,6 +1,7 @@
 //! Real clients, each in a home folder of its own, against a server of its own.
 
 mod archives;
+mod audit;
 mod bun;
 mod engine;
 mod forward;
@@ -12,11 +13,14 @@ mod npm;
 mod npm_account;
 mod peer;
 mod pnpm;
+mod provenance;
 mod review;
 mod scoped;
 mod workflow;
 mod yarn;
 
+use hexad_tests::forge;
+use hexad_tests::server::Server;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -42,6 +46,14 @@ pub fn program(path: &str) -> String {
     let program = hexad_tests::server::root().join("tests/cache/clients/node_modules").join(path);
     assert!(program.exists(), "{} is missing; `make clients` installs it", program.display());
     program.display().to_string()
+}
+
+/// A server with the users and projects of [`forge`], and its data folder, which is removed at the end.
+pub fn seeded_server(variables: &[(&str, &str)]) -> (Server, tempfile::TempDir) {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start_with(data.path(), variables);
+    forge::seed(&server);
+    (server, data)
 }
 
 /// A user's machine: a home folder and work folders, removed at the end.

@@ -14,16 +14,19 @@ pub enum Npm {
 }
 
 impl Npm {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    /// The program, and the first arguments that it takes.
+    pub fn command(&self) -> Vec<String> {
         match self {
-            Npm::OnPath => machine.run(folder, "npm", arguments),
-            Npm::Ten => {
-                let script = program("npm10/bin/npm-cli.js");
-                let mut all = vec![script.as_str()];
-                all.extend(arguments);
-                machine.run(folder, "node", &all)
-            }
+            Npm::OnPath => vec!["npm".into()],
+            Npm::Ten => vec!["node".into(), program("npm10/bin/npm-cli.js")],
         }
+    }
+
+    pub fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+        let command = self.command();
+        let mut all: Vec<&str> = command.iter().skip(1).map(String::as_str).collect();
+        all.extend(arguments);
+        machine.run(folder, &command[0], &all)
     }
 
     fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
@@ -142,6 +145,30 @@ fn tags_are_listed_moved_and_removed() {
     assert_eq!(user.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 2.0.0");
     user.npm(&["dist-tag", "rm", "@acme/lib", "stable"]).ok();
     assert_eq!(user.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0");
+}
+
+#[test]
+fn without_a_tag_latest_it_is_the_highest_version_that_is_no_prerelease() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let user = User::new(&server, MAINTAINER);
+    for version in ["1.0.0", "2.0.0"] {
+        user.publish("@acme/lib", version, "").ok();
+    }
+    user.publish("@acme/lib", "3.0.0-beta.1", r#","publishConfig":{"tag":"next"}"#).ok();
+    for version in ["1.0.0", "3.0.0-beta.1"] {
+        user.npm(&["dist-tag", "add", &format!("@acme/lib@{version}"), "latest"]).ok();
+        assert_eq!(user.npm(&["view", "@acme/lib", "version"]).ok().trim(), version);
+        user.npm(&["dist-tag", "rm", "@acme/lib", "latest"]).ok();
+        let tags = user.npm(&["dist-tag", "ls", "@acme/lib"]).ok();
+        assert_eq!(tags.trim(), "latest: 2.0.0\nnext: 3.0.0-beta.1", "after {version}");
+        assert_eq!(user.npm(&["view", "@acme/lib", "version"]).ok().trim(), "2.0.0", "after {version}");
+    }
+    let app = application(&user.machine, "app");
+    Npm::OnPath.add(&user.machine, &app, "@acme/lib").ok();
+    assert_eq!(exported(&user.machine, &app, "@acme/lib"), "@acme/lib 2.0.0");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 pub struct Pnpm;
 
 impl Pnpm {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    pub fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let pnpm = program("pnpm/pnpm");
         machine.run(folder, &pnpm, arguments)
     }

@@ -58,7 +58,7 @@ impl Client for Classic {
 pub struct Berry;
 
 impl Berry {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
+    pub fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let script = program("@yarnpkg/cli-dist/bin/yarn.js");
         let mut all = vec![script.as_str()];
         all.extend(arguments);

@@ -90,7 +90,12 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
     for (name, help, value) in [
         ("memory_budget_bytes", "What caches, responses and guests may take together", division.total),
         ("guest_memory_limit_bytes", "What guests may take of it together", budget.limit()),
-        ("guest_memory_bytes", "Linear memory of all instances", budget.used()),
+        (
+            "guest_memory_bytes",
+            "Linear memory of all instances, request bodies sent ahead over HTTP/2, and responses that equal outbound \
+             requests share",
+            budget.used(),
+        ),
         ("send_buffer_bytes", "Responses that clients have not taken", *send_buffer),
     ] {
         out.host(name, help, MetricType::Gauge, value as f64)?;

@@ -48,7 +48,7 @@ const RESERVED_PREFIX: &str = "spin-";
 const X_FORWARDED: &str = "x-forwarded";
 
 /// Headers in which some proxy names the client, or the URL that the client asked for.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 26] = [
     "x-real-ip",
     "x-client-ip",
     "x-cluster-client-ip",
@@ -66,6 +66,15 @@ const OTHERS: [&str; 17] = [
     "via-client-ip",
     "x-proxyuser-ip",
     "x-scheme",
+    "client-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "fly-client-ip",
+    "x-appengine-user-ip",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-envoy-external-address",
+    "x-forward-for",
 ];
 
 /// Headers that make a request part of a client's trace.

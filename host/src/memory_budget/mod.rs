@@ -59,7 +59,7 @@ impl MemoryBudget {
         self.limit
     }
 
-    /// Bytes that guests have, and clients may have sent ahead.
+    /// Bytes that guests have, that clients may have sent ahead, and that equal outbound requests share.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }

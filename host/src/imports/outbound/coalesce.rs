@@ -112,7 +112,7 @@ impl Coalescer {
             let permit = acquire().await?;
             return send(Request::from_parts(parts, body), permit).await;
         }
-        let body = buffer_body(body).await?;
+        let body = buffer_body(body, Reservation::new(self.memory.clone())).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = RequestParts { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
@@ -212,11 +212,39 @@ fn is_queued(sender: &watch::Sender<LeaderProgress>) -> bool {
     matches!(*sender.borrow(), LeaderProgress::Queued)
 }
 
-/// Reads a request body of at most [`MAX_COMPARED_BODY`].
-async fn buffer_body(body: WasiBody) -> Result<Bytes, WasiError> {
-    let limited = Limited::new(body, MAX_COMPARED_BODY as usize).collect().await;
-    let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
-    Ok(limited.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?.to_bytes())
+/// Reads a request body of at most [`MAX_COMPARED_BODY`]. Its bytes hold their memory of the host's budget.
+async fn buffer_body(body: WasiBody, memory: Reservation) -> Result<Bytes, WasiError> {
+    let mut body = Limited::new(body, MAX_COMPARED_BODY as usize);
+    let mut buffered = BufferedBody { bytes: Vec::new(), memory };
+    while let Some(frame) = body.frame().await {
+        let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
+        let frame = frame.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?;
+        if let Ok(data) = frame.into_data() {
+            buffered.extend(&data)?;
+        }
+    }
+    Ok(Bytes::from_owner(buffered))
+}
+
+struct BufferedBody {
+    bytes: Vec<u8>,
+    memory: Reservation,
+}
+
+impl BufferedBody {
+    fn extend(&mut self, data: &[u8]) -> Result<(), WasiError> {
+        if !self.memory.grow(data.len() as u64) {
+            return Err(WasiError::InternalError(Some("the host has no memory for the request's body".into())));
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for BufferedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// A leader's entry. After it is dropped no follower joins.

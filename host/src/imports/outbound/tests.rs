@@ -67,6 +67,50 @@ impl Resolve for Hanging {
     }
 }
 
+/// A component that may send requests to port 1 of every public host.
+fn component(id: &str, limits: OutboundLimits, network: &Arc<Network>) -> Outbound {
+    let mut allowed_hosts = AllowedHosts::default();
+    allowed_hosts.add("http://*:1", None).unwrap();
+    Outbound::new(id, Arc::new(allowed_hosts), limits, network.clone(), 1)
+}
+
+/// Sends a request for the client of this number, which gets no response.
+async fn send(outbound: &Outbound, client: u64, uri: String) -> WasiError {
+    let client = client_keys(None, Some(client));
+    let sender = Sender { shard: 0, client, trace: None, parent: None, permit: None };
+    let body = http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let request = Request::get(uri).body(body).unwrap();
+    outbound.send(sender, request, RequestOptions::default()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_client_leaves_requests_of_all_components_to_others() {
+    let (begun, _lookups) = mpsc::channel();
+    let (_hold, release) = mpsc::channel::<()>();
+    let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
+    let options = OutboundOptions { resolver, authority: None };
+    let network = Arc::new(Network::new(&options, MemoryBudget::new(u64::MAX)).unwrap());
+    // Each of them lets a client have more than half of what there is for both.
+    let limits = OutboundLimits { requests: 512, requests_per_client: 512, ..OutboundLimits::default() };
+    let components = ["one", "other"].map(|id| component(id, limits.clone(), &network));
+    let hang = |client: u64, name: usize| {
+        let outbound = &components[name % components.len()];
+        Box::pin(send(outbound, client, format!("http://{client}-{name}.hangs:1/")))
+    };
+    let mut held: Vec<_> = (0..256).map(|name| hang(1, name)).collect();
+    for request in &mut held {
+        assert!(poll!(request).is_pending());
+    }
+    let mut next = hang(1, 256);
+    assert!(poll!(&mut next).is_pending());
+    assert_eq!((network.requests.taken(), network.requests.waiting()), (256, 1));
+    let mut of_other = hang(2, 0);
+    assert!(poll!(&mut of_other).is_pending());
+    assert_eq!((network.requests.taken(), network.requests.waiting()), (257, 1), "another client waits for no permit");
+    drop(held.pop());
+    assert_eq!((network.requests.taken(), network.requests.waiting()), (257, 0));
+}
+
 #[tokio::test]
 async fn names_that_hang_take_a_share_of_the_look_ups() {
     let (begun, lookups) = mpsc::channel();
@@ -74,18 +118,7 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
     let network =
         Arc::new(Network::new(&OutboundOptions { resolver, authority: None }, MemoryBudget::new(u64::MAX)).unwrap());
-    let [one, other] = ["one", "other"].map(|component| {
-        let mut allowed_hosts = AllowedHosts::default();
-        allowed_hosts.add("http://*:1", None).unwrap();
-        Outbound::new(component, Arc::new(allowed_hosts), OutboundLimits::default(), network.clone(), 1)
-    });
-    let send = async |outbound: &Outbound, client: u64, uri: String| {
-        let client = client_keys(None, Some(client));
-        let sender = Sender { shard: 0, client, trace: None, parent: None, permit: None };
-        let body = http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync();
-        let request = Request::get(uri).body(body).unwrap();
-        outbound.send(sender, request, RequestOptions::default()).await.unwrap_err()
-    };
+    let [one, other] = ["one", "other"].map(|id| component(id, OutboundLimits::default(), &network));
     let hang = |client: u64, name: u64| Box::pin(send(&one, client, format!("http://{client}-{name}.hangs:1/")));
     let is_unknown = |error| matches!(error, WasiError::DnsError { .. });
 

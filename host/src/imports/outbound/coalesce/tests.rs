@@ -109,6 +109,24 @@ async fn a_body_without_a_declared_length_is_bounded() {
     assert_eq!(server.requests(), 0);
 }
 
+/// Many requests that wait would otherwise hold as many bodies.
+#[tokio::test]
+async fn bodies_of_requests_count_against_the_memory_budget() {
+    let memory = MemoryBudget::new(8);
+    let (coalescer, (server, respond)) = (Coalescer::new(memory.clone(), Arc::default()), Server::new());
+    let send = |request, ()| server.answer(request);
+    let begun = async {
+        assert_eq!(memory.used(), 8);
+        respond.send(Ok(response("result"))).unwrap();
+    };
+    let (answered, ()) = tokio::join!(coalescer.send(request("12345678", "t"), free, send), begun);
+    assert_eq!((text(answered).await, memory.used()), ("result".into(), 0));
+
+    let refused = coalescer.send(request("123456789", "t"), free, send).await;
+    assert!(matches!(refused, Err(WasiError::InternalError(_))));
+    assert_eq!((server.requests(), memory.used()), (1, 0));
+}
+
 #[tokio::test]
 async fn requests_with_any_difference_are_not_coalesced() {
     let (coalescer, (server, respond)) = (coalescer(), Server::new());

@@ -1,0 +1,112 @@
+//! Audits: this registry knows no advisories, and another one behind it may.
+//!
+//! yarn classic is left out: it sends audits to an address of its own.
+
+use super::bun::Bun;
+use super::npm::Npm;
+use super::pnpm::Pnpm;
+use super::workflow::{Client, application, package};
+use super::yarn::Berry;
+use super::{Machine, ProgramOutput, are_enabled, seeded_server};
+use hexad_tests::forge::{DEVELOPER, MAINTAINER, PUBLIC};
+use hexad_tests::upstream::{self, Upstream};
+use serde_json::json;
+use std::io::Write as _;
+use std::path::Path;
+
+/// What the advisory is about.
+const TITLE: &str = "Runs what it reads";
+
+/// A client's command in the folder of an application.
+type Audit = fn(&Machine, &Path) -> ProgramOutput;
+
+/// A registry with the packages of the one at `address`, and an advisory about one of them.
+fn with_advisory(address: String) -> Upstream {
+    let advisory = json!({"public-lib": [{
+        "id": 1,
+        "url": "https://advisories.example/1",
+        "title": TITLE,
+        "severity": "high",
+        "vulnerable_versions": "<2.0.0",
+        "cwe": [],
+        "cvss": {"score": 0, "vectorString": null},
+    }]})
+    .to_string();
+    Upstream::start(move |request, stream| {
+        match request.head.strip_prefix("GET ").and_then(|line| line.split_once(' ')) {
+            Some((path, _)) => {
+                write!(stream, "HTTP/1.1 302 Found\r\nlocation: {address}{path}\r\ncontent-length: 0\r\n\r\n")
+            }
+            None => upstream::json(stream, &advisory),
+        }
+    })
+}
+
+/// How many audits a registry was asked for.
+fn audits(registry: &Upstream) -> usize {
+    registry.requests().iter().filter(|request| request.head.starts_with("POST ")).count()
+}
+
+/// Audits an application whose packages are here, one whose packages are in the registry behind, and one with packages
+/// of both. `nothing` is what the client prints if no advisory is known.
+fn audit_everywhere(client: &dyn Client, audit: Audit, nothing: &str) {
+    if !are_enabled() {
+        return;
+    }
+    let machine = Machine::new();
+    let (there, _there_data) = seeded_server(&[]);
+    let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm", there.url);
+    client.sign_in(&machine, &format!("{registry}/"), MAINTAINER);
+    client.publish(&machine, &package(&machine, "public-lib", "1.0.0", "")).ok();
+    let alone = application(&machine, "alone");
+    client.add(&machine, &alone, "public-lib").ok();
+    let printed = audit(&machine, &alone).ok();
+    assert!(printed.contains(nothing), "{printed}");
+
+    let behind = with_advisory(registry);
+    let (here, _here_data) = seeded_server(&[("registry_forward_url", &behind.url)]);
+    client.sign_in(&machine, &format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", here.url), DEVELOPER);
+    client.publish(&machine, &package(&machine, "own-lib", "1.0.0", "")).ok();
+    client.sign_in(&machine, &format!("{}/api/v4/groups/acme/-/packages/npm/", here.url), DEVELOPER);
+    let app = application(&machine, "app");
+    client.add(&machine, &app, "public-lib").ok();
+    let printed = audit(&machine, &app);
+    assert!(!printed.success && printed.stdout.contains(TITLE), "{}{}", printed.stdout, printed.stderr);
+
+    // An audit tells the names of all packages, so that it stays if one of them is here.
+    let before = audits(&behind);
+    client.add(&machine, &app, "own-lib").ok();
+    let printed = audit(&machine, &app).ok();
+    assert!(printed.contains(nothing), "{printed}");
+    assert_eq!(audits(&behind), before);
+}
+
+#[test]
+fn npm_audits() {
+    let audit: Audit = |machine, folder| Npm::OnPath.run(machine, folder, &["audit"]);
+    audit_everywhere(&Npm::OnPath, audit, "found 0 vulnerabilities");
+}
+
+#[test]
+fn npm_10_audits() {
+    let audit: Audit = |machine, folder| Npm::Ten.run(machine, folder, &["audit"]);
+    audit_everywhere(&Npm::Ten, audit, "found 0 vulnerabilities");
+}
+
+#[test]
+fn pnpm_audits() {
+    let audit: Audit = |machine, folder| Pnpm.run(machine, folder, &["audit"]);
+    audit_everywhere(&Pnpm, audit, "No known vulnerabilities found");
+}
+
+#[test]
+fn yarn_berry_audits() {
+    let audit: Audit = |machine, folder| Berry.run(machine, folder, &["npm", "audit"]);
+    audit_everywhere(&Berry, audit, "No audit suggestions");
+}
+
+#[test]
+fn bun_audits() {
+    let audit: Audit = |machine, folder| Bun.run(machine, folder, &["audit"]);
+    audit_everywhere(&Bun, audit, "No vulnerabilities found");
+}
