@@ -92,8 +92,8 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
         ("guest_memory_limit_bytes", "What guests may take of it together", budget.limit()),
         (
             "guest_memory_bytes",
-            "Linear memory of all instances, request bodies sent ahead over HTTP/2, and responses that equal outbound \
-             requests share",
+            "Linear memory of all instances, request bodies sent ahead over HTTP/2, and what equal outbound requests \
+             share: the bodies of requests and of responses",
             budget.used(),
         ),
         ("send_buffer_bytes", "Responses that clients have not taken", *send_buffer),

@@ -138,24 +138,25 @@ fn a_package_of_many_versions_is_removed_in_steps() {
     assert_removed(&forge, COUNT);
 }
 
+/// A copy of which a step of gc has failed after so many operations: the first step, or the second one.
+fn broken_off(whole: &Forge, operations: u64, has_cursor: bool) -> Forge {
+    let forge = copy(whole);
+    let mut body = json!({});
+    if has_cursor {
+        body["cursor"] = forge.send(task("gc", &body)).json()["cursor"].clone();
+    }
+    let failing = FailingStore::after(operations, forge.store.clone());
+    let answer = TestResponse::of(forge.env_over(failing.clone()), task("gc", &body));
+    assert!(failing.failed() && answer.status >= 500, "{}", answer.text());
+    forge
+}
+
 #[test]
 fn a_removal_in_steps_that_breaks_off_is_repeated_by_the_next_run() {
     const COUNT: usize = 1_300;
     let whole = deleted_project_with_versions(COUNT);
     for (operations, has_cursor) in [(10, false), (3_000, false), (100, true)] {
-        let mut forge = Forge {
-            store: whole.store.snapshot(),
-            variables: whole.variables.clone(),
-            entropy: whole.entropy.clone(),
-            now: whole.now,
-        };
-        let mut body = json!({});
-        if has_cursor {
-            body["cursor"] = forge.send(task("gc", &body)).json()["cursor"].clone();
-        }
-        let failing = FailingStore::after(operations, forge.store.clone());
-        let answer = TestResponse::of(forge.env_over(failing.clone()), task("gc", &body));
-        assert!(failing.failed() && answer.status >= 500, "{}", answer.text());
+        let mut forge = broken_off(&whole, operations, has_cursor);
         assert!(forge.store.exists(SITE).unwrap(), "the root goes last");
         gc(&mut forge);
         assert_removed(&forge, COUNT);
@@ -357,14 +358,7 @@ fn a_removal_of_names_that_breaks_off_is_repeated_by_the_next_run() {
     for is_of_earlier_build in [false, true] {
         let whole = deleted_project_with_names(COUNT, is_of_earlier_build);
         for (operations, has_cursor) in [(10, false), (3_000, false), (100, true)] {
-            let mut forge = copy(&whole);
-            let mut body = json!({});
-            if has_cursor {
-                body["cursor"] = forge.send(task("gc", &body)).json()["cursor"].clone();
-            }
-            let failing = FailingStore::after(operations, forge.store.clone());
-            let answer = TestResponse::of(forge.env_over(failing.clone()), task("gc", &body));
-            assert!(failing.failed() && answer.status >= 500, "{}", answer.text());
+            let mut forge = broken_off(&whole, operations, has_cursor);
             gc(&mut forge);
             assert_names_removed(&forge, COUNT);
         }
