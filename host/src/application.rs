@@ -19,7 +19,6 @@ use async_trait::async_trait;
 use http::header::EXPECT;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
-use http_body_util::BodyExt;
 use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
@@ -137,7 +136,7 @@ impl Application {
     }
 
     /// Handles a request on the given shard. There is a response whatever the component does.
-    pub async fn handle(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
+    pub async fn handle(&self, shard: usize, mut request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
         let started = Instant::now();
         let id = self.ids.assign(request.headers_mut());
         let method = request.method().clone();
@@ -216,7 +215,7 @@ impl Application {
     }
 
     /// Serves a request that has a route, and counts its response.
-    async fn serve(&self, steps: &Steps<'_>, request: Request<WasiBody>) -> Response<ResponseBody> {
+    async fn serve(&self, steps: &Steps<'_>, request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
         let slot = steps.slot;
         let mut trial = None;
         let result = steps.run(request, &mut trial).await;
@@ -244,7 +243,7 @@ impl Application {
 #[async_trait]
 impl LocalService for Application {
     async fn handle(self: Arc<Self>, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody> {
-        Application::handle(&self, shard, request).await
+        Application::handle(&self, shard, Box::new(request)).await
     }
 }
 
@@ -265,7 +264,7 @@ impl Steps<'_> {
     /// Runs all steps of a request. `trial` is set if the request takes part in one.
     async fn run(
         &self,
-        request: Request<WasiBody>,
+        request: Box<Request<WasiBody>>,
         trial: &mut Option<Trial>,
     ) -> Result<Response<ResponseBody>, RequestError> {
         let (mut parts, body) = request.into_parts();
@@ -302,7 +301,7 @@ impl Steps<'_> {
         let method = parts.method.clone();
         let withheld = parts.version > Version::HTTP_10 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
         // From here on the body is drained if it is not read.
-        let body = RequestBody::new(body, context.clone(), limits.max_body, withheld);
+        let body = RequestBody::boxed(body, &context, limits.max_body, withheld);
         if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
             return Err(RequestError::BodyTooLarge(limits.max_body));
         }
@@ -325,7 +324,7 @@ impl Steps<'_> {
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
-        let request = Request::from_parts(parts, body.boxed_unsync());
+        let request = Box::new(Request::from_parts(parts, body));
         let tasks = self.application.guest_tasks(self.shard);
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
         let wait =

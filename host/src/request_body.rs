@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use crate::body::count_host_body_poll;
@@ -18,6 +18,11 @@ use crate::request_context::RequestContext;
 /// still sending when the connection closes may not see the response.
 const MAX_DRAIN: u64 = 64 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The body of a request that has none.
+pub fn none() -> WasiBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
 
 /// The body of a request. It reports progress to the request's context, and drains the bytes that the
 /// guest does not read.
@@ -32,10 +37,14 @@ pub struct RequestBody {
 }
 
 impl RequestBody {
-    /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`.
-    pub fn new(inner: WasiBody, context: Arc<RequestContext>, limit: u64, withheld: bool) -> Self {
-        context.has_open_body.store(!inner.is_end_stream(), Ordering::Relaxed);
-        Self { inner: Some(inner), context, limit_left: limit, withheld }
+    /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`. A body that has ended is
+    /// returned as it is.
+    pub fn boxed(inner: WasiBody, context: &Arc<RequestContext>, limit: u64, withheld: bool) -> WasiBody {
+        if inner.is_end_stream() {
+            return inner;
+        }
+        context.has_open_body.store(true, Ordering::Relaxed);
+        Self { inner: Some(inner), context: context.clone(), limit_left: limit, withheld }.boxed_unsync()
     }
 
     fn end(&mut self) {

@@ -1,6 +1,5 @@
 //! `X-Request-Id`: identifies a request for the client, in the log and for the component.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -13,14 +12,16 @@ const MAX_LENGTH: usize = 128;
 /// Makes ids that differ from those of other processes.
 #[derive(Debug)]
 pub struct RequestIds {
-    process: u64,
+    /// The beginning of all ids of this process.
+    prefix: String,
     next: AtomicU64,
 }
 
 impl RequestIds {
     pub fn new() -> Self {
         // Without randomness, ids are unique within this process only.
-        Self { process: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(0) }
+        let prefix = format!("{:016x}-", getrandom::u64().unwrap_or_default());
+        Self { prefix, next: AtomicU64::new(0) }
     }
 
     /// Gives a request its id and returns it: the client's own, if it is harmless in a log, or a new one. A request
@@ -36,12 +37,20 @@ impl RequestIds {
             Some(id) if is_harmless(id.as_bytes()) => id.clone(),
             _ => {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
-                let mut id = String::with_capacity(2 * 16 + 1);
-                let _ = write!(id, "{:016x}-{number:x}", self.process);
+                let mut id = String::with_capacity(self.prefix.len() + 16);
+                id.push_str(&self.prefix);
+                push_hex(&mut id, number);
                 HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
             }
         }
     }
+}
+
+/// As `{number:x}` formats it, without the cost of a formatter for each request.
+fn push_hex(text: &mut String, number: u64) {
+    let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    let digit = |place| char::from_digit((number >> (4 * place)) as u32 & 0xf, 16);
+    text.extend((0..digits).rev().filter_map(digit));
 }
 
 fn is_harmless(id: &[u8]) -> bool {
@@ -68,6 +77,15 @@ mod tests {
         }
         for id in ["", "a b", "a\"b", "a;b", &"a".repeat(129)] {
             assert_ne!(assign(id), id);
+        }
+    }
+
+    #[test]
+    fn numbers_are_hexadecimal() {
+        for number in [0, 1, 0xf, 0x10, 0xabc, 0x1000, u64::MAX] {
+            let mut text = String::new();
+            push_hex(&mut text, number);
+            assert_eq!(text, format!("{number:x}"));
         }
     }
 

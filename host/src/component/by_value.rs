@@ -22,6 +22,7 @@ use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error as WasiError, FieldMap, WasiBody, WasiHttpView, p3};
 
 use crate::guest::Guest;
+use crate::request_body;
 use crate::request_context::RequestContext;
 use body::{broken, followed_by, full, without_length};
 use exchange::Exchange;
@@ -90,9 +91,10 @@ pub struct Handled {
 
 /// A request on its way to an instance.
 pub enum Passed {
-    ByValue(ByValueHandler, HttpRequest<Bytes>),
+    /// With its body, which was taken out of the request.
+    ByValue(ByValueHandler, Box<HttpRequest<WasiBody>>, Bytes),
     /// By `wasi:http/handler`.
-    AsStream(HttpRequest<WasiBody>),
+    AsStream(Box<HttpRequest<WasiBody>>),
 }
 
 impl ByValueExport {
@@ -115,12 +117,19 @@ impl ByValueExport {
 
 impl ByValueHandler {
     /// Handles a request. A failure ends the instance.
-    pub async fn call(self, accessor: &Accessor<Guest>, request: HttpRequest<Bytes>) -> wasmtime::Result<Handled> {
+    pub async fn call(
+        self,
+        accessor: &Accessor<Guest>,
+        request: Box<HttpRequest<WasiBody>>,
+        body: Bytes,
+    ) -> wasmtime::Result<Handled> {
         let is_head = request.method() == Method::HEAD;
         let passed = accessor.with(|mut store| {
             let guest = store.get();
-            (Request::of_client(request, guest), guest.kept_bodies.numbers())
+            let request = Request { head: request_head(&request, guest), body: body.into() };
+            (request, guest.kept_bodies.numbers())
         });
+        drop(request);
         let (mut outcome,) = self.handle.call_concurrent(accessor, passed).await?;
         if let Ok(Outcome::Unfinished(continuation)) = outcome {
             (outcome,) = self.go_on.call_concurrent(accessor, (continuation, None)).await?;
@@ -146,32 +155,38 @@ impl ByValueHandler {
 }
 
 /// Passes a request by value if the guest takes it so, and its whole body is small and has arrived.
-pub fn pass(handler: Option<ByValueHandler>, request: HttpRequest<WasiBody>, context: &RequestContext) -> Passed {
+pub fn pass(
+    handler: Option<ByValueHandler>,
+    mut request: Box<HttpRequest<WasiBody>>,
+    context: &RequestContext,
+) -> Passed {
     let Some(handler) = handler else { return Passed::AsStream(request) };
     if request.body().is_end_stream() {
-        return Passed::ByValue(handler, request.map(|_| Bytes::new()));
+        return Passed::ByValue(handler, request, Bytes::new());
     }
     let is_small = request.body().size_hint().upper().is_some_and(|length| length <= MAX_REQUEST_BODY);
     // Polling the body of a request that expects `100 Continue` makes the server ask the client for it.
     if !is_small || request.headers().contains_key(EXPECT) {
         return Passed::AsStream(request);
     }
-    let (head, mut body) = request.into_parts();
     // The host does not wait for the body: the guest may not need it.
     let mut cx = Context::from_waker(Waker::noop());
     let mut frames = Vec::new();
     loop {
-        match Pin::new(&mut body).poll_frame(&mut cx) {
+        match Pin::new(request.body_mut()).poll_frame(&mut cx) {
             Poll::Ready(Some(Ok(frame))) => frames.push(frame),
-            Poll::Ready(None) => return Passed::ByValue(handler, HttpRequest::from_parts(head, joined(frames))),
+            Poll::Ready(None) => return Passed::ByValue(handler, request, joined(frames)),
             Poll::Ready(Some(Err(error))) => {
                 let body = stream::iter(frames.into_iter().map(Ok).chain([Err(error)]));
-                return Passed::AsStream(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
+                *request.body_mut() = StreamBody::new(body).boxed_unsync();
+                return Passed::AsStream(request);
             }
             Poll::Pending => {
                 context.set_waiting_for_client(false);
-                let body = stream::iter(frames.into_iter().map(Ok)).chain(BodyStream::new(body));
-                return Passed::AsStream(HttpRequest::from_parts(head, StreamBody::new(body).boxed_unsync()));
+                let rest = std::mem::replace(request.body_mut(), request_body::none());
+                let body = stream::iter(frames.into_iter().map(Ok)).chain(BodyStream::new(rest));
+                *request.body_mut() = StreamBody::new(body).boxed_unsync();
+                return Passed::AsStream(request);
             }
         }
     }
@@ -186,14 +201,6 @@ fn joined(frames: Vec<Frame<Bytes>>) -> Bytes {
     whole.extend_from_slice(&second);
     pieces.for_each(|piece| whole.extend_from_slice(&piece));
     whole.freeze()
-}
-
-impl Request {
-    /// The request of a client.
-    fn of_client(request: HttpRequest<Bytes>, guest: &mut Guest) -> Self {
-        let (head, body) = request.into_parts();
-        Request { head: request_head(&head, guest), body: body.into() }
-    }
 }
 
 impl Response {

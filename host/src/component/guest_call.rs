@@ -48,7 +48,6 @@ pub enum CallError {
 pub struct GuestCall {
     task: Option<GuestTask>,
     head: oneshot::Receiver<wasmtime::Result<Response<WasiBody>>>,
-    no_instance: oneshot::Receiver<wasmtime::Error>,
     context: Arc<RequestContext>,
     /// The tasks of the shard, which a stop waits for.
     tasks: TaskTracker,
@@ -72,15 +71,14 @@ impl GuestCall {
         pool: Arc<InstancePool>,
         context: Arc<RequestContext>,
         lease: Arc<Lease>,
-        request: Request<WasiBody>,
+        request: Box<Request<WasiBody>>,
         tasks: TaskTracker,
     ) -> Self {
         let (send_head, head) = oneshot::channel();
-        let (send_error, no_instance) = oneshot::channel();
-        let guest = Box::pin(run_guest(pool, context.clone(), lease, request, send_head, send_error));
+        let guest = Box::pin(run_guest(pool, context.clone(), lease, request, send_head));
         let task = GuestTask { guest, context: context.clone(), timer: None };
         let (response_sent, refused) = (false, false);
-        Self { task: Some(task), head, no_instance, context, tasks, response_sent, refused }
+        Self { task: Some(task), head, context, tasks, response_sent, refused }
     }
 
     /// The head of the response. It must not be polled again once it is ready.
@@ -98,11 +96,8 @@ impl GuestCall {
         Poll::Ready(match received {
             Ok(None) => return Poll::Pending,
             Ok(Some(Ok(response))) => Ok(response),
-            Ok(Some(Err(error))) => Err(CallError::Refused(error)),
-            Err(oneshot::Canceled) => Err(match self.no_instance.try_recv() {
-                Ok(Some(error)) => CallError::NoInstance(error),
-                _ => CallError::Ended,
-            }),
+            Ok(Some(Err(error))) => Err(error.downcast().unwrap_or_else(CallError::Refused)),
+            Err(oneshot::Canceled) => Err(CallError::Ended),
         })
     }
 
@@ -219,14 +214,13 @@ async fn run_guest(
     pool: Arc<InstancePool>,
     context: Arc<RequestContext>,
     lease: Arc<Lease>,
-    request: Request<WasiBody>,
+    request: Box<Request<WasiBody>>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
-    no_instance: oneshot::Sender<wasmtime::Error>,
 ) {
     let instance = match pool.take(&context).await {
         Ok(instance) => instance,
         Err(error) => {
-            let _ = no_instance.send(error);
+            let _ = head.send(Err(CallError::NoInstance(error).into()));
             return;
         }
     };
@@ -251,7 +245,7 @@ async fn serve(
     instance: &mut Instance,
     context: &RequestContext,
     permit: &InstancePermit,
-    request: Request<WasiBody>,
+    request: Box<Request<WasiBody>>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) -> wasmtime::Result<bool> {
     let handler = instance.handler();
@@ -260,8 +254,8 @@ async fn serve(
     let run = pin!(store.run_concurrent(async |accessor| {
         let mut is_done = false;
         match by_value::pass(*by_value, request, context) {
-            Passed::ByValue(handler, request) => {
-                let Handled { response, is_whole } = handler.call(accessor, request).await?;
+            Passed::ByValue(handler, request, body) => {
+                let Handled { response, is_whole } = handler.call(accessor, request, body).await?;
                 let _ = head.send(response);
                 // The instance of a guest whose writes are lost must not take another request.
                 let has_written = !matches!(context.writes.outcome(), Some(Ok(())));
@@ -269,7 +263,7 @@ async fn serve(
             }
             Passed::AsStream(request) => {
                 let prepared = accessor
-                    .with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
+                    .with(|mut store| Prepared::new(store.as_context_mut(), proxy, *request, Guest::http, head))?;
                 // `TimedRun` checks the clock: this future does not run while the guest computes.
                 prepared.run(accessor, std::future::pending()).await?;
                 let has_left_bodies = |guest: &mut Guest| unfinished_bodies::abort(guest.http().table);

@@ -29,6 +29,7 @@ use crate::ingress::{
     IdleConnection, Ingress, Peer, ReceiveBounds, RequestOrigin, Unread, remove_set_operator_cookies,
 };
 use crate::reply;
+use crate::request_body;
 use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
 
@@ -205,7 +206,8 @@ impl Connection {
         self.socket.take_has_read();
         let earlier = self.chunked_ends.unseen();
         let ends = (request.version() < Version::HTTP_2).then_some(&self.chunked_ends);
-        let request = request.map(|body| RequestInFlight::begin(body, &self.bodies, ends));
+        // In a box, as further on: it would be copied from hand to hand.
+        let request = Box::new(request.map(|body| RequestInFlight::begin(body, &self.bodies, ends)));
         let own = self.chunked_ends.unseen().saturating_sub(earlier);
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         Box::pin(async move {
@@ -223,7 +225,11 @@ impl Connection {
 
     /// Reserves room for the bytes of a body that the client of `network`, if known, may send ahead of the component.
     /// Returns the request with its body for the component, and false if there is no room.
-    fn reserve_ahead(&self, request: Request<RequestInFlight>, network: Option<IpAddr>) -> (Request<WasiBody>, bool) {
+    fn reserve_ahead(
+        &self,
+        request: Box<Request<RequestInFlight>>,
+        network: Option<IpAddr>,
+    ) -> (Box<Request<WasiBody>>, bool) {
         let (head, mut body) = request.into_parts();
         let network = network.filter(|_| !body.is_end_stream());
         let window = u64::from(self.receive_bounds.stream_window());
@@ -232,11 +238,18 @@ impl Connection {
         let reservation =
             network.map(|network| self.ingress.receive_budget.reserve(network, &self.upload_window, ahead));
         let has_room = !matches!(reservation, Some(None));
-        body.keep(reservation.flatten());
-        (Request::from_parts(head, body.map_err(Into::into).boxed_unsync()), has_room)
+        // Most requests have no body, and need no place for one.
+        let body = match body.is_end_stream() {
+            true => request_body::none(),
+            false => {
+                body.keep(reservation.flatten());
+                body.map_err(Into::into).boxed_unsync()
+            }
+        };
+        (Box::new(Request::from_parts(head, body)), has_room)
     }
 
-    async fn serve(&self, mut request: Request<RequestInFlight>, in_flight: InFlight) -> Response<ClientBody> {
+    async fn serve(&self, mut request: Box<Request<RequestInFlight>>, in_flight: InFlight) -> Response<ClientBody> {
         // Before fields that are not believed are removed: the client has sent them.
         let has_too_many_headers = request.headers().len() > MAX_HEADERS;
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);

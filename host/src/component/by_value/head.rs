@@ -1,6 +1,6 @@
 //! The heads of messages that cross the sandbox by value: lines as HTTP/1.1 has them, in one buffer.
 
-use http::{HeaderMap, request};
+use http::{HeaderMap, Request};
 use wasmtime_wasi_http::{FieldMap, WasiHttpView};
 
 use crate::guest::Guest;
@@ -20,16 +20,16 @@ pub struct RequestLine<'a> {
 }
 
 /// The head of a client's request.
-pub fn request_head(request: &request::Parts, guest: &mut Guest) -> Vec<u8> {
-    let uri = &request.uri;
+pub fn request_head<B>(request: &Request<B>, guest: &mut Guest) -> Vec<u8> {
+    let uri = request.uri();
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let mut head = Vec::with_capacity(CAPACITY);
-    let (method, scheme) = (request.method.as_str(), uri.scheme_str().unwrap_or("http"));
+    let (method, scheme) = (request.method().as_str(), uri.scheme_str().unwrap_or("http"));
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     for part in [method, " ", scheme, " ", authority, " ", target, "\n"] {
         head.extend_from_slice(part.as_bytes());
     }
-    write_fields(&request.headers, guest, &mut head);
+    write_fields(request.headers(), guest, &mut head);
     head
 }
 
