@@ -24,6 +24,10 @@ mod store;
 mod text;
 mod token;
 mod up;
+#[cfg(test)]
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../tests/harness/wait.rs"]
+mod wait;
 
 pub use fsck::Fsck;
 pub use gc::Gc;

@@ -231,10 +231,11 @@ fn message(text: &str) -> String {
 mod tests {
     use std::io::{self, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, TryRecvError};
     use std::thread;
 
     use super::*;
+    use crate::wait::{SOON, pause, try_accept, wait_for};
 
     fn server() -> Server {
         Server::new("http://h", "t")
@@ -297,9 +298,14 @@ mod tests {
         let (is_over, over) = mpsc::channel::<()>();
         let error = thread::scope(move |scope| {
             scope.spawn(move || {
-                let mut stream = listener.accept().unwrap().0;
+                // The client may have given up before it was connected.
+                let stream = wait_for(SOON, "a connection, or the client's end", || match over.try_recv() {
+                    Err(TryRecvError::Disconnected) => Some(None),
+                    _ => try_accept(&listener).map(Some),
+                });
+                let Some(mut stream) = stream else { return };
                 let _ = serve(&mut stream);
-                let _ = over.recv();
+                let _ = over.recv_timeout(SOON);
             });
             let _is_over = is_over;
             server.post::<Value>("x", "application/json", body).unwrap_err()
@@ -313,7 +319,7 @@ mod tests {
         stream.write_all(head.as_bytes())?;
         loop {
             stream.write_all(part)?;
-            thread::sleep(Duration::from_millis(10));
+            pause(Duration::from_millis(10));
         }
     }
 

@@ -109,6 +109,13 @@ mod time_slices;
 pub mod trace;
 mod upload_wait;
 pub mod validation;
+#[cfg(test)]
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../tests/harness/wait.rs"]
+mod wait;
+#[cfg(test)]
+#[path = "../../tests/harness/wait_async.rs"]
+mod wait_async;
 
 pub use body::{BodyError, ResponseBody};
 pub use digest::Digest;

@@ -132,7 +132,7 @@ mod tests {
         let (mut stream, mut buffer) = (tokio::io::repeat(b' '), vec![0; 16 * 1024]);
         let mut read = 0;
         begin_turn();
-        while !has_run.load(Ordering::Relaxed) {
+        while !has_run.load(Ordering::Relaxed) && read < 10 * MAX_TURN {
             poll_fn(|cx| poll_read_in_turn(&mut stream, cx, &mut ReadBuf::new(&mut buffer))).await.unwrap();
             read += buffer.len();
         }

@@ -134,9 +134,10 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use tokio::task::{LocalSet, yield_now};
+    use tokio::task::LocalSet;
 
     use super::*;
+    use crate::wait_async::next_turn;
 
     fn client(number: u64) -> Option<ClientKey> {
         Some(ClientKey::Credential(number))
@@ -171,7 +172,7 @@ mod tests {
             let log = log.clone();
             set.spawn_local(async move {
                 for _ in 0..16 {
-                    yield_now().await;
+                    next_turn().await;
                     log.borrow_mut().push("other");
                 }
             });
@@ -201,7 +202,7 @@ mod tests {
             let gone = set.spawn_local(compute(log.clone(), "gone", client(1), 4));
             set.spawn_local(compute(log.clone(), "computes", client(1), 4));
             set.spawn_local(async move {
-                yield_now().await;
+                next_turn().await;
                 gone.abort();
             });
         });

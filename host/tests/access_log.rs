@@ -1,7 +1,6 @@
 //! The access log of a host.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::time::Duration;
 
 use hexad::access_log::{AccessLog, AccessLogFormat};
@@ -9,6 +8,7 @@ use hexad::ingress::IngressOptions;
 
 use crate::fixture::Server;
 use crate::slow_readers::{listen, wait_for_busy};
+use crate::wait;
 
 #[test]
 fn every_line_has_the_id_of_its_request() {
@@ -18,20 +18,18 @@ fn every_line_has_the_id_of_its_request() {
     let options = IngressOptions { access_log: Some(log.clone()), ..IngressOptions::default() };
     let (server, address, ingress) = listen("request_timeout = \"1h\"", options);
 
-    let mut gone = TcpStream::connect(address).unwrap();
+    let mut gone = wait::connect(address);
     gone.write_all(b"GET /probe/never HTTP/1.1\r\nhost: a\r\nx-request-id: gone\r\n\r\n").unwrap();
     wait_for_busy(&server, 1);
     drop(gone);
     wait_for_busy(&server, 0);
 
     for id in ["refused", "not harmless"] {
-        let mut refused = TcpStream::connect(address).unwrap();
+        let mut refused = wait::connect(address);
         let head = format!("x-request-id: {id}\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
         refused.write_all(format!("POST /probe/count HTTP/1.1\r\nhost: a\r\n{head}").as_bytes()).unwrap();
-        let mut answer = Vec::new();
         // The host may close the connection by a reset.
-        let _ = refused.read_to_end(&mut answer);
-        let answer = String::from_utf8(answer).unwrap();
+        let answer = String::from_utf8(wait::read_to_close(&mut refused)).unwrap();
         assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
         assert_eq!(answer.contains(&format!("x-request-id: {id}\r\n")), id == "refused", "{answer}");
     }

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use hexad::Digest;
 use hexad::admin::Access;
@@ -10,8 +9,9 @@ use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use ureq::{Agent, Body};
 
-use crate::fixture::{Server, guest};
+use crate::fixture::{Server, agent, guest};
 use crate::versions::{incoming, trapping, variant};
+use crate::wait;
 
 struct Operator {
     server: Server,
@@ -27,8 +27,7 @@ impl Operator {
     fn with(tool: &str) -> Self {
         let mut server = Server::with(tool);
         let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        let agent = Agent::config_builder().http_status_as_error(false).build().into();
-        Self { server, access, agent }
+        Self { server, access, agent: agent() }
     }
 
     fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
@@ -90,8 +89,7 @@ fn uploads_without_the_token_that_stall_do_not_keep_an_operator_out() {
         )
     };
     let connect = |request: &str| {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut stream = wait::connect(address);
         stream.write_all(request.as_bytes()).unwrap();
         stream
     };

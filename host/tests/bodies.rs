@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +15,7 @@ use http_body_util::{BodyExt, StreamBody};
 use crate::fixture::{Server, get, request, text};
 use crate::ingress;
 use crate::slow_readers::assert_body;
+use crate::wait;
 
 const CHUNK: usize = 64 * 1024;
 
@@ -87,7 +87,7 @@ async fn a_body_that_grows_too_large_is_refused() {
 fn a_client_that_stops_sending_gets_a_timeout() {
     let mut server = Server::with("request_timeout = \"1s\"");
     let address = server.listen();
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf").unwrap();
     let mut answer = [0; 12];
     client.read_exact(&mut answer).unwrap();
@@ -108,7 +108,7 @@ fn a_client_that_is_still_sending_sees_the_response() {
     let mut server = Server::with("max_body = \"4MiB\"");
     let address = server.listen();
     for (length, status) in [(3 << 20, "401"), (40 << 20, "413")] {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         write!(client, "POST /probe/ignore HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n").unwrap();
         let chunk = vec![0; CHUNK];
         for _ in 0..length / CHUNK {
@@ -125,7 +125,7 @@ fn a_client_that_is_still_sending_sees_the_response() {
 fn a_client_that_waits_for_100_continue_is_refused() {
     let mut server = Server::with("max_body = \"1000\"");
     let address = server.listen();
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client
         .write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1001\r\n\r\n")
         .unwrap();
@@ -147,11 +147,11 @@ fn late_bytes_of_a_body_are_no_request() {
     for (framing, body) in
         [(format!("content-length: {length}"), smuggled), ("transfer-encoding: chunked".to_owned(), &*chunked)]
     {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         write!(client, "POST /probe/ignore HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n").unwrap();
         // The component answers before it has the body.
         client.peek(&mut [0]).unwrap();
-        std::thread::sleep(LATE);
+        wait::pause(LATE);
         client.write_all(body.as_bytes()).unwrap();
         let next = "POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
         client.write_all(next.as_bytes()).unwrap();
@@ -174,19 +174,18 @@ fn bytes_after_trailers_are_no_request() {
         for end in ["0\r\n\n", "0;a\r\n\n", "0\r\nx: 1\n\r\n", "0\r\nx: 1\n\n", "0\r\nx: 1\r\n\n", "0\r\nx: 1\r\n\r\n"]
         {
             for pause in [false, true] {
-                let mut client = TcpStream::connect(address).unwrap();
+                let mut client = wait::connect(address);
                 let head = format!("POST /probe/{path} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n");
                 let body = format!("5\r\nhello\r\n{end}{next}");
                 if pause {
                     client.write_all(head.as_bytes()).unwrap();
-                    std::thread::sleep(LATE);
+                    wait::pause(LATE);
                     client.write_all(body.as_bytes()).unwrap();
                 } else {
                     client.write_all((head + &body).as_bytes()).unwrap();
                 }
-                let mut answers = Vec::new();
                 // Bytes that the host has not read when it closes the connection reset it.
-                let _ = client.read_to_end(&mut answers);
+                let answers = wait::read_to_close(&mut client);
                 let answers = String::from_utf8_lossy(&answers);
                 assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path} {end:?} {pause}: {answers}");
                 assert!(!answers.contains("smuggled"), "{path} {end:?} {pause}: {answers}");
@@ -199,9 +198,8 @@ fn bytes_after_trailers_are_no_request() {
 fn a_client_that_announces_a_body_and_sends_none_loses_its_connection() {
     let keep_alive = Duration::from_secs(3600);
     let (_server, address, _) = ingress::server(IngressOptions { keep_alive, ..IngressOptions::default() });
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     // The host closes it within 20 seconds.
-    client.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     client.write_all(b"POST /probe/ignore HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\n").unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();

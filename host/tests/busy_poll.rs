@@ -1,17 +1,18 @@
 //! Threads that poll for more work before they sleep.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use hexad::admin::Access;
 
 use crate::fixture::Server;
 use crate::health;
+use crate::wait::{self, SOON, wait_until};
 
 /// Sends one request, and reads its response to the end of the connection.
 fn send(address: SocketAddr) {
-    let mut stream = TcpStream::connect(address).unwrap();
+    let mut stream = wait::connect(address);
     stream.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
@@ -33,15 +34,13 @@ fn a_thread_that_has_had_a_request_polls_and_then_sleeps() {
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     assert_eq!(polled(&access), 0.0, "no client has sent anything");
     send(address);
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while polled(&access) == 0.0 {
-        assert!(Instant::now() < deadline, "it has not polled");
-    }
+    wait_until(SOON, "a thread that has polled", || polled(&access) > 0.0);
     // It sleeps again as soon as two reads of the metric show the same.
     let mut before = polled(&access);
-    while std::mem::replace(&mut before, polled(&access)) != before {
-        assert!(Instant::now() < deadline, "it polls on, {before} s so far");
-    }
+    wait_until(SOON, "a thread that sleeps", || {
+        let now = polled(&access);
+        std::mem::replace(&mut before, now) == now
+    });
 }
 
 #[test]

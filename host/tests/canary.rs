@@ -20,6 +20,8 @@ use hexad::store::sqlite;
 
 use crate::fixture::{self, Server, get, text};
 use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
+use crate::wait::{BETWEEN_LOOKS, SOON, wait_until};
+use crate::wait_async::{wait_until_async, within_async};
 
 /// The status of a request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
@@ -36,9 +38,11 @@ fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport 
 
 /// A failed canary serves no requests; the supervisor removes it a moment later.
 fn until_no_canary(server: &Server) {
-    while server.host.slots().iter().any(|slot| slot.deployment().canary.is_some()) {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the end of the trial", || has_no_canary(server));
+}
+
+fn has_no_canary(server: &Server) -> bool {
+    server.host.slots().iter().all(|slot| slot.deployment().canary.is_none())
 }
 
 #[tokio::test]
@@ -134,11 +138,7 @@ async fn a_canary_that_keeps_its_clients_waiting_fails() {
                 futures::future::join_all(waiting).await;
                 std::future::pending::<()>().await;
             };
-            let ended = async {
-                while server.host.slots().iter().any(|slot| slot.deployment().canary.is_some()) {
-                    tokio::task::yield_now().await;
-                }
-            };
+            let ended = wait_until_async(SOON, "the end of the trial", async || has_no_canary(&server));
             tokio::select! {
                 () = gone => {}
                 () = ended => {}
@@ -203,9 +203,7 @@ async fn a_canary_is_not_condemned_for_slow_uploads() {
     for response in responses {
         assert_eq!(text(response).await, (200, "8".to_owned()));
     }
-    while canary.counts().responses < 10 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "ten responses", async || canary.counts().responses >= 10).await;
     assert_eq!(canary.failure(), None, "{:?}", canary.counts());
 }
 
@@ -234,9 +232,7 @@ async fn a_client_that_stops_sending_and_leaves_during_the_response_is_no_failur
     });
     futures::future::join_all(echoed).await;
     drop(responses);
-    while canary.counts().responses < 10 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "ten responses", async || canary.counts().responses >= 10).await;
     assert_eq!((canary.counts().failed, canary.failure()), (0, None));
 }
 
@@ -284,24 +280,26 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
         }
         let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
         let mut waiting = std::pin::pin!(server.send(get("hello")));
-        let response = loop {
-            tokio::select! {
-                biased;
-                _ = held.next() => panic!("it never answers"),
-                response = &mut waiting => break response,
-                () = tokio::task::yield_now() => {}
-            }
-            if !by_the_host && slot.load().1 == 1 {
-                server.host.deployer().roll_back("probe", "the tests", None).unwrap();
+        let answered = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = held.next() => panic!("it never answers"),
+                    response = &mut waiting => break response,
+                    () = tokio::time::sleep(BETWEEN_LOOKS) => {}
+                }
+                if !by_the_host && slot.load().1 == 1 {
+                    server.host.deployer().roll_back("probe", "the tests", None).unwrap();
+                }
             }
         };
+        let response = within_async(SOON, "the answer of the version before", answered).await;
         assert_eq!(text(response).await, (200, "hello".to_owned()));
         let (serving, waiting) = slot.load();
         assert!(serving >= held.len() && waiting == 0, "they are counted until they end: {serving}, {waiting}");
         // The guest that has answered may end a moment later.
-        while slot.load() != (held.len(), 0) {
-            tokio::task::yield_now().await;
-        }
+        let waits_no_more = async || slot.load() == (held.len(), 0);
+        wait_until_async(SOON, "the end of the guest that has answered", waits_no_more).await;
     }
     drop(held);
 }
@@ -340,10 +338,12 @@ async fn a_canary_that_passes_is_promoted_when_its_window_is_over() {
     let window = Duration::from_millis(100);
     canary(&server, wasm.clone(), CanaryPolicy { percent: 50.0, window, ..CanaryPolicy::default() });
     let mut n = 0;
-    while digest(&server, "incoming") != Digest::of(&wasm) {
+    let is_promoted = async || {
         assert_eq!(call(&server, n).await, 200);
         n += 1;
-    }
+        digest(&server, "incoming") == Digest::of(&wasm)
+    };
+    wait_until_async(SOON, "the promotion", is_promoted).await;
     let last = audit(&server.folder).pop().unwrap();
     assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"promote".into()));
     let stored = std::fs::read_to_string(server.folder.path().join("data/components/active.json")).unwrap();

@@ -14,6 +14,7 @@ use crate::fixture::{self, Server, get};
 use crate::http2::{self, END_HEADERS, END_STREAM, HEADERS};
 use crate::slow_readers::{listen_on, wait_for_busy};
 use crate::upstream::Upstream;
+use crate::wait::{SOON, wait_until};
 
 /// Instances that do not end by themselves, and requests that do not time out.
 const TIMES: &str = "idle_timeout = \"1h\"\nrequest_timeout = \"1h\"\ntransfer_timeout = \"1h\"";
@@ -122,9 +123,7 @@ fn a_request_body_that_a_guest_leaves_unread_keeps_no_place() {
         let server = start(&guest, &[], "reuse = 1000");
         let (_server, address, ingress) = listen_on(server, IngressOptions::default());
         post(address);
-        while ingress.receive_budget.used() > 0 {
-            std::thread::yield_now();
-        }
+        wait_until(SOON, "an empty receive budget", || ingress.receive_budget.used() == 0);
     }
 }
 

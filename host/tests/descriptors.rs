@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
 use crate::ingress::{server, wait_for_idle};
+use crate::wait::{self, SOON};
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -21,13 +22,13 @@ fn an_idle_connection_gives_its_descriptor_to_another_client() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "descriptors::an_idle_connection_gives_its_descriptor_to_another_client", "--nocapture"])
             .env(MARK, "")
-            .status();
-        assert!(alone.unwrap().success());
+            .spawn();
+        assert!(wait::exit(SOON, "the process of this test", &mut alone.unwrap()).success());
         return;
     }
     let keep_alive = Duration::from_secs(3600);
     let (_server, address, ingress) = server(IngressOptions { keep_alive, ..IngressOptions::default() });
-    let mut idle: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut idle: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut idle {
         client.write_all(HELLO).unwrap();
         client.read_exact(&mut [0; 12]).unwrap();
@@ -40,8 +41,7 @@ fn an_idle_connection_gives_its_descriptor_to_another_client() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(open + 16), maximum }).unwrap();
     let taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     client.connect(&address.into()).unwrap();
-    let mut client = TcpStream::from(client);
-    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut client = wait::with_deadlines(TcpStream::from(client));
     client.write_all(HELLO).unwrap();
     let mut status = [0; 12];
     client.read_exact(&mut status).unwrap();

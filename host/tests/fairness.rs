@@ -11,13 +11,14 @@ use socket2::{Domain, Socket, Type};
 use crate::fixture::Server;
 use crate::slow_readers::{assert_hello, listen, listen_on, wait_for_busy};
 use crate::upstream::Upstream;
+use crate::wait::{SOON, wait_until, with_deadlines};
 
 /// A connection from another address of the loopback interface.
 pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
     socket.connect(&address.into()).unwrap();
-    socket.into()
+    with_deadlines(socket.into())
 }
 
 pub fn ask(client: &mut TcpStream, path: &str, headers: &str) {
@@ -60,9 +61,8 @@ fn a_client_without_an_instance_waits_for_no_queue_of_others() {
         client
     };
     let wait_for_queue = |length: usize| {
-        while server.host.slots().iter().map(|slot| Slot::load(slot).1).sum::<usize>() != length {
-            std::thread::yield_now();
-        }
+        let has_length = || server.host.slots().iter().map(|slot| Slot::load(slot).1).sum::<usize>() == length;
+        wait_until(SOON, &format!("a queue of {length} requests"), has_length);
     };
     let mut held: Vec<_> = [2, 2, 3, 4].map(never).into();
     wait_for_busy(&server, 4);
@@ -119,18 +119,14 @@ fn an_address_leaves_outbound_requests_for_others() {
     };
     let outbound = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap().outbound().unwrap();
     let held = [(); 2].map(|()| send(2, "silent"));
-    while outbound.in_flight() < 2 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "two outbound requests", || outbound.in_flight() == 2);
     let refused = answer(send(2, "hello"));
     assert!(refused.contains("ErrorCode::ConnectionLimitReached"), "{refused}");
     assert_eq!(outbound.counters().busy.get(), 1);
     let of_other = answer(send(3, "hello"));
     assert!(of_other.contains("\n\nhello"), "{of_other}");
     drop(held);
-    while outbound.in_flight() > 0 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the end of the outbound requests", || outbound.in_flight() == 0);
     let own = answer(send(2, "hello"));
     assert!(own.contains("\n\nhello"), "{own}");
 }

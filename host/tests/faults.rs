@@ -1,7 +1,6 @@
 //! A guest that traps, loops, allocates too much or does not respond fails its own request only.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use futures::future::{Either, select};
@@ -11,6 +10,8 @@ use hexad::component::Slot;
 
 use crate::fixture::{Server, get, text};
 use crate::versions::{swap, variant};
+use crate::wait::{self, SOON, wait_until};
+use crate::wait_async::{wait_for_async, wait_until_async, within_async};
 
 #[tokio::test]
 async fn a_trap_is_answered_and_the_next_request_is_served() {
@@ -63,13 +64,12 @@ async fn a_guest_that_ends_before_its_writes_are_durable_is_answered() {
     let probe = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
     let answer = server.send(get("write-and-trap-in-body?key=probe/v1/a&value=1&us=1"));
     let unlock = async {
-        while probe.metrics().failures().all(|(_, count)| count == 0) {
-            tokio::task::yield_now().await;
-        }
+        let has_failed = async || probe.metrics().failures().any(|(_, count)| count > 0);
+        wait_until_async(SOON, "a failure of the guest", has_failed).await;
         store.execute_batch("rollback").unwrap();
     };
-    let (answer, ()) = futures::join!(tokio::time::timeout(Duration::from_secs(20), answer), unlock);
-    let _ = answer.expect("an answer").into_body().collect().await;
+    let (answer, ()) = futures::join!(within_async(Duration::from_secs(20), "an answer", answer), unlock);
+    let _ = answer.into_body().collect().await;
     assert_eq!(server.ok("hello").await, "hello");
 }
 
@@ -171,12 +171,8 @@ async fn a_path_that_keeps_failing_is_refused_until_a_probe_succeeds() {
     swap(&server, "probe", variant("probe", 1)).unwrap();
     assert_eq!(server.ok("trap?not").await, "not this time");
     server.host.deployer().roll_back("probe", "the tests", None).unwrap();
-    let (status, _) = loop {
-        match server.get("trap?not").await {
-            (503, _) => std::thread::yield_now(),
-            answer => break answer,
-        }
-    };
+    let not_refused = async || Some(server.get("trap?not").await.0).filter(|status| *status != 503);
+    let status = wait_for_async(SOON, "a request that is not refused", not_refused).await;
     assert_eq!(status, 200, "a probe was let through");
     assert_eq!(server.get("trap").await.0, 500);
     assert_eq!(server.ok("hello").await, "hello");
@@ -241,7 +237,8 @@ async fn the_instance_used_last_is_used_next() {
     assert_eq!(server.ok("served").await, "2");
     unread.into_body().collect().await.unwrap();
     // The first instance is given back some time after its body has ended.
-    while server.ok("served").await != "2" {}
+    let is_first = async || server.ok("served").await == "2";
+    wait_until_async(SOON, "the first instance", is_first).await;
     assert_eq!(server.ok("served").await, "3", "it was used last");
 }
 
@@ -251,15 +248,11 @@ fn a_request_whose_client_is_gone_gives_its_permit_back() {
     let address = server.listen();
     let load = || server.host.slots().iter().map(Slot::load).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     let ask = |path: &str| {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\n\r\n").unwrap();
         client
     };
-    let wait_for = |expected| {
-        while load() != expected {
-            std::thread::yield_now();
-        }
-    };
+    let wait_for = |expected| wait_until(SOON, &format!("the load {expected:?}"), || load() == expected);
     let running = ask("never");
     wait_for((1, 0));
     let waiting = ask("never");

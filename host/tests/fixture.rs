@@ -17,6 +17,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
 
+use crate::wait::OF_CONNECTIONS;
+
 #[path = "../../tests/harness/databases.rs"]
 pub mod databases;
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -150,6 +152,12 @@ impl Server {
 /// A store that ends a transaction only when a request waits for it, so that commits can be counted.
 pub fn store() -> sqlite::Options {
     sqlite::Options { batch_age: Duration::from_secs(60), ..sqlite::Options::default() }
+}
+
+/// A client for which every status is an answer, and which waits for none for ever.
+pub fn agent() -> ureq::Agent {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    config.timeout_global(Some(OF_CONNECTIONS)).build().into()
 }
 
 /// Starts a host on one thread, on the manifest given as text.

@@ -10,6 +10,7 @@ use crate::fixture::Server;
 use crate::ingress;
 use crate::slow_readers::assert_body;
 use crate::upstream::Upstream;
+use crate::wait;
 
 /// More than the host reads and the kernel keeps of a connection.
 const FLOOD: usize = 64 << 20;
@@ -17,14 +18,14 @@ const FLOOD: usize = 64 << 20;
 const HEAD: &str = "POST /probe/count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n";
 
 fn connect(address: SocketAddr, head: &str) -> TcpStream {
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(head.as_bytes()).unwrap();
     client
 }
 
 /// Sends a request while it reads the answer, until the host closes.
 fn exchange(address: SocketAddr, request: &str) -> String {
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     let mut writer = client.try_clone().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || writer.write_all(request.as_bytes()).unwrap());
@@ -43,7 +44,8 @@ fn size_lines_that_do_not_end_close_the_connection() {
                 scope.spawn(move || {
                     let mut client = connect(address, &format!("{HEAD}\r\n{begin}"));
                     let block = [endless; 64 << 10];
-                    let accepted = (0..FLOOD / block.len()).take_while(|_| client.write_all(&block).is_ok()).count();
+                    let accepts = |_: &usize| client.write_all(&block).inspect_err(wait::assert_in_time).is_ok();
+                    let accepted = (0..FLOOD / block.len()).take_while(accepts).count();
                     assert!(accepted < FLOOD / block.len(), "{begin:?} {endless}: everything was read");
                 });
             }

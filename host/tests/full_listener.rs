@@ -7,6 +7,7 @@ use std::time::Duration;
 use hexad::ingress::IngressOptions;
 
 use crate::ingress::{ask, certificate, connect_tls, server, with_tls};
+use crate::wait;
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -14,7 +15,7 @@ const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 /// connection, and one for the next.
 fn connect_three(address: SocketAddr, start: &[u8]) -> [TcpStream; 3] {
     [(); 3].map(|()| {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         client.write_all(start).unwrap();
         client
     })
@@ -57,7 +58,7 @@ fn part_of_a_later_head_keeps_no_other_out() {
         client.write_all(b"G").unwrap();
     }
     // Only now are there as many as there may be: before, one that waits for its turn to write could lose its place.
-    let _fourth = TcpStream::connect(address).unwrap();
+    let _fourth = wait::connect(address);
     assert!(ask(address, "").starts_with("HTTP/1.1 200"));
     let [mut first, _second, mut last] = clients;
     last.write_all(&HELLO[1..]).unwrap();

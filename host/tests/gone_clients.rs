@@ -8,6 +8,7 @@ use hexad::ingress::IngressOptions;
 use socket2::SockRef;
 
 use crate::slow_readers::{listen, wait_for_busy};
+use crate::wait;
 
 /// Ways in which a client goes. A returned stream stays open.
 const ENDS: [fn(TcpStream) -> Option<TcpStream>; 3] = [
@@ -29,7 +30,7 @@ fn a_client_that_has_gone_ends_its_request() {
     let post = "POST /probe/never HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
     for sent in [get.to_owned(), format!("{get}G"), get.repeat(2), format!("{post}{}", "a".repeat(50_000))] {
         for end in ENDS {
-            let mut client = TcpStream::connect(address).unwrap();
+            let mut client = wait::connect(address);
             client.write_all(sent.as_bytes()).unwrap();
             wait_for_busy(&server, 1);
             let _open = end(client);
@@ -41,7 +42,7 @@ fn a_client_that_has_gone_ends_its_request() {
 #[test]
 fn a_client_that_has_sent_its_next_request_is_still_there() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     // Longer than the time between two looks at the client.
     let requests = "GET /probe/sleep?ms=2500 HTTP/1.1\r\nhost: a\r\n\r\n\
                     GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -56,7 +57,7 @@ fn a_client_that_has_sent_its_next_request_is_still_there() {
 #[test]
 fn the_kernel_asks_a_silent_client_whether_it_is_there() {
     let (server, address, _) = listen("request_timeout = \"1h\"", IngressOptions::default());
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(b"GET /probe/never HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     wait_for_busy(&server, 1);
     let ends = [address, client.local_addr().unwrap()].map(|end| format!("0100007F:{:04X}", end.port()));

@@ -4,13 +4,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hexad::ingress::Ingress;
 
 use crate::fixture::Server;
 use crate::health;
 use crate::ingress::{certificate, connect_tls, with_tls};
+use crate::wait::{self, SOON, wait_for_ok};
 
 /// A connection that stays open.
 struct Client<S>(BufReader<S>);
@@ -63,7 +64,7 @@ impl<S: Read + Write> Client<S> {
 }
 
 fn connect(address: SocketAddr) -> Client<TcpStream> {
-    let stream = TcpStream::connect(address).unwrap();
+    let stream = wait::connect(address);
     stream.set_nodelay(true).unwrap();
     Client(BufReader::new(stream))
 }
@@ -76,11 +77,10 @@ fn echo(body: &[u8]) -> Vec<u8> {
 
 /// Waits until the threads have so many connections.
 fn until_loads(server: &Server, loads: [usize; 2]) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while server.host.loads() != loads {
-        assert!(Instant::now() < deadline, "{:?} instead of {loads:?}", server.host.loads());
-        std::thread::yield_now();
-    }
+    wait_for_ok(SOON, "connections on both threads", || match server.host.loads() {
+        found if found == loads => Ok(()),
+        found => Err(format!("{found:?} instead of {loads:?}")),
+    });
 }
 
 /// A server whose threads both serve, however busy the machine is.
@@ -136,7 +136,7 @@ fn ask_all_the_time<S: Read + Write>(client: &mut Client<S>, done: &AtomicBool) 
             1 => {
                 let (start, rest) = request.split_at(request.len().min(20));
                 client.send(start);
-                std::thread::yield_now();
+                wait::pause(wait::BETWEEN_LOOKS);
                 client.send(rest);
             }
             // One after the other, without waiting for the first answer.
@@ -198,7 +198,7 @@ fn bytes_after_an_answer_to_an_unread_body_are_no_request() {
     ];
     for round in 0..20 {
         let (path, rest) = heads[round % 2];
-        let mut clients: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut clients: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
         for client in &mut clients {
             write!(client, "POST /probe/{path} HTTP/1.1\r\nhost: a\r\n").unwrap();
         }
@@ -211,8 +211,7 @@ fn bytes_after_an_answer_to_an_unread_body_are_no_request() {
             let smuggled = format!("GET /probe/hello HTTP/1.1\r\nhost: a\r\nx: {:100}\r\n\r\n", "");
             // The host may have closed the connection.
             let _ = client.write_all(smuggled.as_bytes());
-            let mut answers = Vec::new();
-            let _ = client.read_to_end(&mut answers);
+            let answers = wait::read_to_close(client);
             let answers = String::from_utf8_lossy(&answers);
             assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path}: {answers}");
         }
@@ -229,7 +228,7 @@ fn http2_connections_are_on_all_threads_also_while_fewer_serve() {
     server.host.serve_on(1);
     let clients: Vec<_> = (0..4)
         .map(|_| {
-            let mut client = TcpStream::connect(address).unwrap();
+            let mut client = wait::connect(address);
             client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
             // The length and the type of the host's settings.
             let mut frame = [0; 9];

@@ -8,7 +8,8 @@ use hexad::cli::Backup;
 use hexad::store::sqlite;
 use serde_json::Value;
 
-use crate::fixture::{self, Server, get, manifest, store, text};
+use crate::fixture::{self, Server, agent, get, manifest, store, text};
+use crate::wait::{SOON, wait_until};
 
 /// A host whose store has at most this many bytes.
 fn limited(max_bytes: u64) -> Server {
@@ -31,9 +32,8 @@ fn administer(server: &mut Server) -> Access {
 
 /// Status and text of a GET of the admin listener.
 pub fn ask(access: &Access, path: &str) -> (u16, String) {
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let request =
-        agent.get(format!("{}{path}", access.url)).header("authorization", format!("Bearer {}", access.token));
+        agent().get(format!("{}{path}", access.url)).header("authorization", format!("Bearer {}", access.token));
     let mut response = request.call().unwrap();
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
@@ -70,9 +70,7 @@ async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
 
     // Room is made: the host finds out by itself, because it gets no requests while it is not ready.
     server.ok("kv/delete?key=probe/v1/first").await;
-    while ask(&access, "/readyz").0 != 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is ready", || ask(&access, "/readyz").0 == 200);
     assert_eq!(store_problem(&access), Value::Null);
     server.ok("kv/set-big?key=probe/v1/second&value=3000000").await;
 }
@@ -95,9 +93,7 @@ async fn a_host_that_starts_with_a_full_store_is_not_ready() {
     assert_eq!(store_problem(&access)["problem"], "full");
     assert_eq!(server.ok("kv/get?key=probe/v1/other").await, "none", "reads go on");
     server.ok("kv/delete?key=probe/v1/first").await;
-    while ask(&access, "/readyz").0 != 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is ready", || ask(&access, "/readyz").0 == 200);
 }
 
 /// It may have kept numbers that it had taken from a counter.
@@ -173,9 +169,7 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
     };
     let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let server = Server { host, folder };
-    while ask(&access, "/readyz").0 == 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is not ready", || ask(&access, "/readyz").0 != 200);
     assert_eq!(ask(&access, "/readyz"), (503, "store damaged\n".to_owned()));
     assert_eq!(store_problem(&access)["problem"], "damaged");
     let (status, _) = server.get("kv/set?key=probe/v1/new&value=1").await;
@@ -200,9 +194,7 @@ async fn a_store_that_another_program_keeps_locked_is_busy_until_that_ends() {
         assert_eq!(server.get("kv/get?key=probe/v1/a").await.0, 200, "reads go on");
     }
     other.execute_batch("ROLLBACK").unwrap();
-    while ask(&access, "/readyz").0 != 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is ready", || ask(&access, "/readyz").0 == 200);
     server.ok("kv/set?key=probe/v1/a&value=2").await;
 }
 

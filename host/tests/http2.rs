@@ -10,6 +10,7 @@ use hexad::ingress::IngressOptions;
 use http::Request;
 
 use crate::slow_readers::{assert_hello, begin, listen, rest, wait_for_busy};
+use crate::wait::{self, assert_in_time, join, write_to_close};
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -64,7 +65,7 @@ pub type Frames = [(u8, u32, Vec<u8>)];
 
 /// A connection that has sent its preface and empty settings.
 pub fn connect(address: SocketAddr) -> TcpStream {
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(PREFACE).unwrap();
     client.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
     client
@@ -85,18 +86,20 @@ pub fn frames_after(
     });
     let frames = std::iter::from_fn(|| next_frame(&mut client)).collect();
     drop(client);
-    writing.join().unwrap();
+    join(writing, "the end of the writes");
     frames
 }
 
 /// The next frame; none if the host has closed the connection, perhaps by a reset.
+#[track_caller]
 pub fn next_frame(client: &mut impl Read) -> Option<(u8, u32, Vec<u8>)> {
+    let mut read = |buffer: &mut [u8]| client.read_exact(buffer).inspect_err(assert_in_time).ok();
     let mut head = [0; 9];
-    client.read_exact(&mut head).ok()?;
+    read(&mut head)?;
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
     let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
     let mut payload = vec![0; length as usize];
-    client.read_exact(&mut payload).ok()?;
+    read(&mut payload)?;
     Some((head[3], stream, payload))
 }
 
@@ -171,7 +174,7 @@ fn a_request_that_crosses_the_end_of_an_idle_connection_is_answered() {
     }
     assert_eq!(answer, b"slept");
     // The client does not answer it, and its place is taken once nothing is under way.
-    other.join().unwrap();
+    join(other, "the other client");
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn a_flood_whose_answers_are_not_read_closes_the_connection() {
     for (_, flood) in floods() {
         let mut client = connect(address);
         // The host reads no more than it can answer, and closes the connection by a reset.
-        while client.write_all(&flood.repeat(100)).is_ok() {}
+        write_to_close(&mut client, &flood.repeat(100));
         hello(address);
     }
 }
@@ -345,7 +348,7 @@ fn frames_against_the_rules_close_the_connection() {
 #[test]
 fn a_preface_that_is_cut_off_is_no_request() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(&PREFACE[..20]).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let answer = rest(client).unwrap();

@@ -11,6 +11,7 @@ use crate::http2::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, head, next_frame,
 };
 use crate::slow_readers::listen;
+use crate::wait;
 
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u8 = 4;
@@ -27,7 +28,7 @@ fn connect_with_small_buffer(address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&address.into()).unwrap();
-    socket.into()
+    wait::with_deadlines(socket.into())
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn the_end_of_an_http1_connection_cuts_no_response_off() {
 #[test]
 fn updates_of_windows_are_no_flood_however_late_they_come() {
     let (_server, address, _) = listen("", IngressOptions::default());
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     let window = [&[0, INITIAL_WINDOW_SIZE][..], &MAX_WINDOW.to_be_bytes()].concat();
     let more = window_update(0, 1 << 30);
     client.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &window), &more].concat()).unwrap();

@@ -23,6 +23,7 @@ use crate::http2_rules::is_answered;
 use crate::ingress::{certificate, connect_tls, with_tls};
 use crate::ingress_fuzz::{self, HANGS, assert_statuses, exchange, read_until_closed, statuses};
 use crate::slow_readers::{listen, wait_for_busy};
+use crate::wait;
 
 /// Changed inputs of each kind per run; always the same ones.
 const CHANGED: usize = 1500;
@@ -158,7 +159,7 @@ fn changed_bytes_neither_hang_nor_fail_the_host() {
     for (number, sent) in Changes::of_corpus("frames", bytes, FRAMES).take(CHANGED).enumerate() {
         exchange(address, &[opening(), sent].concat(), true);
         if number % BATCH == 0 {
-            assert_serves(TcpStream::connect(address).unwrap());
+            assert_serves(wait::connect(address));
         }
     }
     assert_in_order(&server);
@@ -203,7 +204,7 @@ fn changed_sequences_of_frames_neither_hang_nor_fail_the_host() {
         }
         read_until_closed(&mut client, &sent);
         if number % BATCH == 0 {
-            assert_serves(TcpStream::connect(address).unwrap());
+            assert_serves(wait::connect(address));
         }
     }
     assert_in_order(&server);
@@ -225,7 +226,7 @@ fn changed_header_blocks_neither_hang_nor_fail_the_host() {
             (client, stream) = (connect_in_time(address), 1);
         }
         if number % BATCH == 0 {
-            assert_serves(TcpStream::connect(address).unwrap());
+            assert_serves(wait::connect(address));
         }
     }
     drop(client);

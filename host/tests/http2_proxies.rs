@@ -15,6 +15,7 @@ use crate::http2::{
     goaway_code, head, next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
+use crate::wait::{SOON, assert_in_time, join, wait_until};
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -79,7 +80,7 @@ fn malformed_requests_end_the_connection_of_a_client_that_sends_many_of_them() {
     let writing = std::thread::spawn(move || requests.take_while(|head| writer.write_all(head).is_ok()).count());
     let frames: Vec<_> = std::iter::from_fn(|| next_frame(&mut client)).collect();
     drop(client);
-    assert!(writing.join().unwrap() < 100_000);
+    assert!(join(writing, "the end of the writes") < 100_000);
     assert!(goaway_code(&frames).is_none_or(|code| code == ENHANCE_YOUR_CALM), "{:?}", goaway_code(&frames));
 }
 
@@ -95,14 +96,13 @@ fn errors_of_a_client_that_does_not_read_are_bounded() {
     client.write_all(&frame(WINDOW_UPDATE, 0, 0, &window)).unwrap();
     client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("flood?mib=64"))).unwrap();
     // Until the kernel takes no more.
-    while ingress.send_budgets.used() < send.per_connection {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a full send budget", || ingress.send_budgets.used() >= send.per_connection);
     // Streams that depend on themselves (RFC 9113, section 5.3.1).
     for stream in (3..20_000u32).step_by(2) {
         let dependency = [&stream.to_be_bytes()[..], &[0]].concat();
         let request = frame(HEADERS, END_STREAM | END_HEADERS | PRIORITY, stream, &dependency);
-        if client.write_all(&request).is_err() {
+        if let Err(error) = client.write_all(&request) {
+            assert_in_time(&error);
             break;
         }
     }

@@ -14,6 +14,8 @@ use crate::http2::{
 };
 use crate::ingress::{TlsClient, certificate, connect_tls, with_tls};
 use crate::slow_readers::{assert_hello, begin_on, listen, rest, wait_for_busy};
+use crate::wait::{SOON, wait_until};
+use crate::wait_async::wait_until_async;
 
 pub async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
     client_with_window(address, 0).await
@@ -52,9 +54,7 @@ async fn streams_without_a_window_hold_no_instance_and_are_reset() {
     assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
     tokio::task::spawn_blocking(move || {
         wait_for_busy(&server, 0);
-        while ingress.send_budgets.used() > 0 {
-            std::thread::yield_now();
-        }
+        wait_until(SOON, "an empty send budget", || ingress.send_budgets.used() == 0);
     })
     .await
     .unwrap();
@@ -110,9 +110,7 @@ async fn an_address_that_takes_no_responses_gets_no_more_of_them() {
     assert!(ingress.send_budgets.used_by("127.0.0.1".parse().unwrap()) <= 10 << 20);
     assert!(ingress.send_budgets.used() <= 4 << 20, "other addresses have the rest of the host's budget");
     drop(unread);
-    while ingress.send_budgets.used() > 0 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "an empty send budget", async || ingress.send_budgets.used() == 0).await;
     let mut client = client_without_window(address).await.ready().await.unwrap();
     assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
 }
@@ -143,9 +141,7 @@ async fn responses_whose_end_is_not_taken_are_reset_as_well() {
         let error = body.data().await.expect("an end").expect_err("the body");
         assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{path}: {error}");
     }
-    while ingress.send_budgets.held() > 0 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "an empty send budget", async || ingress.send_budgets.held() == 0).await;
     // The connection is still of use.
     let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
     assert_eq!(response.status(), 200);
@@ -173,9 +169,7 @@ async fn streams_of_small_responses_count() {
     assert!((20..=40).contains(&refused) && statuses[refused..].iter().all(|status| *status == 503), "{statuses:?}");
     assert!(ingress.send_budgets.held() <= 3 * (64 << 10), "{}", ingress.send_budgets.held());
     drop(unread);
-    while ingress.send_budgets.held() > 0 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "an empty send budget", async || ingress.send_budgets.held() == 0).await;
     let mut client = client_without_window(address).await.ready().await.unwrap();
     assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
 }

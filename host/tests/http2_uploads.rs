@@ -16,6 +16,7 @@ use crate::http2::{
     hello, next_frame, whole,
 };
 use crate::slow_readers::{listen, wait_for_busy};
+use crate::wait::{SOON, wait_until};
 
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -137,9 +138,7 @@ fn an_address_may_fill_half_of_the_receive_budget() {
     };
     // A half of the budget is for one address: two bodies.
     let mut held: Vec<_> = (0..2).map(|_| begin(greedy)).collect();
-    while ingress.receive_budget.used() < 1 << 20 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "two bodies in the receive budget", || ingress.receive_budget.used() >= 1 << 20);
     assert!(is_refused(&mut begin(greedy)));
     let mut other = begin(Ipv4Addr::new(127, 0, 0, 3));
     other.write_all(&frame(DATA, END_STREAM, 1, &[0; 10])).unwrap();
@@ -150,9 +149,7 @@ fn an_address_may_fill_half_of_the_receive_budget() {
         assert!(!is_refused(client));
     }
     drop((held, other));
-    while ingress.receive_budget.used() > 0 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "an empty receive budget", || ingress.receive_budget.used() == 0);
     wait_for_busy(&server, 0);
 }
 

@@ -12,6 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::fixture::Server;
+use crate::wait::{self, SOON, join, wait_until};
 
 /// A server that listens with these options.
 pub fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
@@ -23,12 +24,10 @@ pub fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
 
 /// Sends bytes and reads until the host closes.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
-    let mut client = TcpStream::connect(address).unwrap();
-    let mut answer = Vec::new();
+    let mut client = wait::connect(address);
     // The host may close the connection by a reset.
     let _ = client.write_all(bytes);
-    let _ = client.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
+    String::from_utf8_lossy(&wait::read_to_close(&mut client)).into_owned()
 }
 
 pub fn ask(address: SocketAddr, headers: &str) -> String {
@@ -177,7 +176,7 @@ fn a_body_that_declares_too_much_is_refused_unread() {
     let (_server, address, _) = server(IngressOptions::default());
     // The largest is the one below those by which hyper tells bodies apart that have no length.
     for length in [10_000_000_000, 1 << 63, u64::MAX - 2] {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         write!(client, "PUT /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n").unwrap();
         let mut start = [0; 12];
         client.read_exact(&mut start).unwrap();
@@ -189,7 +188,7 @@ fn a_body_that_declares_too_much_is_refused_unread() {
 fn connections_of_one_address_are_limited() {
     let (_server, address, _) = server(IngressOptions { connections_per_address: 2, ..IngressOptions::default() });
     let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
-    let mut kept: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut kept: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut kept {
         client.write_all(hello).unwrap();
         client.read_exact(&mut [0; 12]).unwrap();
@@ -197,27 +196,25 @@ fn connections_of_one_address_are_limited() {
     assert_eq!(exchange(address, hello), "");
     // The host gives the permit back once it sees that the client has gone.
     drop(kept.pop());
-    while !ask(address, "").starts_with("HTTP/1.1 200") {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a permit for a connection", || ask(address, "").starts_with("HTTP/1.1 200"));
 }
 
 #[test]
 fn connections_above_the_total_wait() {
     let (_server, address, _) = server(IngressOptions { connections: 1, ..IngressOptions::default() });
-    let mut first = TcpStream::connect(address).unwrap();
+    let mut first = wait::connect(address);
     first.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     first.read_exact(&mut [0; 12]).unwrap();
     let waiting = std::thread::spawn(move || ask(address, ""));
     drop(first);
-    assert!(waiting.join().unwrap().starts_with("HTTP/1.1 200"));
+    assert!(join(waiting, "the answer to the client that waits").starts_with("HTTP/1.1 200"));
 }
 
 #[test]
 fn an_idle_connection_makes_room_for_another_client() {
     let keep_alive = Duration::from_secs(3600);
     let (_server, address, _) = server(IngressOptions { connections: 2, keep_alive, ..IngressOptions::default() });
-    let mut idle: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut idle: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut idle {
         client.write_all(HELLO).unwrap();
         client.read_exact(&mut [0; 12]).unwrap();
@@ -250,7 +247,7 @@ pub fn connect_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    Ok(StreamOwned::new(connection, TcpStream::connect(address)?))
+    Ok(StreamOwned::new(connection, wait::connect(address)))
 }
 
 /// The protocol agreed on and the answer to a request over TLS; an error if the certificate is
@@ -265,7 +262,7 @@ fn over_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str)
     let mut answer = vec![0; 9];
     stream.read_exact(&mut answer)?;
     if protocol != "h2" {
-        let _ = stream.read_to_end(&mut answer);
+        answer.extend(wait::read_to_close(&mut stream));
     }
     let agreed = stream.conn.alpn_protocol().unwrap_or_default();
     Ok((String::from_utf8_lossy(agreed).into_owned(), String::from_utf8_lossy(&answer).into_owned()))
@@ -282,7 +279,7 @@ fn tls_works_and_its_certificate_can_be_replaced() {
     let first = certificate(folder.path());
     let (_server, address, ingress) = server(with_tls(&folder));
     // A client that sends nothing does not block the others.
-    let _silent = TcpStream::connect(address).unwrap();
+    let _silent = wait::connect(address);
     let (agreed, answer) = over_tls(address, &first, "http/1.1").unwrap();
     assert_eq!(agreed, "http/1.1");
     assert!(answer.contains("200 OK") && answer.contains("Https) localhost"), "{answer}");
@@ -293,8 +290,7 @@ fn tls_works_and_its_certificate_can_be_replaced() {
     // A client that has agreed to speak HTTP/2 and does not is disconnected.
     let mut stream = connect_tls(address, &first, "h2").unwrap();
     stream.write_all(b"GET /probe/headers HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
+    let answer = wait::read_to_close(&mut stream);
     let answer = String::from_utf8_lossy(&answer);
     assert!(!answer.contains("HTTP/1.1") && !answer.contains("localhost"), "{answer}");
 
@@ -334,17 +330,16 @@ const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// Waits until so many connections have been idle for long enough to have given their buffers back, or have been waited
 /// for as long.
+#[track_caller]
 pub fn wait_for_idle(ingress: &Ingress, connections: usize) {
-    while ingress.idle.count() != connections {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, &format!("{connections} idle connections"), || ingress.idle.count() == connections);
 }
 
 /// Sends `parts` of a request, and the second one once the host has read the first and has waited for longer
 /// than an idle connection keeps its buffers.
 fn send_in_parts(client: &mut TcpStream, address: SocketAddr, ingress: &Ingress, parts: (&[u8], &[u8])) {
     client.write_all(parts.0).unwrap();
-    let mut other = TcpStream::connect(address).unwrap();
+    let mut other = wait::connect(address);
     other.write_all(HELLO).unwrap();
     other.read_exact(&mut [0; 12]).unwrap();
     wait_for_idle(ingress, 2);
@@ -354,7 +349,7 @@ fn send_in_parts(client: &mut TcpStream, address: SocketAddr, ingress: &Ingress,
 #[test]
 fn an_idle_connection_is_announced_and_kept() {
     let (_server, address, ingress) = server(IngressOptions::default());
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     let mut chunk = [0; 4096];
     for _ in 0..2 {
         client.write_all(HELLO).unwrap();
@@ -378,7 +373,7 @@ fn a_connection_that_is_idle_for_too_long_is_closed() {
 fn a_head_may_come_in_parts_after_an_idle_time() {
     let (_server, address, ingress) = server(IngressOptions::default());
     for split in [1, 20] {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         let mut chunk = [0; 4096];
         client.write_all(HELLO).unwrap();
         assert!(client.read(&mut chunk).unwrap() > 0);

@@ -6,13 +6,14 @@
 
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use hexad::ingress::IngressOptions;
 
 use crate::fuzz::{Changes, bytes, corpus};
 use crate::slow_readers::listen;
+use crate::wait;
 
 /// Changed requests per run; always the same ones.
 const CHANGED: usize = 3000;
@@ -22,7 +23,7 @@ pub const HANGS: Duration = Duration::from_secs(60);
 
 /// Sends bytes, and reads until the host closes; it must do so once the client has no more to send.
 pub fn exchange(address: SocketAddr, bytes: &[u8], at_once: bool) -> Vec<u8> {
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.set_read_timeout(Some(HANGS)).unwrap();
     // The host may close the connection by a reset before it has read everything.
     let _ = client.write_all(bytes);

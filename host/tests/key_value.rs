@@ -5,6 +5,8 @@ use hexad::store::sqlite::{self, Sqlite};
 use hexad::store::{Key, Ledger};
 
 use crate::fixture::{self, Server, get};
+use crate::wait::SOON;
+use crate::wait_async::wait_until_async;
 
 pub const GRANTS: &str = "read = [\"shared/\"]\nwrite = [\"probe/\"]";
 
@@ -152,7 +154,8 @@ async fn a_write_after_the_response_head_becomes_durable() {
     let server = Server::with("");
     assert_eq!(server.ok("late").await, "early");
     // Only the guest waits for this write, and the test sets no age limit for transactions.
-    while server.ok("kv/get?key=probe/v1/late").await == "none" {}
+    let is_there = async || server.ok("kv/get?key=probe/v1/late").await != "none";
+    wait_until_async(SOON, "the late write", is_there).await;
 }
 
 #[tokio::test]

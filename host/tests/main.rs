@@ -59,3 +59,8 @@ mod unfinished_bodies;
 mod upstream;
 mod versions;
 mod visitor;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../tests/harness/wait.rs"]
+mod wait;
+#[path = "../../tests/harness/wait_async.rs"]
+mod wait_async;

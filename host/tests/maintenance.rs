@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use http_body_util::Empty;
 use serde_json::Value;
-use ureq::Agent;
 
-use crate::fixture::{self, Server, guest};
+use crate::fixture::{self, Server, agent, guest};
+use crate::wait::SOON;
+use crate::wait_async::wait_for_async;
 
 /// Maintenance of the probe, in its `tool.hexad` table.
 const MAINTENANCE: &str = r#"maintenance = { path = "/probe/maintain", every = "1ms", token = "check" }"#;
@@ -21,21 +22,19 @@ fn maintained_probe(tool: &str, environment: &[(&str, &str)], every: Option<Dura
 
 /// The maintenance requests that the probe has recorded, once there are `count`.
 async fn recorded_requests(server: &Server, count: usize) -> Vec<String> {
-    loop {
+    let recorded = async || {
         let record = server.ok("kv/get?key=probe/v1/maintenance").await;
-        let lines: Vec<_> = record.trim_start_matches("some ").lines().map(str::to_owned).collect();
-        if record.starts_with("some ") && lines.len() >= count {
-            return lines;
-        }
-    }
+        let lines: Vec<_> = record.strip_prefix("some ")?.lines().map(str::to_owned).collect();
+        Some(lines).filter(|lines| lines.len() >= count)
+    };
+    wait_for_async(SOON, &format!("{count} maintenance requests"), recorded).await
 }
 
 /// The number of requests of each component, and of those without a route.
 fn request_counts(server: &mut Server) -> (Vec<u64>, u64) {
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let authorization = format!("Bearer {}", access.token);
-    let request =
-        Agent::new_with_defaults().get(format!("{}/status", access.url)).header("authorization", authorization);
+    let request = agent().get(format!("{}/status", access.url)).header("authorization", authorization);
     let status: Value = serde_json::from_str(&request.call().unwrap().body_mut().read_to_string().unwrap()).unwrap();
     let components = status["components"].as_array().unwrap();
     let requests = components.iter().map(|component| component["figures"]["requests"].as_u64().unwrap()).collect();

@@ -15,6 +15,8 @@ use crate::fairness::{ask, connect_from};
 use crate::fixture::{self, Server, get, manifest, options, store, text};
 use crate::health;
 use crate::slow_readers::{assert_body, listen_on, rest};
+use crate::wait::{SOON, wait_until};
+use crate::wait_async::wait_until_async;
 
 const MIB: u64 = 1 << 20;
 
@@ -61,9 +63,7 @@ async fn an_instance_ends_before_its_memory_is_used_up() {
 async fn an_instance_that_is_idle_for_too_long_ends() {
     let server = Server::with("idle_timeout = \"50ms\"");
     assert_eq!(server.ok("served").await, "1");
-    while retired(&server, "idle") == 0 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "the end of the idle instance", async || retired(&server, "idle") > 0).await;
     assert_eq!(server.ok("served").await, "1", "another instance");
 }
 
@@ -77,9 +77,7 @@ async fn idle_instances_give_their_memory_to_busy_ones() {
     assert_eq!(retired(&server, "evicted"), 0);
     // A guest may end a moment after its answer.
     let probe = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
-    while probe.load() != (0, 0) {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "the end of the guests", async || probe.load() == (0, 0)).await;
     assert_eq!(server.ok("leak?mib=35").await, "leaked");
     assert_eq!(retired(&server, "evicted"), 1);
 }
@@ -91,9 +89,8 @@ async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
     let busy = server.send(get("leak?mib=40&ms=1000"));
     let refused = async {
         // Once the first one has its memory.
-        while guest_memory(&access) < 40 * MIB {
-            tokio::task::yield_now().await;
-        }
+        let has_memory = async || guest_memory(&access) >= 40 * MIB;
+        wait_until_async(SOON, "the memory of the first request", has_memory).await;
         server.send(get("leak?mib=40")).await
     };
     let (busy, refused) = tokio::join!(busy, refused);
@@ -123,7 +120,7 @@ fn an_address_leaves_memory_for_others() {
         let told = told.clone();
         std::thread::spawn(move || told.send(status(client)));
     }
-    assert_eq!(refused.recv().unwrap().as_deref(), Some("503"));
+    assert_eq!(refused.recv_timeout(SOON).unwrap().as_deref(), Some("503"));
     assert_eq!(status(leak(3, "0")).as_deref(), Some("200"));
     drop(server);
 }
@@ -140,9 +137,7 @@ fn a_client_that_gets_no_memory_leaves_idle_instances_to_others() {
     };
     let answer = |host| rest(ask_from(host, "served")).unwrap();
     let held: Vec<_> = (0..2).map(|_| ask_from(2, "leak?mib=40&ms=3600000")).collect();
-    while guest_memory(&access) < 80 * MIB {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the memory of two requests", || guest_memory(&access) >= 80 * MIB);
     for served in ["1", "2"] {
         assert_body(&answer(3), served);
         let refused = answer(2);

@@ -9,6 +9,8 @@ use hexad::imports::outbound::OutboundOptions;
 
 use crate::collector::Collector;
 use crate::fixture::{Server, get, load, manifest, options, start_with, store, text};
+use crate::wait::SOON;
+use crate::wait_async::wait_until_async;
 
 const SELF: &[&str] = &["http://self"];
 
@@ -90,9 +92,7 @@ async fn a_nested_request_ends_with_the_one_that_waits_for_it() {
     let (status, _) = server.get("outbound?url=http://self.alt/probe/never").await;
     assert!([200, 504].contains(&status), "{status}");
     let slot = &server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
-    while slot.load() != (0, 0) {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "the end of both requests", async || slot.load() == (0, 0)).await;
 }
 
 #[tokio::test]

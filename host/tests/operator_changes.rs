@@ -1,13 +1,12 @@
 //! Changes from the operator's pages.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
 
 use hexad::Digest;
 
 use crate::versions::{audit, digest, variant};
 use crate::visitor::{FORM, Visitor};
+use crate::wait;
 
 #[test]
 fn a_component_is_swapped_promoted_and_rolled_back() {
@@ -122,8 +121,7 @@ fn a_trial_ends_by_itself_after_the_time_that_its_form_shows() {
 
 /// Sends the head of a request, and returns the bytes that come before the connection ends.
 fn exchange(visitor: &Visitor, head: &str) -> String {
-    let mut stream = TcpStream::connect(visitor.access.url.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut stream = wait::connect(visitor.access.url.strip_prefix("http://").unwrap());
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

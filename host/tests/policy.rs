@@ -10,8 +10,9 @@ use hexad::deploy::{DeployError, Signature, SwapRequest, TrustPolicy};
 use hexad::{Digest, Host, Options, StartError};
 use tempfile::TempDir;
 
-use crate::fixture::{self, Server, guest, manifest, store};
+use crate::fixture::{self, Server, agent, guest, manifest, store};
 use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
+use crate::wait::{SOON, wait_until};
 
 /// A folder with the sources of a manifest, a list of trusted digests and a trusted key.
 struct TrustFixture {
@@ -203,15 +204,12 @@ fn a_build_that_comes_during_a_canary_is_swapped_in_after_it() {
     for name in [1, 2] {
         let other = variant("probe", name);
         std::fs::write(fixture.path("probe.wasm"), &other).unwrap();
-        while host.slots().iter().all(|slot| slot.current().digest != Digest::of(&other)) {
-            std::thread::yield_now();
-        }
+        let serves_other = || host.slots().iter().any(|slot| slot.current().digest == Digest::of(&other));
+        wait_until(SOON, "the build of the other component", serves_other);
     }
     assert_eq!(host.slots()[0].current().digest, built_digest("incoming"));
     host.deployer().roll_back("incoming", "the tests", None).unwrap();
-    while host.slots()[0].current().digest != Digest::of(&build) {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the build after the canary", || host.slots()[0].current().digest == Digest::of(&build));
 }
 
 #[test]
@@ -220,15 +218,11 @@ fn a_watched_source_is_swapped_in_once_it_is_signed() {
     let host = fixture.start(true).unwrap();
     let (new, source) = (variant("incoming", 1), fixture.path("incoming.wasm"));
     std::fs::write(&source, &new).unwrap();
-    while audit(&fixture.folder).is_empty() {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a line of the audit log", || !audit(&fixture.folder).is_empty());
     assert_eq!(audit(&fixture.folder)[0]["outcome"], "refused");
     assert_eq!(host.slots()[0].current().digest, built_digest("incoming"));
     fixture.sign(&source);
-    while host.slots()[0].current().digest != Digest::of(&new) {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the component that is signed now", || host.slots()[0].current().digest == Digest::of(&new));
 }
 
 #[test]
@@ -239,7 +233,7 @@ fn a_swap_request_has_its_signature_in_a_header() {
     let host = fixture.start(false).unwrap();
     let mut server = Server { host, folder: fixture.folder };
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let agent = agent();
     let put = |signature: &str| {
         let request = agent.put(format!("{}/components/incoming", access.url));
         let request = request.header("authorization", format!("Bearer {}", access.token));

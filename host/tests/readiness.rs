@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::fixture::Server;
 use crate::health::ask;
 use crate::ingress::{certificate, server, with_tls};
+use crate::wait::{SOON, wait_for, wait_until};
 
 fn host_status(access: &hexad::admin::Access) -> Value {
     let status: Value = serde_json::from_str(&ask(access, "/status").1).unwrap();
@@ -76,9 +77,7 @@ fn a_host_without_its_acceptor_is_not_ready() {
     let address = server.host.serve(listener, Arc::new(ingress)).unwrap();
     assert_eq!(ask(&access, "/readyz").0, 200);
     socket2::SockRef::from(&socket).shutdown(std::net::Shutdown::Both).unwrap();
-    while ask(&access, "/readyz").0 == 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is not ready", || ask(&access, "/readyz").0 != 200);
     assert_eq!(ask(&access, "/readyz"), (503, "threads ended\n".to_owned()));
     assert_eq!(host_status(&access)["ended_threads"][0], format!("acceptor of {address}"));
     let metrics = ask(&access, "/metrics").1;
@@ -98,9 +97,6 @@ fn the_address_of_the_admin_listener_is_written_once_there_is_room() {
     assert_eq!(ask(&access, "/healthz").0, 200);
     std::fs::remove_dir_all(&path).unwrap();
     let found = |data: &Path| hexad::admin::Access::find(data).ok().map(|access| access.url);
-    while found(&data).is_none() {
-        std::thread::yield_now();
-    }
-    assert_eq!(found(&data), Some(access.url));
+    assert_eq!(wait_for(SOON, "admin.json", || found(&data)), access.url);
     drop(server);
 }

@@ -8,6 +8,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 
 use crate::fixture::{Server, get, request, text};
+use crate::wait_async::next_turn;
 
 const TOOL: &str = "memoize = \"60s\"\nheaders = [\"accept\", \"authorization\"]\nreuse = 100000";
 
@@ -196,7 +197,7 @@ async fn every_response_that_begins_after_an_acknowledged_write_includes_it() {
         for n in 1..=WRITES {
             server.ok(&format!("kv/set?key=probe/v1/race&value={n}")).await;
             acknowledged.store(n, Ordering::SeqCst);
-            tokio::task::yield_now().await;
+            next_turn().await;
         }
         done.store(true, Ordering::SeqCst);
     };

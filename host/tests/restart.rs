@@ -8,6 +8,7 @@ use hexad::deploy::SwapRequest;
 
 use crate::fixture::{self, guest, manifest, store};
 use crate::versions::{audit, swap_request, variant};
+use crate::wait::{SOON, wait_until};
 
 #[tokio::test]
 async fn a_restart_serves_the_version_that_was_swapped_in() {
@@ -44,9 +45,7 @@ async fn the_audit_log_says_that_a_trial_ended_with_the_host() {
     assert!(rollbacks().is_empty());
 
     let host = start();
-    while rollbacks().is_empty() {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the line about the trial", || !rollbacks().is_empty());
     let line = rollbacks().pop().unwrap();
     assert_eq!((&line["digest"], &line["previous"]), (&old.to_string().into(), &canary.to_string().into()), "{line}");
     assert_eq!(line["reason"], "the host was started anew during the trial");

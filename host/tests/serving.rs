@@ -5,10 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::fixture::Server;
+use crate::wait::{self, join};
 
 /// Sends bytes and reads until the host closes.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(bytes).unwrap();
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).unwrap();
@@ -47,7 +48,7 @@ fn requests_that_http_does_not_allow_are_refused() {
 fn a_request_under_way_is_finished_before_the_host_stops() {
     let mut server = Server::with("");
     let address = server.listen();
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     // The head of the response is the sign that the request is under way.
     client.write_all(b"GET /probe/flood?mib=32 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut start = [0; 12];
@@ -59,7 +60,7 @@ fn a_request_under_way_is_finished_before_the_host_stops() {
     client.read_to_end(&mut rest).unwrap();
     assert!(rest.len() > 32 << 20, "{} bytes", rest.len());
     assert!(rest.ends_with(b"0\r\n\r\n"), "the body is complete");
-    stopping.join().unwrap();
+    join(stopping, "the end of the host");
     TcpStream::connect(address).expect_err("the host still listens");
 }
 
@@ -67,13 +68,12 @@ fn a_request_under_way_is_finished_before_the_host_stops() {
 fn a_request_that_does_not_end_does_not_delay_the_stop() {
     let mut server = Server::with("request_timeout = \"1h\"");
     let address = server.listen();
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(b"GET /probe/stall HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut start = [0; 12];
     client.read_exact(&mut start).unwrap();
     server.host.stop(Duration::ZERO);
-    let mut rest = Vec::new();
     // The host may close the connection by a reset.
-    let _ = client.read_to_end(&mut rest);
+    let rest = wait::read_to_close(&mut client);
     assert!(!rest.ends_with(b"0\r\n\r\n"), "the body looks complete");
 }

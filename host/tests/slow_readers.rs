@@ -11,6 +11,7 @@ use hexad::send_buffer::{DrainPolicy, SendLimits};
 
 use crate::fixture::Server;
 use crate::ingress::{certificate, connect_tls, with_tls};
+use crate::wait::{self, SOON, wait_until};
 
 const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
 
@@ -28,7 +29,7 @@ pub fn listen_on(mut server: Server, options: IngressOptions) -> (Server, Socket
 
 /// Sends a GET of the probe, and reads as much of the response as its status.
 pub fn begin(address: SocketAddr, path: &str) -> TcpStream {
-    begin_on(TcpStream::connect(address).unwrap(), path)
+    begin_on(wait::connect(address), path)
 }
 
 /// The same on a connection that is open.
@@ -43,7 +44,7 @@ pub fn begin_on<S: Read + Write>(mut client: S, path: &str) -> S {
 /// Reads the rest of a connection. An error if the host has reset it.
 pub fn rest(mut client: impl Read) -> std::io::Result<Vec<u8>> {
     let mut rest = Vec::new();
-    client.read_to_end(&mut rest).map(|_| rest)
+    client.read_to_end(&mut rest).inspect_err(wait::assert_in_time).map(|_| rest)
 }
 
 /// Checks the end of the probe's `hello`.
@@ -62,10 +63,10 @@ pub fn assert_body(answer: &[u8], body: &str) {
 }
 
 /// Waits until this many requests of the probe are being served.
+#[track_caller]
 pub fn wait_for_busy(server: &Server, expected: usize) {
-    while server.host.slots().iter().map(|slot| Slot::load(slot).0).sum::<usize>() != expected {
-        std::thread::yield_now();
-    }
+    let is_expected = || server.host.slots().iter().map(|slot| Slot::load(slot).0).sum::<usize>() == expected;
+    wait_until(SOON, &format!("{expected} requests that are served"), is_expected);
 }
 
 /// Whether the body after the head is the whole one, in chunks.
@@ -85,9 +86,7 @@ fn responses_within_the_budgets_hold_no_instance() {
     for client in unread {
         assert!(is_whole(&rest(client).unwrap(), 8));
     }
-    while ingress.send_budgets.used() > 0 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "an empty send budget", || ingress.send_budgets.used() == 0);
 }
 
 #[test]
@@ -97,9 +96,7 @@ fn a_budget_bounds_the_unsent_bytes_of_an_address() {
     let (server, address, ingress) = listen("instances = 16", options);
     let unread: Vec<_> = (0..6).map(|_| begin(address, "flood?mib=32")).collect();
     let used = || ingress.send_budgets.used_by("127.0.0.1".parse().unwrap());
-    while used() < 8 << 20 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a full send budget of the address", || used() >= 8 << 20);
     // Each may have one frame of at most a mebibyte more. The host's budget has no part in that.
     assert!(used() <= 14 << 20, "{}", used());
     assert_eq!(ingress.send_budgets.used(), 8 << 20);
@@ -118,9 +115,7 @@ fn a_client_that_takes_too_little_loses_its_response() {
     // One waits in the buffer, the other holds its instance as well.
     let unread = [begin(address, "flood?mib=64"), begin(address, "flood?mib=64")];
     wait_for_busy(&server, 0);
-    while ingress.send_budgets.used() > 0 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "an empty send budget", || ingress.send_budgets.used() == 0);
     for client in unread {
         assert!(!rest(client).is_ok_and(|answer| is_whole(&answer, 64)));
     }
@@ -169,7 +164,7 @@ fn instances_that_wait_for_their_clients_make_way() {
     // The guest `echo` answers before it has the body.
     for (path, received) in [("count", "100000"), ("echo", "aaaaaaaaaa")] {
         let body = vec![b'a'; 100_000];
-        let mut unsent: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut unsent: Vec<_> = (0..8).map(|_| wait::connect(address)).collect();
         for client in &mut unsent {
             let head = "HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 100000\r\n\r\n";
             write!(client, "POST /probe/{path} {head}").unwrap();
@@ -208,7 +203,7 @@ fn clients_that_do_not_read_over_tls_keep_no_other_waiting() {
 fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
     let server = Server::with_stalled("instances = 4\nqueue_timeout = \"1h\"", 0);
     let (server, address, _) = listen_on(server, IngressOptions::default());
-    let mut unsent: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut unsent: Vec<_> = (0..2).map(|_| wait::connect(address)).collect();
     for client in &mut unsent {
         client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nhalf").unwrap();
     }

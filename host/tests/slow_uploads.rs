@@ -11,6 +11,7 @@ use hexad::send_buffer::{DrainPolicy, SendLimits};
 use crate::fairness::connect_from;
 use crate::fixture::Server;
 use crate::slow_readers::{assert_hello, listen_on};
+use crate::wait::{self, SOON, wait_until};
 
 /// Addresses of slow clients, and how many requests each of them has under way.
 const ADDRESSES: u8 = 6;
@@ -60,13 +61,12 @@ fn assert_served_beside(head: &str, step: impl Fn(&mut TcpStream) -> bool + Sync
                     if !step(&mut client) {
                         client = begin(source, address, head);
                     }
-                    std::thread::sleep(pause);
+                    wait::pause(pause);
                 }
             });
         }
-        while steps.load(Ordering::Relaxed) < 10 * usize::from(ADDRESSES) * REQUESTS {
-            std::thread::yield_now();
-        }
+        let enough = 10 * usize::from(ADDRESSES) * REQUESTS;
+        wait_until(SOON, "ten steps of each client", || steps.load(Ordering::Relaxed) >= enough);
         let answers = (0..10).map(|_| hello(address)).collect();
         is_over.store(true, Ordering::Relaxed);
         answers

@@ -13,6 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::fixture::Server;
 use crate::http2::hello;
 use crate::slow_readers::{assert_hello, begin, listen, rest};
+use crate::wait;
 
 /// Bytes of the body of each response.
 const SIZE: usize = 50_000;
@@ -28,7 +29,7 @@ fn client(address: SocketAddr, receive_buffer: usize) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(receive_buffer).unwrap();
     socket.connect(&address.into()).unwrap();
-    socket.into()
+    wait::with_deadlines(socket.into())
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn the_host_makes_few_responses_for_a_client_that_does_not_read() {
     store_body(address);
     let mut unread = client(address, 4096);
     // The host reads no more requests than it can answer, and closes the connection by a reset.
-    while unread.write_all(REQUEST).is_ok() {}
+    wait::write_to_close(&mut unread, REQUEST);
     let Server { host, folder: _folder } = server;
     host.stop(Duration::ZERO);
     drop((ingress, log));
@@ -68,7 +69,11 @@ fn a_client_that_takes_too_little_of_small_responses_loses_its_connection() {
     let (mut taken, mut chunk) = (0, [0; 16 * 1024]);
     while taken < requests * SIZE {
         match slow.read(&mut chunk) {
-            Ok(0) | Err(_) => break,
+            Ok(0) => break,
+            Err(error) => {
+                wait::assert_in_time(&error);
+                break;
+            }
             Ok(length) => taken += length,
         }
         // The host has the time to send bytes for which the client has made room.

@@ -2,14 +2,15 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Parser;
 use hexad::cli::Up;
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::fixture::{self, Server, manifest, store};
+use crate::fixture::{self, Server, agent, manifest, store};
+use crate::wait::{self, SOON, wait_until};
 
 #[tokio::test]
 async fn a_stop_waits_for_guest_work_after_the_answer() {
@@ -36,8 +37,7 @@ async fn a_host_that_is_about_to_stop_serves_and_is_not_ready() {
     let mut server = Server::with("");
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     server.host.drain();
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let mut ready = agent.get(format!("{}/readyz", access.url)).call().unwrap();
+    let mut ready = agent().get(format!("{}/readyz", access.url)).call().unwrap();
     assert_eq!((ready.status().as_u16(), ready.body_mut().read_to_string().unwrap()), (503, "stopping\n".to_owned()));
     assert_eq!(server.ok("hello").await, "hello");
 }
@@ -60,7 +60,8 @@ fn a_signal_before_the_host_is_ready_stops_it_cleanly() {
     std::fs::write(folder.path().join("spin.toml"), manifest("")).unwrap();
     let mut process = Command::new(std::env::current_exe().unwrap());
     process.args(["--exact", "stopping::a_signal_before_the_host_is_ready_stops_it_cleanly", "--nocapture"]);
-    let output = process.env(FOLDER, folder.path()).output().unwrap();
+    process.env(FOLDER, folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = wait::output(SOON, "the end of the process", process.spawn().unwrap());
     let [printed, log] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success() && printed.contains("it has stopped"), "{printed}{log}");
     for left in ["admin.json", "sqlite_key_value.db-wal"] {
@@ -78,9 +79,7 @@ fn stop_early(folder: &Path) {
             let address: SocketAddr = serving.public_url().strip_prefix("http://").unwrap().parse().unwrap();
             TcpStream::connect(address).unwrap();
             kill_process(getpid(), Signal::TERM).unwrap();
-            while TcpStream::connect(address).is_ok() {
-                std::thread::yield_now();
-            }
+            wait_until(SOON, "a host that does not listen", || TcpStream::connect(address).is_err());
             Err(std::io::Error::other("what was to be done needs the host").into())
         },
     );

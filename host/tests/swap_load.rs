@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use http_body_util::{BodyExt, StreamBody};
 
 use crate::fixture::{self, Server, get};
 use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
+use crate::wait::{self, SOON, join, wait_until};
 
 /// A keep-alive client that counts responses with status 200, and all other results, until `stop`.
 fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
-    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    let mut stream = BufReader::new(wait::connect(address));
     let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
     while !stop.load(Ordering::Relaxed) {
         let exchange = || -> std::io::Result<bool> {
@@ -64,9 +65,8 @@ fn under_load(address: SocketAddr, clients: usize, work: impl FnOnce()) -> (u64,
             scope.spawn(|| client(address, "/probe/hello", &stop, &good, &bad));
         }
         // `work` begins after the clients have got a response each, on average.
-        while good.load(Ordering::Relaxed) + bad.load(Ordering::Relaxed) < clients as u64 {
-            std::thread::yield_now();
-        }
+        let responses = || good.load(Ordering::Relaxed) + bad.load(Ordering::Relaxed);
+        wait_until(SOON, "a response for each client", || responses() >= clients as u64);
         work();
         stop.store(true, Ordering::Relaxed);
     });
@@ -105,8 +105,8 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "swap_load::a_thousand_swaps_leak_no_memory_descriptors_or_threads", "--nocapture"])
             .env(MARK, "")
-            .status();
-        assert!(alone.unwrap().success());
+            .spawn();
+        assert!(wait::exit(2 * SOON, "the process of this test", &mut alone.unwrap()).success());
         return;
     }
     let server = Server::with("");
@@ -169,18 +169,16 @@ fn a_stopping_host_refuses_swaps() {
     let mut server = Server::with("");
     let address = server.listen();
     let deployer = server.host.deployer().clone();
-    let mut slow = TcpStream::connect(address).unwrap();
+    let mut slow = wait::connect(address);
     slow.write_all(b"GET /probe/flood?mib=32 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     slow.read_exact(&mut [0; 12]).unwrap();
     let Server { host, folder } = server;
     let stopping = std::thread::spawn(move || host.stop(Duration::from_secs(60)));
-    while deployer.is_open() {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that stops", || !deployer.is_open());
     let error = deployer.swap(&swap_request("probe", variant("probe", 1))).unwrap_err();
     assert!(matches!(error, DeployError::Stopping), "{error}");
     drop(deployer);
     slow.read_to_end(&mut Vec::new()).unwrap();
-    stopping.join().unwrap();
+    join(stopping, "the end of the host");
     assert_eq!(audit(&folder).len(), 1);
 }

@@ -2,7 +2,7 @@
 //! no more when nothing that could make them go on is under way.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hexad::access_log::{AccessLog, AccessLogFormat};
@@ -15,6 +15,7 @@ use crate::fixture::{self, Server};
 use crate::http2::{self, RST_STREAM};
 use crate::slow_readers::{assert_body, begin, listen, rest, wait_for_busy};
 use crate::versions::{audit, digest, swap_request, variant};
+use crate::wait::{self, SOON, wait_until};
 
 /// The ways in which the probe leaves a body unfinished: its task ends, or it waits.
 const WAYS: [&str; 2] = ["forget", "wait-for-nothing"];
@@ -27,7 +28,7 @@ const TIMES: &str = "request_timeout = \"1h\"\ntransfer_timeout = \"1h\"\nqueue_
 
 /// The response to a GET of `/incoming?query`, until the connection ends.
 fn get(address: SocketAddr, query: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+    let mut stream = wait::connect(address);
     write!(stream, "GET /incoming?{query} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
@@ -67,7 +68,7 @@ fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
     let (mut refused, mut unsent) = (0, 0);
     // More of them than the component may have instances.
     for _ in 0..5 {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = wait::connect(address);
         client.write_all(b"GET /probe/forget HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
         let answer = String::from_utf8(rest(client).unwrap()).unwrap();
         match answer.as_str() {
@@ -116,7 +117,7 @@ fn a_response_that_is_left_unfinished_is_an_error_in_the_access_log() {
     let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
     let options = IngressOptions { access_log: Some(log.clone()), ..IngressOptions::default() };
     let (server, address, ingress) = listen(TIMES, options);
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     client.write_all(b"GET /probe/forget HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
     rest(client).unwrap();
     wait_for_busy(&server, 0);
@@ -139,9 +140,7 @@ async fn a_canary_that_leaves_its_responses_unfinished_fails() {
         response.into_body().collect().await.expect_err("the rest of the body");
     }
     let is_on_trial = |slot: &Slot| slot.deployment().canary.is_some();
-    while server.host.slots().iter().any(is_on_trial) {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the end of the trial", || !server.host.slots().iter().any(is_on_trial));
     assert_eq!(digest(&server, "probe"), before);
     let last = audit(&server.folder).pop().unwrap();
     assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"rollback".into()), "{last}");
@@ -162,7 +161,7 @@ fn a_guest_that_cannot_go_on_after_its_response_ends() {
 #[test]
 fn a_body_that_the_guest_passes_on_waits_for_its_client() {
     let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = wait::connect(address);
     let head = "POST /probe/echo HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked";
     write!(client, "{head}\r\n\r\n5\r\nfirst\r\n").unwrap();
     let mut answer = Vec::new();

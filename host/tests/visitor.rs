@@ -3,7 +3,7 @@
 use hexad::admin::Access;
 use ureq::{Agent, Body};
 
-use crate::fixture::Server;
+use crate::fixture::{Server, agent};
 
 const BOUNDARY: &str = "boundary-of-the-tests";
 
@@ -25,8 +25,7 @@ impl Visitor {
     pub fn new() -> Self {
         let mut server = Server::with("");
         let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
-        Self { server, access, agent, cookie: String::new() }
+        Self { server, access, agent: agent(), cookie: String::new() }
     }
 
     /// With the session of `actor`.

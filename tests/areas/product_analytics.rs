@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER, PRIVATE, PUBLIC};
 use hexad_tests::upstream::{self, Upstream};
+use hexad_tests::wait::{SOON, pause, wait_until};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::{self, Write as _};
@@ -126,7 +127,7 @@ fn a_misbehaving_engine_is_a_bad_gateway() {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n{\"x\":\"")?;
             loop {
                 stream.write_all(b"x")?;
-                std::thread::sleep(Duration::from_millis(100));
+                pause(Duration::from_millis(100));
             }
         }),
         ("hangs up", |stream| stream.shutdown(std::net::Shutdown::Both)),
@@ -218,9 +219,7 @@ fn while_one_request_waits_others_are_served() {
         let slow = scope.spawn(|| {
             forge.send_with("POST", &path(PUBLIC, "load"), DEVELOPER, &JSON, r#"{"query":{"measures":["slow"]}}"#)
         });
-        while upstream.requests().is_empty() {
-            std::thread::yield_now();
-        }
+        wait_until(SOON, "the slow request", || !upstream.requests().is_empty());
         assert_eq!(load(&forge).status, 200);
         assert_eq!(forge.get("/api/v4/application/settings", ADMIN).status, 200);
         assert!(!slow.is_finished(), "the slow request has ended");
@@ -256,9 +255,8 @@ fn equal_requests_at_the_same_moment_are_sent_once() {
         std::thread::scope(|scope| {
             let answers: Vec<_> =
                 callers.iter().map(|&(project, token)| (project, scope.spawn(move || send(project, token)))).collect();
-            while (upstream.requests().len() as u64 + forge.coalesced("product-analytics")) < callers.len() as u64 {
-                std::thread::yield_now();
-            }
+            let waiting = || upstream.requests().len() as u64 + forge.coalesced("product-analytics");
+            wait_until(SOON, "all callers to wait", || waiting() >= callers.len() as u64);
             *gate.0.lock().expect("no panic") = true;
             gate.1.notify_all();
             for (project, answer) in answers {

@@ -3,6 +3,7 @@
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER};
 use hexad_tests::server::root;
+use hexad_tests::wait::{SOON, wait_until};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,9 +49,8 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
         let wait_for_answers = || {
             let before = [0, 1].map(|at| answered[at].load(Ordering::Relaxed));
             let is_behind = |at: usize| answered[at].load(Ordering::Relaxed) < before[at] + 20;
-            while (0..2).any(is_behind) && !clients.iter().any(|client| client.is_finished()) {
-                std::thread::yield_now();
-            }
+            let has_ended = || clients.iter().any(|client| client.is_finished());
+            wait_until(SOON, "20 answers of each area", || !(0..2).any(is_behind) || has_ended());
         };
         wait_for_answers();
         for (area, mark) in [("namespaces", 1), ("experiments", 1), ("namespaces", 2), ("experiments", 2)] {

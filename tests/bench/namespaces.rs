@@ -119,7 +119,7 @@ fn fill(postgres: &Postgres, rows: &[Row]) {
         sql.push_str(&format!("create index on namespaces using gin ({column} gin_trgm_ops);\n"));
     }
     sql.push_str("create index on namespaces (parent_id, id); vacuum analyze namespaces;");
-    postgres.sql(&sql);
+    postgres.sql_within(postgres::QUERIES, &sql);
 }
 
 /// A page's query and that for the total, as the reference service sends them.

@@ -11,6 +11,7 @@ use hexad_tests::operator::Operator;
 use hexad_tests::package::tarball;
 use hexad_tests::registry::Registry;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
+use hexad_tests::wait::pause;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -69,7 +70,7 @@ impl Counts {
                 if Instant::now() >= next {
                     break;
                 }
-                std::thread::sleep(Duration::from_millis(50));
+                pause(Duration::from_millis(50));
             }
             work(number);
         }
@@ -109,7 +110,7 @@ fn main() {
         scope.spawn(|| counts.every(SWAP_EVERY, |number| swap(&server, number, &counts)));
         scope.spawn(|| counts.every(GC_EVERY, |_| collect_garbage(&server, &counts)));
         let row = |at: Duration| {
-            std::thread::sleep(at.saturating_sub(started.elapsed()));
+            pause(at.saturating_sub(started.elapsed()));
             let bytes = server.memory().0;
             let (requests, errors) = (counts.requests.load(Ordering::Relaxed), counts.errors.load(Ordering::Relaxed));
             println!("  {:>8.1} {:>10.1} {requests:>12} {errors:>8}", at.as_secs_f64() / 60.0, bytes as f64 / 1e6);

@@ -3,7 +3,8 @@
 use super::{Machine, are_enabled};
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::http::agent;
-use hexad_tests::server::{Server, root};
+use hexad_tests::server::{Server, output, root};
+use hexad_tests::wait::{OF_CONNECTIONS, line_with};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -54,14 +55,13 @@ impl Engine {
             .stdout(Stdio::piped())
             .spawn()
             .expect("node runs");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let port = lines
-            .by_ref()
-            .map(|line| line.expect("text"))
-            .find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()))
-            .expect("the engine ended before it listened; its log is above");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut engine = Engine { child, url: String::new() };
+        let (line, lines) = line_with(OF_CONNECTIONS, "listening on ", lines);
+        let line = line.expect("the engine ended before it listened; its log is above");
         std::thread::spawn(move || lines.for_each(drop));
-        Engine { child, url: format!("http://127.0.0.1:{port}") }
+        engine.url = format!("http://127.0.0.1:{}", line.trim_start_matches("listening on "));
+        engine
     }
 }
 
@@ -269,7 +269,7 @@ fn the_engines_own_client_works_through_the_server() {
     // By default the client sends a query in the URL as long as it is short.
     let runs = [(forge.address(MANY), ""), (forge.address(MANY), "POST"), (by_path, "")];
     for (run, (address, method)) in runs.into_iter().enumerate() {
-        let output = node().arg("client.js").args([&address, DEVELOPER, method]).output().expect("node runs");
+        let output = output(node().arg("client.js").args([&address, DEVELOPER, method]));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(got["cubes"], json!(["Sessions", "SlowReport", "TrackedEvents"]));

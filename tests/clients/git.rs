@@ -4,7 +4,7 @@ use super::are_enabled;
 use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
 use hexad_tests::http;
 use hexad_tests::repository::{Repository, git};
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output, program};
 use hexad_tests::suggestions::{Suggestions, import_git};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -95,8 +95,7 @@ fn objects_that_were_stored_one_by_one_are_repacked() {
         command.args(["repack", "--url", &server.url, "--token", BOOTSTRAP_TOKEN]);
         // Neither the command nor git, which it runs, sends the token to a proxy. No process listens there.
         command.envs([("http_proxy", "http://127.0.0.1:1"), ("NO_PROXY", ""), ("no_proxy", "")]);
-        let output = command.output();
-        let output = output.expect("hexad runs");
+        let output = output(&mut command);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     };

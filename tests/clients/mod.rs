@@ -20,7 +20,7 @@ mod workflow;
 mod yarn;
 
 use hexad_tests::forge;
-use hexad_tests::server::Server;
+use hexad_tests::server::{Server, output};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -110,15 +110,11 @@ impl Machine {
 
     /// Runs a program in `folder`. Of the test's environment it gets the PATH only.
     pub fn run<S: AsRef<OsStr>>(&self, folder: &Path, program: &str, arguments: &[S]) -> ProgramOutput {
-        let Output { status, stdout, stderr } = Command::new(program)
-            .args(arguments)
-            .current_dir(folder)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.folder("home"))
-            .env("CI", "true")
-            .output()
-            .unwrap_or_else(|why| panic!("{program} cannot be run: {why}"));
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.folder("home")).env("CI", "true");
+        let Output { status, stdout, stderr } = output(&mut command);
         ProgramOutput {
             success: status.success(),
             stdout: String::from_utf8_lossy(&stdout).into_owned(),

@@ -5,7 +5,7 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::http::{Answer, agent, read};
 use hexad_tests::package;
 use hexad_tests::repository::Repository;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output};
 use hexad_tests::suggestions::{Suggestions, import_git};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -89,7 +89,7 @@ impl Site {
         let registry = format!("--@acme:registry={}/api/v4/projects/{PUBLIC}/packages/npm/", self.server.url);
         let mut command = Command::new("npm");
         command.args(arguments).arg(registry).arg("--cache").arg(folder.path());
-        let output = command.current_dir(folder.path()).output().expect("npm runs");
+        let output = output(command.current_dir(folder.path()));
         assert!(output.status.success(), "npm: {}", String::from_utf8_lossy(&output.stderr));
         output.stdout
     }

@@ -9,6 +9,7 @@ mod layout;
 mod links;
 mod scopes;
 mod vendored;
+mod waits;
 mod worlds;
 
 use hexad_tests::server::root;

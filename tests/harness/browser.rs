@@ -2,17 +2,14 @@
 
 use crate::http::{self, agent};
 use crate::server::root;
+use crate::wait::{self, SOON, wait_for_ok};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The key of an element's id (WebDriver, section 12.2).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-
-/// How long a page may take.
-const LOADING: Duration = Duration::from_secs(30);
 
 /// Whether the tests in the browser run. `make test BROWSER=no` leaves them out; otherwise a missing
 /// browser is a failure.
@@ -45,18 +42,26 @@ fn start_driver(missing: &str) -> Option<(Child, u16)> {
     command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
     let mut driver = command.spawn().expect(missing);
     let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
-    let mut said = Vec::new();
-    for line in lines.by_ref().map_while(Result::ok) {
-        let port = line.split_once("started successfully on port ").map(|(_, port)| port.trim_end_matches('.'));
-        if let Some(port) = port.and_then(|port| port.parse().ok()) {
-            std::thread::spawn(move || lines.for_each(drop));
-            return Some((driver, port));
+    let read_port = move || {
+        let mut said = Vec::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            let port = line.split_once("started successfully on port ").map(|(_, port)| port.trim_end_matches('.'));
+            if let Some(port) = port.and_then(|port| port.parse().ok()) {
+                std::thread::spawn(move || lines.for_each(drop));
+                return Ok(port);
+            }
+            said.push(line);
         }
-        said.push(line);
+        Err(said)
+    };
+    match wait::within(SOON, "the port of chromedriver", read_port) {
+        Ok(port) => Some((driver, port)),
+        Err(said) => {
+            wait::exit(SOON, "the end of chromedriver", &mut driver);
+            eprintln!("chromedriver ended: {}", said.join("; "));
+            None
+        }
     }
-    let _ = driver.wait();
-    eprintln!("chromedriver ended: {}", said.join("; "));
-    None
 }
 
 /// A request that the browser made.
@@ -199,13 +204,7 @@ impl Browser {
     /// Asks until the answer is no error.
     #[track_caller]
     fn poll<T>(&self, question: impl Fn() -> Result<T, String>) -> T {
-        let end = Instant::now() + LOADING;
-        loop {
-            match question() {
-                Ok(answer) => return answer,
-                Err(why) => assert!(Instant::now() < end, "{why}"),
-            }
-        }
+        wait_for_ok(SOON, "the page", question)
     }
 
     /// The outcome of a script's `return`.

@@ -1,7 +1,10 @@
 //! The common part of all HTTP clients of the tests.
 
+use crate::wait::{OF_CONNECTIONS, SOON};
 use std::io::Read as _;
+use ureq::config::ConfigBuilder;
 use ureq::http::{HeaderMap, Response};
+use ureq::typestate::AgentScope;
 
 /// A whole response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +30,20 @@ impl Answer {
     }
 }
 
-/// A client for which every status is an answer, redirects too. It uses no proxy of the environment.
+/// A client for which every status is an answer, redirects too. It uses no proxy of the environment, and waits for no
+/// answer for ever.
 pub fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().into()
+    let config = config().timeout_connect(Some(SOON));
+    config.timeout_recv_response(Some(OF_CONNECTIONS)).timeout_recv_body(Some(OF_CONNECTIONS)).build().into()
+}
+
+/// The same for a benchmark, whose answers may take any time.
+pub fn patient_agent() -> ureq::Agent {
+    config().build().into()
+}
+
+fn config() -> ConfigBuilder<AgentScope> {
+    ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None)
 }
 
 /// Reads a response to its end. An error means that the connection broke.

@@ -17,3 +17,4 @@ pub mod server;
 pub mod suggestions;
 pub mod upstream;
 pub mod verdaccio;
+pub mod wait;

@@ -1,10 +1,10 @@
 //! A client of a server's admin listener.
 
 use crate::http::{self, Answer};
-use crate::server::{Server, program, root};
+use crate::server::{Server, output, program, root};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The admin listener of a server, as the file in the data folder tells it.
 pub struct Operator {
@@ -85,8 +85,8 @@ pub fn open_in_browser(server: &Server, folder: &Path) -> (Vec<String>, String) 
         arguments.display()
     );
     let mut terminal = Command::new("script");
-    terminal.args(["-qec", &command, "/dev/null"]).env("BROWSER", &browser).current_dir(root()).stdin(Stdio::null());
-    let output = terminal.output().expect("script runs");
+    terminal.args(["-qec", &command, "/dev/null"]).env("BROWSER", &browser).current_dir(root());
+    let output = output(&mut terminal);
     let printed = String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned();
     assert!(output.status.success(), "{printed}");
     let arguments = std::fs::read_to_string(&arguments).expect("the arguments");

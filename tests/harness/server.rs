@@ -1,6 +1,7 @@
 //! The shipped program, run as a process over loopback.
 
 use crate::processor_time::processor_time_of;
+use crate::wait::{self, OF_CONNECTIONS, line_with};
 use crate::{compiled_code, databases};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines, Write as _};
@@ -11,6 +12,12 @@ use std::time::Duration;
 
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
+
+/// How long a server may take until it listens. Where no compiled code can be used again, it compiles all components.
+const START: Duration = Duration::from_secs(80);
+
+/// How long a command may take.
+const COMMAND: Duration = Duration::from_secs(80);
 
 /// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this
 /// program, which another one may have compiled.
@@ -40,8 +47,16 @@ pub fn program() -> PathBuf {
 /// Runs another command of the program to its end.
 pub fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program());
-    command.current_dir(root()).args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
-    command.output().expect("the program runs")
+    command.current_dir(root()).args(arguments).envs(environment.iter().copied());
+    output(&mut command)
+}
+
+/// Runs a command of any program to its end.
+#[track_caller]
+pub fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let process = command.spawn().unwrap_or_else(|why| panic!("{command:?} cannot be run: {why}"));
+    wait::output(COMMAND, &format!("the end of {command:?}"), process)
 }
 
 /// `hexad up` on a free port, to be started by [`Server::spawn`].
@@ -102,12 +117,17 @@ impl Server {
 
     /// Starts a command made by [`up`] and waits until the server listens.
     pub fn spawn(command: Command, data: &Path) -> Self {
-        compiled_code::reuse(data, || Server::spawn_and_wait(command, data))
+        Server::spawn_within(START, command, data)
+    }
+
+    /// The same for a command that takes long until the server listens.
+    pub fn spawn_within(deadline: Duration, command: Command, data: &Path) -> Self {
+        compiled_code::reuse(data, || Server::spawn_and_wait(deadline, command, data))
     }
 
     /// The same. Its standard output loses its reader as soon as the server listens.
     pub fn spawn_without_reader(command: Command, data: &Path) -> Self {
-        compiled_code::reuse(data, || Server::spawn_and_read(command, data).0)
+        compiled_code::reuse(data, || Server::spawn_and_read(START, command, data).0)
     }
 
     /// Starts `hexad up --demo`, and returns its text for a person, too.
@@ -115,38 +135,42 @@ impl Server {
         let mut command = up(Path::new("spin.toml"), data);
         command.arg("--demo");
         compiled_code::reuse(data, || {
-            let (server, mut lines) = Server::spawn_and_read(command, data);
-            let mut text = String::new();
-            for line in lines.by_ref().map(|line| line.expect("text")) {
-                text += &line;
-                text.push('\n');
-                // The last line of the text for each of both cases.
-                if line.contains("npm view") || line.contains("The demo is loaded") {
-                    break;
+            let (server, mut lines) = Server::spawn_and_read(START, command, data);
+            let read = move || {
+                let mut text = String::new();
+                for line in lines.by_ref().map(|line| line.expect("text")) {
+                    text += &line;
+                    text.push('\n');
+                    // The last line of the text for each of both cases.
+                    if line.contains("npm view") || line.contains("The demo is loaded") {
+                        break;
+                    }
                 }
-            }
-            std::thread::spawn(move || lines.for_each(drop));
+                std::thread::spawn(move || lines.for_each(drop));
+                text
+            };
+            let text = wait::within(OF_CONNECTIONS, "the text for a person", read);
             (server, text)
         })
     }
 
-    fn spawn_and_wait(command: Command, data: &Path) -> Self {
-        let (server, lines) = Server::spawn_and_read(command, data);
+    fn spawn_and_wait(deadline: Duration, command: Command, data: &Path) -> Self {
+        let (server, lines) = Server::spawn_and_read(deadline, command, data);
         // The rest of its output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         server
     }
 
     /// Starts a command, and returns the lines that it prints after it listens.
-    fn spawn_and_read(mut command: Command, data: &Path) -> (Self, Lines<BufReader<ChildStdout>>) {
+    fn spawn_and_read(deadline: Duration, mut command: Command, data: &Path) -> (Self, Lines<BufReader<ChildStdout>>) {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let url = lines
-            .by_ref()
-            .map(|line| line.expect("text"))
-            .find_map(|line| Some(line.strip_prefix("listening on ")?.trim().to_owned()))
-            .expect("the program ended before it listened; its log is above");
-        (Server { child, url, data: data.to_owned() }, lines)
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        // If it is late, dropping it kills the process.
+        let mut server = Server { child, url: String::new(), data: data.to_owned() };
+        let (line, lines) = line_with(deadline, "listening on ", lines);
+        let line = line.expect("the program ended before it listened; its log is above");
+        server.url = line.trim_start_matches("listening on ").trim().to_owned();
+        (server, lines)
     }
 
     /// `host:port`.
@@ -167,7 +191,7 @@ impl Server {
     /// segment of the import's path.
     pub fn begin_import(&self, area: &str, token: &str, lines: &str) -> TcpStream {
         let address = self.address();
-        let mut stream = TcpStream::connect(address).expect("a connection");
+        let mut stream = wait::connect(address);
         let head = format!(
             "POST /api/v4/import/{area} HTTP/1.1\r\nhost: {address}\r\nprivate-token: {token}\r\n\
              content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
@@ -186,7 +210,7 @@ impl Server {
 
     /// Waits until the process has ended.
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("a child")
+        wait::exit(OF_CONNECTIONS, "the end of the server", &mut self.child)
     }
 
     /// Kills the process at once, as a power cut would, and returns its data folder.

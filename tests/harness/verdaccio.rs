@@ -1,6 +1,7 @@
 //! Another registry: verdaccio, with storage in a folder of its own.
 
 use crate::server;
+use crate::wait::{SOON, wait_for_ok};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -48,23 +49,17 @@ impl Verdaccio {
     /// Creates a user and returns a token, as soon as the server answers.
     fn sign_up(&mut self) -> String {
         let user = json!({"name": "tester", "password": "a-long-password"}).to_string();
-        loop {
-            let answer = ureq::put(format!("{}/-/user/org.couchdb.user:tester", self.url))
-                .content_type("application/json")
-                .send(&user);
-            match answer {
-                Ok(mut answer) => {
-                    let text = answer.body_mut().read_to_string().expect("an answer");
-                    let answer: Value = serde_json::from_str(&text).expect("JSON");
-                    return answer["token"].as_str().expect("a token").to_owned();
-                }
-                Err(why) => {
-                    let ended = self.child.try_wait().expect("a child");
-                    assert!(ended.is_none(), "verdaccio ended: {why}");
-                    std::thread::yield_now();
-                }
-            }
-        }
+        let mut answer = wait_for_ok(SOON, "an answer of verdaccio", || {
+            let request = ureq::put(format!("{}/-/user/org.couchdb.user:tester", self.url));
+            let request = request.config().timeout_global(Some(SOON)).build();
+            request.content_type("application/json").send(&user).inspect_err(|why| {
+                let ended = self.child.try_wait().expect("a child");
+                assert!(ended.is_none(), "verdaccio ended: {why}");
+            })
+        });
+        let text = answer.body_mut().read_to_string().expect("an answer");
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        answer["token"].as_str().expect("a token").to_owned()
     }
 
     /// Resident memory now, and at most since the last [`Verdaccio::reset_peak_memory`], in bytes.

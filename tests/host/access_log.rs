@@ -3,6 +3,7 @@
 use super::probe::{get, write_manifest};
 use super::stopping::ServiceManager;
 use hexad_tests::server::{Server, up};
+use hexad_tests::wait::{SOON, wait_until, within};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -33,9 +34,7 @@ fn stop_with_lines_in_the_log(folder: &Path, arguments: &[&str]) -> (Server, Fil
     server.signal("TERM");
     assert_eq!(manager.receive(), "STOPPING=1");
     // The last that the host closes is the operator's listener.
-    while data.join("admin.json").exists() && !server.has_ended() {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "the end of the operator's listener", || !data.join("admin.json").exists() || server.has_ended());
     (server, reader)
 }
 
@@ -44,7 +43,8 @@ fn a_stop_waits_for_a_reader_that_is_late() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut server, reader) = stop_with_lines_in_the_log(folder.path(), &["--grace", "1h"]);
     let lines = BufReader::new(reader).lines().map(|line| line.expect("text"));
-    assert_eq!(lines.filter(|line| line.contains("/probe/hello") && line.ends_with('}')).count(), REQUESTS);
+    let whole = lines.filter(|line| line.contains("/probe/hello") && line.ends_with('}'));
+    assert_eq!(within(SOON, "the end of the log", || whole.count()), REQUESTS);
     assert!(server.wait().success());
 }
 

@@ -5,7 +5,8 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::operator::Operator;
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{Server, program, root, run};
+use hexad_tests::server::{Server, output, program, root, run};
+use hexad_tests::wait::{SOON, join, wait_until};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -29,9 +30,8 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     let digest = served(&server);
     let acknowledged = Arc::new(Mutex::new(BTreeMap::new()));
     let count = |wanted: usize| {
-        while acknowledged.lock().expect("no panic").len() < wanted {
-            std::thread::yield_now();
-        }
+        let has_wanted = || acknowledged.lock().expect("no panic").len() >= wanted;
+        wait_until(SOON, &format!("{wanted} publications"), has_wanted);
     };
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let publishers: Vec<_> = (0..PUBLISHERS)
@@ -61,7 +61,7 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     let during = acknowledged.lock().expect("no panic").len();
     count(during + AFTER);
     stop.store(true, std::sync::atomic::Ordering::SeqCst);
-    publishers.into_iter().for_each(|publisher| publisher.join().expect("no publisher saw a wrong answer"));
+    publishers.into_iter().for_each(|publisher| join(publisher, "the end of a publisher"));
     drop(server);
 
     let restored = tempfile::tempdir().expect("a temporary folder");
@@ -99,8 +99,7 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
 fn names_that_look_like_urls_are_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hexad = |arguments: &[&str]| {
-        let output = std::process::Command::new(program()).current_dir(folder.path()).args(arguments).output();
-        let output = output.expect("the program runs");
+        let output = output(std::process::Command::new(program()).current_dir(folder.path()).args(arguments));
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
     drop(Server::start(&folder.path().join("file:data")));

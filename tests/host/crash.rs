@@ -5,6 +5,7 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
 use hexad_tests::server::Server;
+use hexad_tests::wait::join;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
@@ -58,7 +59,7 @@ fn publish_until_killed(server: Server, round: u64, acknowledged: &mut Acknowled
     server.kill();
     // Publishes that were answered before the kill and not yet counted were acknowledged as well.
     acknowledged.extend(seen.iter());
-    publishers.into_iter().for_each(|publisher| publisher.join().expect("no publisher saw a wrong answer"));
+    publishers.into_iter().for_each(|publisher| join(publisher, "the end of a publisher"));
 }
 
 fn verify(registry: &Registry, acknowledged: &Acknowledged) {

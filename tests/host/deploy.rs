@@ -6,10 +6,11 @@ use hexad_tests::http;
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
+use hexad_tests::wait::wait_for_ok;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ports that the example takes.
 const PORTS: u16 = 11;
@@ -44,24 +45,23 @@ fn the_example_survives_the_loss_of_a_host_and_of_the_primary() {
     let mut command = Command::new(root().join("deploy/run"));
     command.arg(folder.path()).arg(first.to_string()).env("HEXAD", program()).stdin(Stdio::null());
     command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN);
-    let server = Server::spawn(command, &folder.path().join("host1"));
+    let server = Server::spawn_within(10 * TAKE_OVER, command, &folder.path().join("host1"));
     forge::seed(&server);
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     let tarball = |number: usize| package::tarball("lasting", &format!("1.0.{number}"), 20_000, number as u64);
     // A client repeats a request that it was told to try again, or that got no answer.
     let publish = |number: usize| {
-        let end = Instant::now() + TAKE_OVER;
-        loop {
-            let version = format!("1.0.{number}");
+        let version = format!("1.0.{number}");
+        wait_for_ok(TAKE_OVER, &format!("the publication of {version}"), || {
             match registry.publish("lasting", &version, &tarball(number)) {
-                Ok(answer) if answer.status == 200 => return,
+                Ok(answer) if answer.status == 200 => Ok(()),
                 Ok(answer) if matches!(answer.status, 502..=504) => {
-                    assert!(Instant::now() < end, "{version}: {}: {}", answer.status, answer.text());
+                    Err(format!("{}: {}", answer.status, answer.text()))
                 }
                 Ok(answer) => panic!("{version}: {}: {}", answer.status, answer.text()),
-                Err(error) => assert!(Instant::now() < end, "{version}: {error}"),
+                Err(error) => Err(error.to_string()),
             }
-        }
+        });
     };
     (0..5).for_each(publish);
     kill(&process(folder.path(), "host1.pid"));

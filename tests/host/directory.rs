@@ -2,9 +2,10 @@
 //! are made, agree after the next import or check, and the import can be repeated.
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use hexad_tests::wait::wait_until;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How many lines the component applies together, after which the catalog follows.
 const BATCH: u64 = 16 * 1024;
@@ -12,7 +13,7 @@ const BATCH: u64 = 16 * 1024;
 const INTO: u64 = 500;
 
 /// Far longer than two batches take.
-const TIMEOUT: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn lines(range: RangeInclusive<u64>) -> String {
     range.map(|id| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"g{id}\",\"name\":\"Group {id}\"}}\n")).collect()
@@ -54,11 +55,7 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     let open = server.begin_import("directory", BOOTSTRAP_TOKEN, &lines(1..=2 * BATCH));
-    let started = Instant::now();
-    while !is_recorded(&server, BATCH + INTO) {
-        assert!(started.elapsed() < TIMEOUT, "the second batch never came");
-        std::thread::yield_now();
-    }
+    wait_until(TIMEOUT, "the second batch", || is_recorded(&server, BATCH + INTO));
     server.kill();
     drop(open);
 

@@ -7,10 +7,12 @@ mod reports;
 mod trust;
 mod without;
 
+use super::stopping::open_read;
 use hexad_tests::http;
 use hexad_tests::operator::Operator;
 use hexad_tests::postgres::{self, Postgres};
 use hexad_tests::server::{self, Server, root};
+use hexad_tests::wait::{self, SOON, wait_for, wait_for_ok, wait_until};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -92,9 +94,10 @@ impl Fleet {
         let Member { server, folder } = killed;
         let operator = Operator::of(&server);
         let swap = std::thread::spawn(move || operator.swap("hello", &version(1)));
-        let mut pipe = std::fs::File::options().write(true).open(list.path()).expect("a pipe");
+        let mut pipe = open_read(&list.path());
         list.set(&[0, 1]);
         server.kill();
+        wait_until(SOON, "the end of the request", || swap.is_finished());
         assert!(swap.join().is_err(), "there is no answer of a host that was killed");
         pipe.write_all(digests(&[0, 1]).as_bytes()).expect("written");
         drop(pipe);
@@ -115,15 +118,13 @@ impl Member {
     /// The number of the version that answers; 0 for the one of the manifest.
     #[track_caller]
     fn serves(&self) -> u32 {
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
+        // A busy machine may need more than the second that a request waits for.
+        wait_for_ok(SOON, "a host that knows what to serve", || {
             let answer = self.answer(&http::agent());
-            if answer.status == 200 {
-                return number(&answer.text());
-            }
-            // A busy machine may need more than the second that a request waits for.
-            assert!(is_try_again(&answer) && Instant::now() < end, "{}: {}", answer.status, answer.text());
-        }
+            let text = format!("{}: {}", answer.status, answer.text());
+            assert!(answer.status == 200 || is_try_again(&answer), "{text}");
+            if answer.status == 200 { Ok(number(&answer.text())) } else { Err(text) }
+        })
     }
 
     /// The lines of its own audit log, as action and actor.
@@ -257,16 +258,13 @@ fn a_joining_host_serves_the_fleets_version_instead_of_its_own() {
 fn a_deployment_that_was_killed_is_not_in_the_way_of_another_hosts() {
     let Some(fleet) = Fleet::start() else { return };
     let (_list, [restarted, other]) = fleet.hosts_after_a_killed_deployment();
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
+    // The process that was killed counts as live for ten seconds.
+    wait_for_ok(SOON, "the end of the killed deployment", || {
         let swapped = other.operator().swap("hello", &version(1));
-        if swapped.status == 200 {
-            break;
-        }
-        // The process that was killed counts as live for ten seconds.
         let text = swapped.text();
-        assert!(swapped.status == 409 && text.contains("is deploying") && Instant::now() < end, "{text}");
-    }
+        assert!(swapped.status == 200 || (swapped.status == 409 && text.contains("is deploying")), "{text}");
+        if swapped.status == 200 { Ok(()) } else { Err(text) }
+    });
     assert_eq!([restarted.serves(), other.serves()], [1; 2]);
 }
 
@@ -305,13 +303,8 @@ fn a_host_that_stood_still_during_a_swap_does_not_answer_with_the_older_componen
     assert_eq!(swapped.status, 200, "{}", swapped.text());
     hosts[1].server.signal("CONT");
     let agent = http::agent();
-    let answer = loop {
-        let answer = hosts[1].answer(&agent);
-        match answer.status {
-            // It is not prepared yet.
-            503 => assert!(!answer.header("retry-after").is_empty()),
-            _ => break answer,
-        }
-    };
+    // It is not prepared yet.
+    let prepared = || Some(hosts[1].answer(&agent)).filter(|answer| !is_try_again(answer));
+    let answer = wait_for(SOON, "the host that stood still", prepared);
     assert_eq!((answer.status, &*answer.text()), (200, "v0001\n"));
 }

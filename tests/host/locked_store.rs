@@ -5,6 +5,7 @@ use hexad_tests::http::{agent, read};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
 use hexad_tests::server::Server;
+use hexad_tests::wait::{SOON, wait_until};
 
 #[test]
 fn reads_go_on_that_would_note_or_count_something() {
@@ -37,7 +38,5 @@ fn reads_go_on_that_would_note_or_count_something() {
     }
     assert_eq!(publish("1.1.0"), 503);
     other.execute_batch("ROLLBACK").expect("the lock is given back");
-    while publish("1.1.0") != 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a store that takes writes", || publish("1.1.0") == 200);
 }

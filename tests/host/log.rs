@@ -2,8 +2,8 @@
 
 use super::probe::write_manifest;
 use hexad_tests::server::{Server, up};
+use hexad_tests::wait::{self, SOON};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
 use std::process::Stdio;
 
 /// The line of the log with these words, after a client has sent `start` and then `more` for as long as it can.
@@ -15,11 +15,13 @@ fn line_about(words: &str, start: &[u8], more: &[u8]) -> String {
     command.args(["--threads", "1", "--trusted-proxy", "127.0.0.1", "--min-send-rate-period", "200ms"]);
     command.env("RUST_LOG", "warn").stderr(Stdio::piped());
     let mut server = Server::spawn(command, &data);
-    let mut client = TcpStream::connect(server.address()).expect("it listens");
+    let mut client = wait::connect(server.address());
     client.write_all(start).expect("the server reads");
-    while !more.is_empty() && client.write_all(more).is_ok() {}
-    let mut lines = BufReader::new(server.take_log().expect("piped")).lines().map(|line| line.expect("text"));
-    lines.find(|line| line.contains(words)).expect("the log has a line about it")
+    if !more.is_empty() {
+        wait::write_to_close(&mut client, more);
+    }
+    let lines = BufReader::new(server.take_log().expect("piped")).lines();
+    wait::line_with(SOON, words, lines).0.expect("the log has a line about it")
 }
 
 /// A request over HTTP/2 without TLS, whose response is larger than the windows of its client. Lengths are below 127.

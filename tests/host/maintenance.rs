@@ -4,7 +4,7 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::operator::Operator;
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, root, run, up};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, output, root, run, up};
 use std::path::Path;
 use std::process::Output;
 
@@ -152,7 +152,7 @@ fn a_folder_without_a_store_is_refused_and_stays_as_it_is() {
     }
     std::os::unix::fs::symlink(folder.path().join("away.db"), folder.path().join("sqlite_key_value.db"))
         .expect("a link");
-    let output = up(Path::new("spin.toml"), folder.path()).output().expect("the program runs");
+    let output = output(&mut up(Path::new("spin.toml"), folder.path()));
     assert!(
         !output.status.success() && printed(&output).contains("link to a file that is away"),
         "{}",

@@ -9,10 +9,14 @@ use hexad_tests::registry::Registry;
 use hexad_tests::repository::Repository;
 use hexad_tests::server::{self, Server};
 use hexad_tests::suggestions::{Suggestions, import_git};
+use hexad_tests::wait::{SOON, wait_for, wait_for_ok, wait_until};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// A host looks at its server's clock and settings each minute.
+const HOUSEKEEPING: Duration = Duration::from_secs(70);
 
 /// A host on the store at `url`, with these environment variables.
 fn host(url: &str, data: &Path, variables: &[(&str, &str)]) -> Server {
@@ -125,22 +129,16 @@ fn hosts_take_the_time_from_their_store_despite_wrong_clocks() {
     let is_right = |host: &Server| ahead_of_database(host).abs() < 600;
     assert!(is_right(&hosts[0].0) && is_right(&hosts[1].0), "{}", ahead_of_database(&hosts[1].0));
     // Both are looked at once in a while.
-    let end = Instant::now() + Duration::from_secs(90);
-    let warning = loop {
+    let warning = wait_for_ok(HOUSEKEEPING, "a warning about the clock", || {
         let status = Operator::of(&hosts[1].0).get("/status").json();
-        if let Some(warning) = status["host"]["postgres"]["warnings"][0].as_str() {
-            break warning.to_owned();
-        }
-        assert!(Instant::now() < end, "{status}");
-    };
+        status["host"]["postgres"]["warnings"][0].as_str().map(str::to_owned).ok_or(status)
+    });
     // The look at the server takes a moment.
     let is_three_hours = warning.contains("3h") || warning.contains("2h 59m");
     assert!(is_three_hours && warning.contains("ahead of"), "{warning}");
     // As after a promotion of a server with another clock.
     database.set_clock(7200);
-    while !hosts.iter().all(|(host, _)| is_right(host)) {
-        assert!(Instant::now() < end, "{:?}", hosts.each_ref().map(|(host, _)| ahead_of_database(host)));
-    }
+    wait_until(HOUSEKEEPING, "both hosts to have the server's time", || hosts.iter().all(|(host, _)| is_right(host)));
 }
 
 #[test]
@@ -189,7 +187,8 @@ fn with_nothing_in_memory_a_revalidation_with_a_token_takes_two_round_trips() {
         // With the connections, everything in memory is void.
         let reconnects = operator.metric("hexad_postgres_reconnects_total");
         database.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hexad';");
-        while operator.metric("hexad_postgres_reconnects_total") == reconnects {}
+        let has_reconnected = || operator.metric("hexad_postgres_reconnects_total") > reconnects;
+        wait_until(SOON, "new connections of the host", has_reconnected);
         let before = reads();
         assert_eq!(revalidate(), 304);
         // The other round trip is the barrier.
@@ -234,13 +233,11 @@ fn while_the_store_is_away_requests_are_told_to_try_again_and_nothing_acknowledg
             acknowledged.extend(publisher.join().expect("a publisher"));
         });
         for registry in &registries {
-            let metadata = loop {
+            let metadata = wait_for(SOON, "a store that is back", || {
                 let answer = registry.get("/kept").expect("an answer");
-                match answer.status {
-                    200 => break answer.json(),
-                    status => assert_eq!(status, 503),
-                }
-            };
+                assert!(matches!(answer.status, 200 | 503), "{}", answer.status);
+                (answer.status == 200).then(|| answer.json())
+            });
             for version in &acknowledged {
                 assert!(metadata["versions"].get(version).is_some(), "{version} was acknowledged and is lost");
             }
@@ -257,7 +254,7 @@ fn a_store_that_cannot_be_used_stops_the_start_with_one_sentence() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let refused = |url: &str, part: &str| {
         let mut command = server::up(Path::new("spin.toml"), data.path());
-        let output = command.env("HEXAD_STORE", url).output().expect("the program runs");
+        let output = server::output(command.env("HEXAD_STORE", url));
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && text.contains(part), "{text}");
         assert!(output.stdout.is_empty() && !text.contains("secret"), "{text}");
@@ -283,7 +280,7 @@ fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     assert_eq!(registry.get("/refused").expect("an answer").status, 404, "reads go on");
     database.sql_in("forge", "drop trigger full_disk on hexad.kv;");
     // It finds out by itself.
-    while operator.get("/readyz").status != 200 {}
+    wait_until(SOON, "a host that is ready", || operator.get("/readyz").status == 200);
     assert_eq!(registry.publish("refused", "1.0.0", &tarball).expect("an answer").status, 200);
 }
 
@@ -332,11 +329,11 @@ fn nothing_is_kept_across_the_restore_of_an_older_dump() {
     database.sql("drop database forge with (force);");
     database.new_database("forge");
     database.sql_in("forge", &dump);
-    let end = Instant::now() + Duration::from_secs(60);
     for host in both() {
-        while own(host, DEVELOPER) != 200 {
-            assert!(Instant::now() < end, "{}", own(host, DEVELOPER));
-        }
+        wait_for_ok(SOON, "the restored store", || match own(host, DEVELOPER) {
+            200 => Ok(()),
+            status => Err(status),
+        });
         assert_eq!((own(host, &token), package(host)), (401, 404));
     }
     let mut ids: BTreeSet<u64> = before.iter().copied().collect();

@@ -3,8 +3,8 @@
 use super::probe::{get, write_manifest};
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{Server, root, run, up};
+use hexad_tests::wait::{self, SOON, wait_until};
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 
 /// Instances that a process can have.
 const INSTANCES: usize = 512;
@@ -26,15 +26,14 @@ fn idle_instances_make_room_for_a_busy_component() {
     let operator = Operator::of(&server);
     // Each has an instance until its body is there.
     let uploads = (0..INSTANCES).map(|_| {
-        let mut upload = TcpStream::connect(server.address()).expect("a connection");
+        let mut upload = wait::connect(server.address());
         let head = "POST /probe/count HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\n";
         upload.write_all(head.as_bytes()).expect("the server reads");
         upload
     });
     let uploads: Vec<_> = uploads.collect();
-    while operator.metric("hexad_pool_instances") < INSTANCES as u64 {
-        std::thread::yield_now();
-    }
+    let has_all = || operator.metric("hexad_pool_instances") >= INSTANCES as u64;
+    wait_until(SOON, "an instance for each upload", has_all);
     for mut upload in uploads {
         upload.write_all(b"x").expect("the server reads");
         let mut answer = String::new();

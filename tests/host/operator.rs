@@ -3,6 +3,7 @@
 use super::probe::write_manifest;
 use hexad_tests::operator::open_in_browser;
 use hexad_tests::server::{Server, run, up};
+use hexad_tests::wait::{SOON, line_with};
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,11 +30,8 @@ fn a_listener_that_other_machines_can_reach_is_warned_about() {
     let mut server = Server::spawn(command, &data);
     let log = server.take_log().expect("piped");
     server.signal("TERM");
-    let warned = BufReader::new(log).lines().any(|line| {
-        let line = line.expect("text");
-        line.contains("WARN") && line.contains("other machines can reach the admin listener")
-    });
-    assert!(warned);
+    let (line, _) = line_with(SOON, "other machines can reach the admin listener", BufReader::new(log).lines());
+    assert!(line.is_some_and(|line| line.contains("WARN")));
 }
 
 #[test]

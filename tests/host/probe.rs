@@ -1,6 +1,7 @@
 //! A server of the probe, the guest that does the operation that a path names.
 
 use hexad_tests::server::root;
+use hexad_tests::wait::with_deadlines;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub fn write_manifest(folder: &Path) -> PathBuf {
 
 /// Sends a GET request for `/probe/<path>` and reads until the server closes.
 pub fn exchange(address: &str, path: &str) -> std::io::Result<String> {
-    let mut client = TcpStream::connect(address)?;
+    let mut client = with_deadlines(TcpStream::connect(address)?);
     write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
     client.read_to_string(&mut answer)?;

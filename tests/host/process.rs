@@ -2,7 +2,8 @@
 
 use super::probe::{exchange, get, write_manifest};
 use super::stopping::ServiceManager;
-use hexad_tests::server::{Server, program, up, up_in_shell};
+use hexad_tests::server::{Server, output, program, up, up_in_shell};
+use hexad_tests::wait::{self, SOON, join, wait_until};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
@@ -74,8 +75,8 @@ fn a_command_whose_output_nothing_reads_ends_without_a_word() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut status = Command::new(program());
-    let output = status.args(["status", "--data"]).arg(folder.path().join("data")).stdout(writer).output();
-    let output = output.expect("the program runs");
+    status.args(["status", "--data"]).arg(folder.path().join("data")).stdout(writer).stderr(Stdio::piped());
+    let output = wait::output(SOON, "the end of the command", status.spawn().expect("the program runs"));
     assert_eq!((output.status.code(), &*output.stderr), (Some(128 + 13), &b""[..]));
 }
 
@@ -114,9 +115,7 @@ fn every_acknowledged_write_survives_kill_9() {
                     }
                 });
             }
-            while written.load(Ordering::SeqCst) < 50 {
-                std::thread::yield_now();
-            }
+            wait_until(SOON, "50 acknowledged writes", || written.load(Ordering::SeqCst) >= 50);
             server.signal("KILL");
         });
     }
@@ -148,9 +147,10 @@ fn running_out_of_descriptors_is_survived() {
 
 /// Waits until a request is answered: the places of closed connections are free as soon as the host has seen that.
 fn serves_again(server: &mut Server, path: &str, answer: &str) {
-    while get(server.address(), path).as_deref() != Some(answer) {
+    wait_until(SOON, "an answer", || {
         assert!(!server.has_ended(), "the host ended");
-    }
+        get(server.address(), path).as_deref() == Some(answer)
+    });
 }
 
 #[test]
@@ -180,14 +180,14 @@ fn a_socket_that_a_supervisor_keeps_loses_no_client_when_the_host_is_replaced() 
         }
     });
     for _ in 0..3 {
-        (0..20).for_each(|_| count.recv().expect("an answer"));
+        (0..20).for_each(|_| count.recv_timeout(SOON).expect("an answer"));
         old.signal("TERM");
         assert!(old.wait().success());
         old = start();
     }
-    (0..20).for_each(|_| count.recv().expect("an answer"));
+    (0..20).for_each(|_| count.recv_timeout(SOON).expect("an answer"));
     drop(stop);
-    client.join().expect("every answer was whole");
+    join(client, "the end of the client");
 }
 
 /// Whether it is the whole answer, with its length or chunked.
@@ -207,7 +207,7 @@ fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
         ("--keep-alive", "99999999999h", "at most 24h"),
     ] {
         let mut command = up(&manifest, &folder.path().join("data"));
-        let output = command.args([option, value]).output().expect("the program runs");
+        let output = output(command.args([option, value]));
         let error = String::from_utf8(output.stderr).expect("UTF-8");
         assert!(!output.status.success() && error.contains(words) && error.contains(option), "{error}");
     }
@@ -220,7 +220,7 @@ fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
         let mut status = Command::new(program());
         status.args(["status", "--admin", &format!("http://{admin}"), "--timeout", "200ms"]);
         for command in [host.args(["--admin", &admin]), &mut status] {
-            let output = command.env("HEXAD_ADMIN_TOKEN", token).output().expect("the program runs");
+            let output = output(command.env("HEXAD_ADMIN_TOKEN", token));
             let error = String::from_utf8(output.stderr).expect("UTF-8");
             assert!(
                 !output.status.success() && error.contains("in HEXAD_ADMIN_TOKEN cannot be sent"),
@@ -230,7 +230,7 @@ fn options_that_no_host_can_serve_with_are_refused_in_a_sentence() {
         }
     }
     let mut command = up_in_shell("ulimit -n 20 && exec \"$@\"", &manifest, &folder.path().join("data"));
-    let output = command.args(["--threads", "1"]).output().expect("the program runs");
+    let output = output(command.args(["--threads", "1"]));
     let error = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(error.contains("may open 20 files and sockets") && error.lines().count() == 1, "{error}");
 }
@@ -250,7 +250,7 @@ fn a_component_without_an_end_is_not_sent() {
 #[test]
 fn an_error_is_one_sentence() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let output = Command::new(program()).arg("up").current_dir(folder.path()).output().expect("the program runs");
+    let output = output(Command::new(program()).arg("up").current_dir(folder.path()));
     assert!(!output.status.success());
     let error = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(error.starts_with("hexad: cannot read the manifest spin.toml"), "{error}");

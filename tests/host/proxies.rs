@@ -2,6 +2,7 @@
 
 use super::probe::{exchange, write_manifest};
 use hexad_tests::server::{Server, run, up};
+use hexad_tests::wait::accept;
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::net::TcpListener;
 
@@ -53,7 +54,7 @@ fn a_host_sends_its_traces_to_the_collector_itself() {
         .env("OTEL_BSP_SCHEDULE_DELAY", "1");
     let server = Server::spawn(command, &data);
     exchange(server.address(), "hello").expect("an answer");
-    let (request, _) = collector.accept().expect("a request");
+    let request = accept(&collector, "a request");
     let line = BufReader::new(request).lines().next().expect("a line").expect("text");
     assert_eq!(line, "POST /v1/traces HTTP/1.1");
 }

@@ -5,6 +5,7 @@ use hexad_tests::http;
 use hexad_tests::repository::{Repository, git};
 use hexad_tests::server::Server;
 use hexad_tests::suggestions::Suggestions;
+use hexad_tests::wait::join;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::{Barrier, mpsc};
@@ -139,7 +140,7 @@ fn pushes_survive_kill_9_and_leave_nothing_half_done() {
         let mut acknowledged: BTreeMap<String, String> = seen.iter().take(UNTIL_KILLED).collect();
         server.kill();
         acknowledged.extend(seen.iter());
-        pushers.into_iter().for_each(|pusher| pusher.join().expect("git ran"));
+        pushers.into_iter().for_each(|pusher| join(pusher, "the end of a pusher"));
         server = Server::start(data.path());
         // `clone` checks with `git fsck --full --strict`.
         let clone = Repository::clone(&url(&server));

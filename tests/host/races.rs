@@ -4,6 +4,7 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
 use hexad_tests::server::Server;
+use hexad_tests::wait::join;
 use std::sync::{Arc, Barrier};
 
 fn server() -> (Server, tempfile::TempDir) {
@@ -26,7 +27,7 @@ fn at_once<T: Send + 'static>(publishers: Vec<impl FnOnce() -> T + Send + 'stati
             })
         })
         .collect();
-    threads.into_iter().map(|thread| thread.join().expect("a publisher")).collect()
+    threads.into_iter().map(|thread| join(thread, "the end of a publisher")).collect()
 }
 
 #[test]

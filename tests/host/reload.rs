@@ -3,6 +3,7 @@
 use super::probe::write_manifest;
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{Server, run, up};
+use hexad_tests::wait::{self, SOON, wait_for, wait_until};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -34,13 +35,7 @@ impl Reloading {
         let before = self.last_reload()["at"].clone();
         std::fs::write(&self.manifest, text).expect("a file");
         self.server.signal("HUP");
-        loop {
-            let reload = self.last_reload();
-            if reload["at"] != before {
-                return reload;
-            }
-            std::thread::yield_now();
-        }
+        wait_for(SOON, "the report of the reload", || Some(self.last_reload()).filter(|reload| reload["at"] != before))
     }
 
     fn last_reload(&self) -> Value {
@@ -59,7 +54,7 @@ struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn connect(server: &Server) -> Self {
-        Client(BufReader::new(TcpStream::connect(server.address()).expect("a connection")))
+        Client(BufReader::new(wait::connect(server.address())))
     }
 
     fn send(&mut self, text: &str) {
@@ -119,9 +114,8 @@ fn a_hangup_applies_the_manifest_without_losing_a_connection() {
     assert_eq!(client.get("/probe/kv/set?key=free&value=1"), (200, "set".to_owned()));
     let post = "POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\n";
     uploading.send(&format!("{post}abc"));
-    while host.operator.metric("hexad_requests_in_flight{component=\"probe\"}") == 0 {
-        std::thread::yield_now();
-    }
+    let in_flight = || host.operator.metric("hexad_requests_in_flight{component=\"probe\"}");
+    wait_until(SOON, "the upload to be in flight", || in_flight() > 0);
 
     let text = host.text.replace("default = \"none\"", "default = \"other\"");
     let text = text.replace(

@@ -4,16 +4,15 @@ use super::probe::{get, write_manifest};
 use hexad_tests::http::Answer;
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{Server, root, up, up_in_shell};
+use hexad_tests::wait::{self, SOON, join, line_with, wait_until};
 use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// A server of the probe with these arguments, and its log.
 fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
@@ -34,7 +33,7 @@ impl ServiceManager {
     pub fn new(folder: &Path) -> Self {
         let path = folder.join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket");
-        socket.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+        socket.set_read_timeout(Some(SOON)).expect("a timeout");
         Self { socket, path }
     }
 
@@ -52,9 +51,8 @@ impl ServiceManager {
 
 /// Waits for a line of the log with these words, and reads the rest on a thread.
 fn wait_for_log(server: &mut Server, words: &str) {
-    let mut lines = BufReader::new(server.take_log().expect("piped")).lines();
-    let found = lines.by_ref().any(|line| line.expect("text").contains(words));
-    assert!(found, "the log ended without `{words}`");
+    let (line, lines) = line_with(SOON, words, BufReader::new(server.take_log().expect("piped")).lines());
+    assert!(line.is_some(), "the log ended without `{words}`");
     std::thread::spawn(move || lines.for_each(drop));
 }
 
@@ -63,12 +61,11 @@ fn a_second_signal_ends_it_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut server = start(folder.path(), &["--grace", "1h"], &[]);
     assert_eq!(get(server.address(), "kv/set?key=k&value=v").as_deref(), Some("set"));
-    let mut waiting = TcpStream::connect(server.address()).expect("a connection");
+    let mut waiting = wait::connect(server.address());
     waiting.write_all(b"GET /probe/never HTTP/1.1\r\nhost: h\r\n\r\n").expect("the server reads");
     let operator = Operator::of(&server);
-    while operator.metric("hexad_requests_in_flight{component=\"probe\"}") == 0 {
-        std::thread::yield_now();
-    }
+    let in_flight = || operator.metric("hexad_requests_in_flight{component=\"probe\"}");
+    wait_until(SOON, "the request to be in flight", || in_flight() > 0);
     server.signal("TERM");
     wait_for_log(&mut server, "stopping");
     assert!(!server.has_ended(), "the request has an hour");
@@ -78,13 +75,20 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(get(server.address(), "kv/get?key=k").as_deref(), Some("some v"), "what was acknowledged is there");
 }
 
+/// Opens a pipe for writing once a program reads it.
+pub fn open_read(path: &Path) -> File {
+    let path = path.to_owned();
+    let open = move || OpenOptions::new().write(true).open(path).expect("a pipe");
+    wait::within(SOON, "a reader of the pipe", open)
+}
+
 /// Puts a pipe in the place of a file. A reader waits until the returned end is dropped; it is returned once
 /// there is one.
 fn make_pipe(path: &Path) -> impl FnOnce() -> File + use<> {
     let _ = std::fs::remove_file(path);
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
     let path = path.to_owned();
-    move || OpenOptions::new().write(true).open(path).expect("a pipe")
+    move || open_read(&path)
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn a_signal_ends_a_start_that_takes_long() {
     for _ in 0..2 {
         let _ = Command::new("kill").args(["-TERM", &host.id().to_string()]).status();
     }
-    assert_eq!(host.wait().expect("it ends").code(), Some(0), "nothing was served");
+    assert_eq!(wait::exit(SOON, "the end of the host", &mut host).code(), Some(0), "nothing was served");
     drop(pipe);
 }
 
@@ -146,7 +150,7 @@ fn a_stop_does_not_wait_for_the_compiler() {
     // The manifest is not applied before the component is there.
     server.signal("HUP");
     server.signal("TERM");
-    let refused = swapping.join().expect("an answer");
+    let refused = join(swapping, "the answer about the swap");
     assert_eq!((refused.status, refused.text().contains("stopping")), (503, true), "{}", refused.text());
     assert!(server.wait().success());
     drop(pipe);
@@ -183,13 +187,14 @@ fn files_are_read_again_while_a_component_is_compiled() {
         std::fs::rename(&log, folder.path().join(name)).expect("the log");
         server.signal("HUP");
         // The log is opened at the next request.
-        while !log.exists() {
+        wait_until(SOON, "a new log", || {
             assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
-        }
+            log.exists()
+        });
     }
     assert!(!swapping.is_finished());
     drop(pipe);
-    assert_eq!(swapping.join().expect("an answer").status, 200);
+    assert_eq!(join(swapping, "the answer about the swap").status, 200);
 }
 
 #[test]
@@ -201,9 +206,7 @@ fn load_balancers_find_out_before_connections_are_refused() {
     let operator = Operator::of(&server);
     assert_eq!(operator.get("/readyz").status, 200);
     server.signal("TERM");
-    while operator.get("/readyz").status == 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is not ready", || operator.get("/readyz").status != 200);
     assert_eq!(operator.get("/readyz").text(), "stopping\n");
     assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"), "it still serves");
     server.signal("INT");
@@ -252,9 +255,7 @@ fn a_second_signal_ends_it_also_if_nothing_reads_its_log() {
     assert_eq!(manager.receive(), "READY=1");
     let operator = Operator::of(&server);
     server.signal("TERM");
-    while operator.get("/readyz").status == 200 {
-        std::thread::yield_now();
-    }
+    wait_until(SOON, "a host that is not ready", || operator.get("/readyz").status != 200);
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(128 + 15));
 }

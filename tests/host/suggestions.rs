@@ -4,6 +4,7 @@ use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
 use hexad_tests::repository::Repository;
 use hexad_tests::server::Server;
 use hexad_tests::suggestions::{Suggestions, import_git};
+use hexad_tests::wait::join;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc;
@@ -77,7 +78,7 @@ fn sixteen_clients_on_one_branch_lose_no_commit_and_repeat_none() {
             })
         })
         .collect();
-    clients.into_iter().for_each(|client| client.join().expect("no client saw a wrong answer"));
+    clients.into_iter().for_each(|client| join(client, "the end of a client"));
     let history = history(&Suggestions::new(&server, PRIVATE, DEVELOPER), "topic-1");
     let expected = (0..CLIENTS).flat_map(|number| (0..EACH).map(move |serial| (format!("{number} {serial}"), 1)));
     assert_eq!(history, expected.chain([("first".to_owned(), 1)]).collect());
@@ -95,7 +96,7 @@ fn one_suggestion_is_applied_once_for_many_clients() {
             std::thread::spawn(move || client.apply(id, "once").expect("an answer").status)
         })
         .collect();
-    let answers: Vec<u16> = clients.into_iter().map(|client| client.join().expect("an answer")).collect();
+    let answers: Vec<u16> = clients.into_iter().map(|client| join(client, "an answer")).collect();
     assert_eq!(answers.iter().filter(|status| **status == 200).count(), 1, "{answers:?}");
     assert!(answers.iter().all(|status| matches!(status, 200 | 400)), "{answers:?}");
     assert_eq!(history(&client, "topic-1")["once"], 1);
@@ -129,7 +130,7 @@ fn acknowledged_commits_survive_kill_9_and_flags_agree_with_the_history() {
         server.kill();
         // Commits that were answered before the kill and not yet counted were acknowledged as well.
         acknowledged.extend(seen.iter());
-        clients.into_iter().for_each(|client| client.join().expect("no client saw a wrong answer"));
+        clients.into_iter().for_each(|client| join(client, "the end of a client"));
         server = Server::start(data.path());
         verify(&Suggestions::new(&server, PRIVATE, DEVELOPER), &acknowledged);
     }

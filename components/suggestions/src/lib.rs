@@ -102,3 +102,7 @@ mod sparse_tree;
 mod store;
 mod suggestion;
 mod suggestion_block;
+#[cfg(test)]
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../../tests/harness/wait.rs"]
+mod wait;

@@ -234,6 +234,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::wait::{SOON, accept, join, try_accept};
 
     #[test]
     fn a_shallow_clone_is_not_imported() {
@@ -258,7 +259,7 @@ mod tests {
         let address = |listener: &TcpListener| format!("http://{}/a.git", listener.local_addr().unwrap());
         let (from, to) = (address(&server), address(&elsewhere));
         let redirect = thread::spawn(move || {
-            let (mut client, _) = server.accept().unwrap();
+            let mut client = accept(&server, "a request of git");
             let head: Vec<String> =
                 BufReader::new(&client).lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
             let response = format!("HTTP/1.1 302 Found\r\nLocation: {to}/info/refs\r\nContent-Length: 0\r\n\r\n");
@@ -266,11 +267,9 @@ mod tests {
             head
         });
         let folder = tempfile::tempdir().unwrap();
-        let timeout = Duration::from_secs(1);
-        assert!(Git::mirror(&from, "Basic c2VjcmV0", timeout, folder.path()).is_err());
-        let head = redirect.join().unwrap();
+        assert!(Git::mirror(&from, "Basic c2VjcmV0", SOON, folder.path()).is_err());
+        let head = join(redirect, "the end of the server");
         assert!(head.contains(&"Authorization: Basic c2VjcmV0".to_owned()), "{head:?}");
-        elsewhere.set_nonblocking(true).unwrap();
-        assert_eq!(elsewhere.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(try_accept(&elsewhere).is_none());
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::wait::{SOON, join, wait_for};
 
 fn request(target: &str, agent: &str) -> Request<()> {
     let mut request = Request::get(target).body(()).unwrap();
@@ -162,17 +163,13 @@ fn a_pipe_is_written_if_a_program_reads_it_and_refused_otherwise() {
         let path = path.clone();
         move || std::fs::read_to_string(path).unwrap()
     });
-    let log = loop {
-        match AccessLog::open(path.clone(), AccessLogFormat::Json) {
-            Ok(log) => break log,
-            Err(_) => std::thread::yield_now(),
-        }
-    };
+    let open = || AccessLog::open(path.clone(), AccessLogFormat::Json).ok();
+    let log = wait_for(SOON, "a reader of the pipe", open);
     // More than a pipe holds: the log waits for its reader, and drops nothing.
     let target = format!("/{}", "a".repeat(1000));
     for _ in 0..200 {
         drop(log.begin(&request(&target, "b"), None));
     }
     drop(log);
-    assert_eq!(reader.join().unwrap().lines().count(), 200);
+    assert_eq!(join(reader, "the end of the pipe").lines().count(), 200);
 }

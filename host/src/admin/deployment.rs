@@ -107,12 +107,14 @@ pub async fn run(
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Mutex, mpsc};
-    use std::time::Duration;
 
     use tokio::task::JoinSet;
 
     use super::*;
+    use crate::wait::SOON;
+    use crate::wait_async::{wait_until_async, within_async};
 
     #[test]
     fn deployments_leave_threads_for_pages() {
@@ -120,14 +122,19 @@ mod tests {
             let threads = Arc::new(DeploymentThreads::default());
             let (end, ended) = mpsc::channel::<()>();
             let ended = Arc::new(Mutex::new(ended));
+            let begun = Arc::new(AtomicUsize::new(0));
             let mut deployments = JoinSet::new();
             for _ in 0..MAX_DEPLOYMENTS + 5 {
-                let (threads, ended) = (threads.clone(), ended.clone());
-                deployments.spawn(async move { threads.run(move || ended.lock().unwrap().recv()).await });
+                let (threads, ended, begun) = (threads.clone(), ended.clone(), begun.clone());
+                let deploy = move || {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    ended.lock().unwrap().recv()
+                };
+                deployments.spawn(async move { threads.run(deploy).await });
             }
-            tokio::task::yield_now().await;
-            let page = tokio::time::timeout(Duration::from_secs(60), tokio::task::spawn_blocking(|| ()));
-            page.await.expect("a thread").unwrap();
+            let all_run = async || begun.load(Ordering::SeqCst) == MAX_DEPLOYMENTS;
+            wait_until_async(SOON, "deployments on all their threads", all_run).await;
+            within_async(SOON, "a thread for a page", tokio::task::spawn_blocking(|| ())).await.unwrap();
             drop(end);
             assert_eq!(deployments.join_all().await.len(), MAX_DEPLOYMENTS + 5);
         });

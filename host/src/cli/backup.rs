@@ -83,6 +83,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::wait::{accept, join};
 
     #[test]
     fn the_host_of_a_store_on_postgres_is_asked_in_vain() {
@@ -93,8 +94,8 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let host = std::thread::spawn(move || {
             // It is asked for each backup.
-            for stream in listener.incoming().take(2) {
-                let mut stream = stream.unwrap();
+            for _ in 0..2 {
+                let mut stream = accept(&listener, "the command to ask the host");
                 let _ = stream.read(&mut [0; 4096]).unwrap();
                 let length = STATUS.len();
                 write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{STATUS}")
@@ -112,7 +113,7 @@ mod tests {
         // A store that was copied to PostgreSQL is in the folder still.
         drop(sqlite::Sqlite::open(folder.path(), &sqlite::Options::default()).unwrap());
         check();
-        host.join().unwrap();
+        join(host, "the end of the host");
     }
 
     #[test]

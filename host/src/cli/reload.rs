@@ -75,9 +75,10 @@ fn start_thread(name: &str, mut work: impl FnMut() + Send + 'static) -> io::Resu
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, RecvTimeoutError};
 
     use super::*;
+    use crate::wait::SOON;
 
     #[test]
     fn requests_during_the_work_repeat_it_once() {
@@ -85,16 +86,16 @@ mod tests {
         let (end, ended) = mpsc::channel();
         let thread = start_thread("test", move || {
             begin.send(()).unwrap();
-            ended.recv().unwrap();
+            ended.recv_timeout(SOON).unwrap();
         });
         let thread = thread.unwrap();
         thread.try_send(()).unwrap();
-        began.recv().unwrap();
+        began.recv_timeout(SOON).unwrap();
         assert!(thread.try_send(()).is_ok() && thread.try_send(()).is_err());
         end.send(()).unwrap();
-        began.recv().unwrap();
+        began.recv_timeout(SOON).unwrap();
         end.send(()).unwrap();
         drop(thread);
-        assert!(began.recv().is_err(), "twice, and not three times");
+        assert_eq!(began.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected), "twice, and not three times");
     }
 }

@@ -56,6 +56,7 @@ fn send(message: &str, socket: &OsStr) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait::SOON;
 
     #[test]
     fn a_service_manager_that_does_not_read_is_not_waited_for() {
@@ -76,6 +77,7 @@ mod tests {
         let name = format!("hexad-test-{}", std::process::id());
         let manager = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         send("READY=1", OsStr::new(&format!("@{name}"))).unwrap();
+        manager.set_read_timeout(Some(SOON)).unwrap();
         let mut message = [0; 100];
         let length = manager.recv(&mut message).unwrap();
         assert_eq!(&message[..length], b"READY=1");

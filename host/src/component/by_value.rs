@@ -21,7 +21,7 @@ use wasmtime::{AsContextMut, Store, StoreContextMut};
 use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error as WasiError, FieldMap, WasiBody, WasiHttpView, p3};
 
-use crate::guest::Guest;
+use crate::guest::{Guest, HasGuestState as _};
 use crate::request_body;
 use crate::request_context::RequestContext;
 use body::{broken, followed_by, full, without_length};
@@ -127,7 +127,7 @@ impl ByValueHandler {
         let passed = accessor.with(|mut store| {
             let guest = store.get();
             let request = Request { head: request_head(&request, guest), body: body.into() };
-            (request, guest.kept_bodies.numbers())
+            (request, guest.state_mut().kept_bodies.numbers())
         });
         drop(request);
         let (mut outcome,) = self.handle.call_concurrent(accessor, passed).await?;
@@ -247,10 +247,10 @@ impl Response {
 fn sent_or_kept(body: Bytes, number: Option<u8>, guest: &mut Guest) -> wasmtime::Result<Bytes> {
     let Some(number) = number else { return Ok(body) };
     if body.is_empty() {
-        let kept = guest.kept_bodies.get(number);
+        let kept = guest.state_mut().kept_bodies.get(number);
         return kept.ok_or_else(|| wasmtime::format_err!("no body is kept under the number {number}"));
     }
-    guest.kept_bodies.put(number, &body);
+    guest.state_mut().kept_bodies.put(number, &body);
     Ok(body)
 }
 

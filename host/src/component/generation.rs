@@ -16,7 +16,7 @@ use super::by_value::ByValueExport;
 use super::capabilities;
 use super::pool::{InstancePool, InstanceTemplate};
 use crate::digest::Digest;
-use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
+use crate::guest::{Guest, GuestBounds, GuestLog, GuestState, OutboundHooks};
 use crate::imports::keyvalue::{KeyValue, WriteScope};
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
@@ -170,7 +170,7 @@ impl Generation {
                 let scope = WriteScope::default();
                 let mut key_value = KeyValue::new(backend.clone(), read_only, Arc::default());
                 key_value.enter(scope.clone(), None, None);
-                let store = Guest::store(
+                let store = GuestState::store(
                     runtime.engine(),
                     key_value,
                     component.variables.clone(),

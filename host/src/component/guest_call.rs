@@ -25,7 +25,7 @@ use super::lease::Lease;
 use super::pool::{Instance, InstancePool};
 use super::timed_run::{LoopTurns, TimedRun};
 use super::unfinished_bodies;
-use crate::guest::Guest;
+use crate::guest::{Guest, HasGuestState as _};
 use crate::instance_permit::InstancePermit;
 use crate::metrics::{InstanceEnd, InstanceFailure};
 use crate::request_context::RequestContext;
@@ -229,7 +229,7 @@ async fn run_guest(
         return;
     };
     instance.cpu_timer.begin_request();
-    if !instance.store.data_mut().enter(context, lease.permit()) {
+    if !instance.store.data_mut().state_mut().enter(context, lease.permit()) {
         return in_use.refuse();
     }
     // Ticks while the instance was idle do not count for this request: without this, it would yield at its first
@@ -321,7 +321,7 @@ impl InUse {
     fn end(mut self, ended: wasmtime::Result<bool>) {
         match (ended, self.instance.take()) {
             (Ok(true), Some(mut instance)) => {
-                instance.store.data_mut().leave();
+                instance.store.data_mut().state_mut().leave();
                 self.pool.give_back(instance, &self.context);
             }
             (Ok(false), instance) => drop(instance),
@@ -332,7 +332,7 @@ impl InUse {
 
     fn failed(&self, instance: Instance, error: &wasmtime::Error) {
         let Self { pool, context, lease, .. } = self;
-        let failure = match instance.store.data().limiter().lacked_host_memory() {
+        let failure = match instance.store.data().state().limiter().lacked_host_memory() {
             true => InstanceFailure::HostMemory,
             false => InstanceFailure::from_error(error),
         };
@@ -359,7 +359,7 @@ impl InUse {
             InstanceFailure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
             _ => {
                 if let Some(suppressed) = pool.failure_throttle.pass() {
-                    let memory_denied = instance.store.data().limiter().denied();
+                    let memory_denied = instance.store.data().state().limiter().denied();
                     let error = format!("{error:#}");
                     tracing::warn!(
                         component,

@@ -110,6 +110,8 @@ mod tests {
 
     use super::*;
     use crate::concurrency_limit::HOST;
+    use crate::wait::{SOON, wait_until};
+    use crate::wait_async::next_turn;
 
     #[tokio::test]
     async fn a_caller_waits_no_longer_because_the_limits_are_replaced() {
@@ -121,16 +123,14 @@ mod tests {
         assert!(poll!(permit.as_mut()).is_pending());
         assert!(ReplacedLimits::default().replace(&first, || true));
         // The runtime's clock counts whole milliseconds.
-        while Instant::now() < deadline + Duration::from_millis(5) {
-            std::thread::yield_now();
-        }
+        wait_until(SOON, "the caller's deadline", || Instant::now() >= deadline + Duration::from_millis(5));
         // The runtime looks at its clock once in some turns.
         let mut answer = poll!(permit.as_mut());
         for _ in 0..1000 {
             if answer.is_ready() {
                 break;
             }
-            tokio::task::yield_now().await;
+            next_turn().await;
             answer = poll!(permit.as_mut());
         }
         assert!(matches!(answer, Poll::Ready(Err(Saturated))));

@@ -14,7 +14,7 @@ use wasmtime_wasi_http::p3::bindings::Service;
 
 use super::breaker::Breakers;
 use super::by_value::{ByValueExport, ByValueHandler};
-use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
+use crate::guest::{Guest, GuestBounds, GuestLog, GuestState, HasGuestState as _, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
@@ -141,7 +141,7 @@ impl InstancePool {
         if instance.served >= self.max_requests {
             return counters.record_retirement(Retirement::Requests);
         }
-        if instance.store.data().limiter().is_nearly_used_up() {
+        if instance.store.data().state().limiter().is_nearly_used_up() {
             return counters.record_retirement(Retirement::Memory);
         }
         let mut state = self.state();
@@ -187,7 +187,7 @@ impl InstancePool {
         let limits = &component.limits;
         let losses = backend.losses();
         let cpu_timer = Arc::new(CpuTimer::new(counters.clone()));
-        let mut store = Guest::store(
+        let mut store = GuestState::store(
             runtime.engine(),
             KeyValue::new(backend.clone(), component.grants.clone(), counters.clone()),
             component.variables.clone(),
@@ -262,7 +262,7 @@ impl IdleInstances for InstancePool {
     }
 
     fn bytes(&self) -> u64 {
-        let bytes = |instance: &Instance| instance.store.data().limiter().used() as u64;
+        let bytes = |instance: &Instance| instance.store.data().state().limiter().used() as u64;
         self.state().instances.iter().map(|(instance, _)| bytes(instance)).sum()
     }
 

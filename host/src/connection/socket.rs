@@ -282,6 +282,8 @@ mod tests {
 
     use super::*;
     use crate::read_bounds::begin_turn;
+    use crate::wait::{SOON, join};
+    use crate::wait_async::wait_until_async;
 
     /// TLS, which is above the socket, reads as long as the socket has bytes.
     #[tokio::test]
@@ -292,9 +294,8 @@ mod tests {
         let (stream, _) = listener.accept().await.unwrap();
         let writing = std::thread::spawn(move || client.write_all(&[0; 100 * 1024]).map(|()| client));
         let mut buffer = vec![0; 128 * 1024];
-        while stream.peek(&mut buffer).await.unwrap() < 100 * 1024 {
-            tokio::task::yield_now().await;
-        }
+        let all_arrived = async || stream.peek(&mut buffer).await.unwrap() == 100 * 1024;
+        wait_until_async(SOON, "all bytes of the client", all_arrived).await;
         let (mut socket, _) = ClientSocket::new(stream);
         begin_turn();
         let mut read = 0;
@@ -310,6 +311,6 @@ mod tests {
         })
         .await;
         assert_eq!(read, 64 * 1024);
-        drop(writing.join().unwrap().unwrap());
+        drop(join(writing, "the end of the write").unwrap());
     }
 }

@@ -46,6 +46,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::wait::{SOON, join};
 
     #[test]
     fn a_stop_does_not_wait_for_compilations() {
@@ -58,9 +59,9 @@ mod tests {
                 run(&phases, StopPhase::Stopping, move || (begin.send(()).unwrap(), ended.recv().is_ok())).unwrap()
             })
         };
-        began.recv().unwrap();
+        began.recv_timeout(SOON).unwrap();
         phases.enter(StopPhase::Stopping);
-        assert_eq!(waiting.join().unwrap(), None);
+        assert_eq!(join(waiting, "the end of the wait for a compilation"), None);
         drop(end);
     }
 

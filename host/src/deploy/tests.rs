@@ -14,6 +14,7 @@ use super::stop_phase::StopPhase;
 use super::*;
 use crate::component::{CanaryPolicy, Slot};
 use crate::store::postgres::{self, Passwords, StoreUrl, tests as server};
+use crate::wait::{SOON, within};
 use crate::{Host, Manifest, Options, Runtime};
 
 static RUNTIME: LazyLock<std::sync::Arc<Runtime>> = LazyLock::new(|| Runtime::new(None).unwrap());
@@ -195,7 +196,9 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
     let other = host.deployer().load(slot(&host), version(3).into(), "another", StopPhase::Stopping).unwrap();
     std::thread::scope(|scope| {
         let rolling_back = scope.spawn(|| host.deployer().roll_back("a", "mia", None));
-        let mut pipe = std::fs::File::options().write(true).open(&path).unwrap();
+        // The opening waits for a reader.
+        let open = move || std::fs::File::options().write(true).open(&path).unwrap();
+        let mut pipe = within(SOON, "the rollback to read the component", open);
         let compiling = host.deployer().lock_compiling();
         pipe.write_all(&version(1)).unwrap();
         drop(pipe);
@@ -277,7 +280,7 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     assert!(record.components["a"].digest == digest(2) && record.proposal.is_none());
 
     // The same for an operator whose page is as old.
-    let end = std::time::Instant::now() + Duration::from_secs(600);
+    let end = std::time::Instant::now() + SOON;
     fleet.wait_until_applied(revision.unwrap(), end).unwrap();
     let refused = deployer.roll_back("a", "mia", Some(&seen)).unwrap_err();
     assert!(matches!(refused, DeployError::Changed(_)), "{refused}");

@@ -14,11 +14,13 @@ mod side_effects;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hexad_wasi::HostState;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime::{Engine, Store, UpdateDeadline};
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi::WasiCtx;
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpHooks};
 
+pub use hexad_wasi::Guest;
 pub use kept_bodies::KeptBodies;
 pub use limiter::MemoryLimiter;
 pub use outbound::OutboundHooks;
@@ -50,11 +52,8 @@ const MAX_FIELDS_BYTES: usize = 64 * 1024;
 /// kilobyte for each of them.
 const MAX_COMPONENT_HANDLES: usize = 8192;
 
-/// The state of one instance, as the data of its wasmtime store.
-pub struct Guest {
-    table: ResourceTable,
-    wasi: WasiCtx,
-    http: WasiHttpCtx,
+/// What the host keeps for one instance, beside the state of WASI.
+pub struct GuestState {
     outbound_hooks: OutboundHooks,
     limiter: MemoryLimiter,
     /// The processor time of the current request.
@@ -76,7 +75,34 @@ pub struct GuestBounds<'a> {
     pub memory: &'a Arc<MemoryBudget>,
 }
 
-impl Guest {
+impl HostState for GuestState {
+    fn hooks(&mut self) -> &mut dyn WasiHttpHooks {
+        &mut self.outbound_hooks
+    }
+}
+
+/// The host's state of an instance. Every store is made by [`GuestState::store`].
+pub trait HasGuestState {
+    fn state(&self) -> &GuestState;
+    fn state_mut(&mut self) -> &mut GuestState;
+    fn state_and_table(&mut self) -> (&mut GuestState, &mut ResourceTable);
+}
+
+impl HasGuestState for Guest {
+    fn state(&self) -> &GuestState {
+        self.host().unwrap_or_else(|| unreachable!("a store of another host"))
+    }
+
+    fn state_mut(&mut self) -> &mut GuestState {
+        self.state_and_table().0
+    }
+
+    fn state_and_table(&mut self) -> (&mut GuestState, &mut ResourceTable) {
+        self.host_mut().unwrap_or_else(|| unreachable!("a store of another host"))
+    }
+}
+
+impl GuestState {
     /// Makes the store of one instance within `bounds`. `output` is the
     /// guest's standard output and error; `cpu_timer` measures its processor time.
     pub fn store(
@@ -87,7 +113,7 @@ impl Guest {
         output: GuestOutput,
         bounds: GuestBounds<'_>,
         cpu_timer: Arc<CpuTimer>,
-    ) -> Store<Self> {
+    ) -> Store<Guest> {
         let GuestBounds { limits, memory } = bounds;
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
@@ -107,10 +133,7 @@ impl Guest {
             .build();
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(MAX_FIELDS_BYTES);
-        let guest = Self {
-            table,
-            wasi,
-            http,
+        let state = Self {
             outbound_hooks,
             limiter: MemoryLimiter::new(limits.memory, memory.clone(), cpu_timer.counters().clone()),
             cpu_time: limits.request.cpu_time,
@@ -120,8 +143,8 @@ impl Guest {
             side_effects,
             kept_bodies: KeptBodies::new(memory.clone()),
         };
-        let mut store = Store::new(engine, guest);
-        store.limiter(|guest| &mut guest.limiter);
+        let mut store = Store::new(engine, Guest::new(table, wasi, http, Box::new(state)));
+        store.limiter(|guest| &mut guest.state_mut().limiter);
         store.set_hostcall_fuel(MAX_HOSTCALL_BYTES);
         store.set_max_component_handles(MAX_COMPONENT_HANDLES);
         // A computing guest yields at every tick of the epoch, and one that has computed for a tick waits for a slice
@@ -131,14 +154,14 @@ impl Guest {
         store.epoch_deadline_callback(move |store| {
             cpu_timer.stop();
             let computed = cpu_timer.request_time();
-            if computed > store.data().cpu_time {
+            if computed > store.data().state().cpu_time {
                 return Err(OutOfCpuTime.into());
             }
             // Many short requests are under way when the epoch ticks.
             if computed < SLICE {
                 return Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())));
             }
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(next_slice(store.data().client))))
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(next_slice(store.data().state().client))))
         });
         store
     }
@@ -170,31 +193,12 @@ impl Guest {
 /// The linker with all interfaces that a component may import.
 pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
-    // All of WASI 0.2. Files and sockets are there without any access, because the standard libraries
-    // of several languages import them even if they are not used.
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
-    wasmtime_wasi::p3::cli::add_to_linker(&mut linker)?;
-    wasmtime_wasi::p3::clocks::add_to_linker(&mut linker)?;
-    wasmtime_wasi::p3::random::add_to_linker(&mut linker)?;
-    keyvalue::add_to_linker(&mut linker, |guest: &mut Guest| KeyValueView {
-        ctx: &mut guest.key_value,
-        table: &mut guest.table,
+    hexad_wasi::add_to_linker(&mut linker)?;
+    keyvalue::add_to_linker(&mut linker, |guest: &mut Guest| {
+        let (state, table) = guest.state_and_table();
+        KeyValueView { ctx: &mut state.key_value, table }
     })?;
-    variables::add_to_linker(&mut linker, |guest: &mut Guest| VariablesView(&guest.variables))?;
-    config::add_to_linker(&mut linker, |guest: &mut Guest| guest.variables.clone())?;
+    variables::add_to_linker(&mut linker, |guest: &mut Guest| VariablesView(&guest.state().variables))?;
+    config::add_to_linker(&mut linker, |guest: &mut Guest| guest.state().variables.clone())?;
     Ok(linker)
-}
-
-impl WasiView for Guest {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
-}
-
-impl WasiHttpView for Guest {
-    fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outbound_hooks }
-    }
 }

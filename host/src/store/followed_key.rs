@@ -92,8 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-
-    const LONG: Duration = Duration::from_secs(600);
+    use crate::wait::{SOON, join};
 
     fn followed() -> (Arc<ChangeClock>, Arc<FollowedKey>, HashSlot) {
         let clock = Arc::new(ChangeClock::default());
@@ -107,7 +106,7 @@ mod tests {
     async fn a_request_waits_until_the_change_is_applied() {
         let (clock, followed, slot) = followed();
         followed.record_applied(clock.now());
-        followed.wait_until_applied(&clock, LONG).await.unwrap();
+        followed.wait_until_applied(&clock, SOON).await.unwrap();
         clock.begin_commit(&[slot]);
         clock.end_commit();
         assert!(!followed.is_applied(&clock));
@@ -115,12 +114,12 @@ mod tests {
             let (clock, followed) = (clock.clone(), followed.clone());
             move || {
                 // The request has it look at once.
-                assert!(followed.wait_for_turn(LONG));
+                assert!(followed.wait_for_turn(SOON));
                 followed.record_applied(clock.now());
             }
         });
-        followed.wait_until_applied(&clock, LONG).await.unwrap();
-        thread.join().unwrap();
+        followed.wait_until_applied(&clock, SOON).await.unwrap();
+        join(thread, "the end of the thread that applies changes");
     }
 
     #[tokio::test]

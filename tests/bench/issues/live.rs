@@ -4,6 +4,7 @@ use crate::queries::{CALLERS, Caller};
 use crate::{measure, millis};
 use hexad_tests::http::agent;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use hexad_tests::wait::pause;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,6 @@ fn update(server: &Server, issues: u64, stopped: &AtomicBool, updates: &AtomicU6
         }
         updates.store(number + 1, Ordering::Relaxed);
         let due = started + Duration::from_micros(1_000_000 / UPDATES_A_SECOND * (number + 1));
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        pause(due.saturating_duration_since(Instant::now()));
     }
 }

@@ -13,7 +13,7 @@ mod queries;
 mod table;
 mod texts;
 
-use hexad_tests::http::agent;
+use hexad_tests::http::patient_agent;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
 use postgres::Postgres;
 use queries::{CALLERS, Caller};
@@ -113,7 +113,7 @@ fn millis(time: Duration) -> f64 {
 
 /// The time of a query, and the count; none if the caller may not see the project or group.
 fn measure(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>) {
-    thread_local!(static AGENT: ureq::Agent = agent());
+    thread_local!(static AGENT: ureq::Agent = patient_agent());
     let url = format!("{}/api/v4/{}", server.url, path.replace('"', "%22"));
     AGENT.with(|agent| {
         let started = Instant::now();

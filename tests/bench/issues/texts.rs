@@ -2,7 +2,7 @@
 //! memory that the manifest gives it, so an import that needs more fails here.
 
 use fastrand::Rng;
-use hexad_tests::http::agent;
+use hexad_tests::http::patient_agent;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn row(name: &str, write: impl Fn(&mut Rng, &mut String)) {
     let server = Server::start(folder.path());
     let bytes = lines.len() as f64;
     let started = Instant::now();
-    let answer = agent()
+    let answer = patient_agent()
         .post(format!("{}/api/v4/import/issues", server.url))
         .header("private-token", BOOTSTRAP_TOKEN)
         .header("content-type", "application/x-ndjson")

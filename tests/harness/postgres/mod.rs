@@ -2,18 +2,26 @@
 
 mod programs;
 
+use crate::wait::{self, SOON, wait_for_ok, wait_until};
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 pub use programs::clock_library;
 use programs::{as_server, children_of, is_root, mount, path_of, program, state_of};
 
 /// The user that owns everything in the cluster.
 const USER: &str = "postgres";
+
+/// How long the queries of a benchmark may take together.
+pub const QUERIES: Duration = Duration::from_secs(3600);
+
+/// How long SQL of a test may take.
+const STATEMENTS: Duration = Duration::from_secs(60);
 
 /// Settings of a server for queries that are compared with others'.
 pub const FOR_QUERIES: &[&str] = &["shared_buffers=1GB", "max_parallel_workers_per_gather=0"];
@@ -75,8 +83,8 @@ impl Postgres {
             // So that the log soon needs a file more.
             command.arg("--wal-segsize=1");
         }
-        let status = command.args(options).stdout(Stdio::null()).status().expect("it runs");
-        assert!(status.success(), "initdb failed");
+        let mut initdb = command.args(options).stdout(Stdio::null()).spawn().expect("it runs");
+        assert!(wait::exit(SOON, "the end of initdb", &mut initdb).success(), "initdb failed");
         postgres.resume();
         postgres
     }
@@ -113,8 +121,8 @@ impl Postgres {
         let mut standby = Self::new(self.settings.clone(), self.own);
         let (socket, port, data) = (self.socket(), self.port.to_string(), standby.data());
         let options = ["-h", &socket, "-p", &port, "-U", USER, "-D", &data, "-c", "fast", "--no-sync", "-R"];
-        let status = program("pg_basebackup").args(options).status().expect("it runs");
-        assert!(status.success(), "pg_basebackup failed");
+        let mut copy = program("pg_basebackup").args(options).spawn().expect("it runs");
+        assert!(wait::exit(SOON, "the end of pg_basebackup", &mut copy).success(), "pg_basebackup failed");
         standby.resume();
         self.sql("alter system set synchronous_standby_names = '*';");
         self.sql("select pg_reload_conf();");
@@ -124,10 +132,14 @@ impl Postgres {
 
     /// Waits until the standby has everything, and each commit waits for it.
     pub fn wait_for_standby(&self) {
-        let count = "select count(*) from pg_stat_replication where sync_state = 'sync' and state = 'streaming';";
-        while self.sql(count).trim() != "1" {
-            std::thread::yield_now();
-        }
+        let states = "select sync_state || ' ' || state from pg_stat_replication;";
+        wait_for_ok(SOON, "a standby that has everything", || {
+            let states = self.sql(states);
+            match states.lines().filter(|state| *state == "sync streaming").count() {
+                1 => Ok(()),
+                _ => Err(format!("the standbys are {states:?}")),
+            }
+        });
     }
 
     /// Makes a standby the primary.
@@ -174,14 +186,28 @@ impl Postgres {
             let mut command = program("pg_isready");
             command.args(["-q", "-h", &socket, "-p", &port]).status().expect("it runs").success()
         };
-        while !is_ready() {
-            assert!(!self.has_ended(), "{}", self.log());
-            std::thread::yield_now();
-        }
+        wait_for_ok(SOON, "the server to take connections", || match is_ready() {
+            true => Ok(()),
+            false => {
+                let log = self.log();
+                assert!(!self.has_ended(), "{log}");
+                Err(log)
+            }
+        });
     }
 
     fn has_ended(&mut self) -> bool {
+        self.continue_parent();
         self.process.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Continues the process that is started here. A program that changes the user stops itself when the server is
+    /// stopped, which may be some time later on a busy machine, and does not go on with the server, or end with it.
+    fn continue_parent(&self) {
+        let id = self.process.as_ref().map(|process| process.id().to_string());
+        if let Some(id) = id.filter(|id| state_of(id) == Some('T')) {
+            let _ = Command::new("kill").args(["-s", "CONT", &id]).status();
+        }
     }
 
     pub fn has_clock(&self) -> bool {
@@ -199,12 +225,14 @@ impl Postgres {
     pub fn free_disk(&mut self) {
         std::fs::remove_file(self.ballast()).expect("a file");
         // Its processes may be about to end.
-        while self.try_sql_in(USER, "checkpoint;").is_none() {
-            if self.has_ended() {
+        wait_until(SOON, "a checkpoint after the disk was full", || {
+            let is_there = self.try_sql_in(USER, "checkpoint;").is_some();
+            if !is_there && self.has_ended() {
                 self.process = None;
                 self.resume();
             }
-        }
+            is_there
+        });
     }
 
     /// Sets the clock of its own, in seconds from the machine's. The server sees that within a second.
@@ -223,13 +251,11 @@ impl Postgres {
     /// Ends all processes of the server at once, as a power cut would.
     pub fn kill(&mut self) {
         let killed = self.signal_all("KILL");
-        if let Some(mut process) = self.process.take() {
-            let _ = process.wait();
-        }
+        wait_until(SOON, "the end of the server", || self.has_ended());
+        self.process = None;
         // A server does not start while a process of the one before it still has its memory.
-        while killed.iter().any(|id| state_of(id).is_some_and(|state| state != 'Z')) {
-            std::thread::yield_now();
-        }
+        let has_ended = |id: &String| state_of(id).is_none_or(|state| state == 'Z');
+        wait_until(SOON, "the end of the server's processes", || killed.iter().all(has_ended));
     }
 
     /// Sends a signal to the server and to all its processes, for example `STOP`. Returns their ids.
@@ -238,17 +264,15 @@ impl Postgres {
         if name != "CONT" {
             // So that it makes no process after they are listed.
             let _ = Command::new("kill").args(["-s", "STOP", &id]).stderr(Stdio::null()).status();
-            while state_of(&id).is_some_and(|state| !matches!(state, 'T' | 'Z')) {
-                std::thread::yield_now();
-            }
+            let has_stopped = || state_of(&id).is_none_or(|state| matches!(state, 'T' | 'Z'));
+            wait_until(SOON, "the server to stop", has_stopped);
         }
         let mut all: Vec<String> = children_of(&id).split_whitespace().map(str::to_owned).collect();
         all.push(id);
         // A child may have ended meanwhile.
         let _ = Command::new("kill").args(["-s", name]).args(&all).stderr(Stdio::null()).status();
-        // A program that changes the user stops when the server is stopped, and does not go on with it.
-        if let Some(process) = self.process.as_ref().filter(|_| name != "STOP") {
-            let _ = Command::new("kill").args(["-s", "CONT", &process.id().to_string()]).status();
+        if name != "STOP" {
+            self.continue_parent();
         }
         all
     }
@@ -281,7 +305,8 @@ impl Postgres {
     pub fn dump(&self, database: &str) -> String {
         let mut command = program("pg_dump");
         command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, database]);
-        let output = command.output().expect("pg_dump runs");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = wait::output(STATEMENTS, "the end of pg_dump", command.spawn().expect("pg_dump runs"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     }
@@ -298,20 +323,29 @@ impl Postgres {
 
     /// The same; `None` if it failed.
     pub fn try_sql_in(&self, database: &str, text: &str) -> Option<String> {
+        self.psql(STATEMENTS, database, text)
+    }
+
+    /// Runs SQL of a benchmark, which may take this long, in the database `postgres`.
+    pub fn sql_within(&self, deadline: Duration, text: &str) -> String {
+        self.psql(deadline, USER, text).expect("psql succeeds")
+    }
+
+    fn psql(&self, deadline: Duration, database: &str, text: &str) -> Option<String> {
         let mut command = program("psql");
         command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, "-d", database]);
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql runs");
         // It reads nothing if it cannot connect.
         let _ = psql.stdin.take().expect("piped").write_all(text.as_bytes());
-        let output = psql.wait_with_output().expect("psql ends");
+        let output = wait::output(deadline, "the end of psql", psql);
         output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
     }
 
     /// Milliseconds of each query, one after the other on one connection, as the client sees them.
     pub fn times(&self, queries: &[String]) -> Vec<f64> {
         let script = format!("\\o /dev/null\n\\timing on\n{}", queries.join("\n"));
-        let printed = self.sql(&script);
+        let printed = self.sql_within(QUERIES, &script);
         let times = printed.lines().filter_map(|line| line.strip_prefix("Time: ")?.split(' ').next()?.parse().ok());
         times.collect()
     }
@@ -329,7 +363,7 @@ impl Postgres {
         let mut shell = as_server(Path::new("sh"));
         let mut shell = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("sh runs");
         shell.stdin.take().expect("piped").write_all(content.as_bytes()).expect("sh reads");
-        assert!(shell.wait().expect("sh ends").success(), "{}", path.display());
+        assert!(wait::exit(SOON, "the end of sh", &mut shell).success(), "{}", path.display());
     }
 
     pub fn log(&self) -> String {

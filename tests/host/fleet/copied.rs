@@ -91,16 +91,17 @@ fn a_copy_that_was_killed_is_served_by_no_host() {
     let arguments = ["store", "copy", "--from", source, "--to", &fleet.url];
     let mut command = Command::new(server::program());
     let mut copy = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-    while fleet.database.sql(WAITING).trim() == "0" {
+    wait_until(SOON, "the first write of the copy", || {
         assert!(copy.try_wait().expect("its state").is_none(), "it has ended");
-    }
+        fleet.database.sql(WAITING).trim() != "0"
+    });
     copy.kill().expect("it is killed");
-    copy.wait().expect("it ends");
+    wait::exit(SOON, "the end of the copy", &mut copy);
     fleet.database.sql("select count(pg_terminate_backend(pid)) from pg_stat_activity where wait_event = 'PgSleep';");
 
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut up = server::up(&manifest(folder.path()), &folder.path().join("data"));
-    let up = up.args(["--store", &fleet.url]).output().expect("the program runs");
+    let up = server::output(up.args(["--store", &fleet.url]));
     let again = server::run(&arguments, &[]);
     for refused in [up, again] {
         let errors = String::from_utf8_lossy(&refused.stderr);

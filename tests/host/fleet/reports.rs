@@ -25,11 +25,12 @@ fn a_concurrent_swap_of_another_host_becomes_the_way_back() {
             let query = format!("select count(*) from pg_stat_activity where wait_event = '{event}';");
             fleet.database.sql(&query).trim() == "1"
         };
-        while !is_there("PgSleep") {}
+        wait_until(SOON, "the session that holds the lock", || is_there("PgSleep"));
         let swap = scope.spawn(|| hosts[0].operator().swap("hello", &version(1)).json());
-        while !is_there("advisory") {
+        wait_until(SOON, "the swap to wait for the lock", || {
             assert!(!swap.is_finished(), "it has waited for no lock");
-        }
+            is_there("advisory")
+        });
         let first = hosts[1].operator().swap("hello", &version(2)).json();
         assert_eq!((&first["digest"], &first["previous"]), (&other.as_str().into(), &digests(&[0]).into()));
         fleet.database.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep';");

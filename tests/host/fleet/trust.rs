@@ -1,6 +1,6 @@
 //! Policies of the hosts: which components each of them trusts, and what happens when one does not any more.
 
-use super::{Fleet, Member, version};
+use super::{Fleet, Member, open_read, version};
 use sha2::Digest as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -70,8 +70,7 @@ fn a_refusal_counts_for_its_proposal_and_not_for_a_later_one_of_the_same_compone
     std::thread::scope(|scope| {
         let swap = scope.spawn(|| free.operator().swap("hello", &version(1)));
         // This returns once each host looks at its list.
-        let pipes = lists.each_ref().map(|list| std::fs::File::options().write(true).open(list.path()));
-        let [mut first, mut second] = pipes.map(|pipe| pipe.expect("a pipe"));
+        let [mut first, mut second] = lists.each_ref().map(|list| open_read(&list.path()));
         lists.iter().for_each(|list| list.set(&[0, 1]));
         first.write_all(digests(&[0]).as_bytes()).expect("written");
         drop(first);

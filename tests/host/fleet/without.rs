@@ -25,17 +25,16 @@ fn a_host_that_cannot_serve_a_component_can_be_left_out_and_is_not_ready_until_i
     let reason = "select entry::json->>'reason' from hexad.audit order by id desc limit 1;";
     assert_eq!(fleet.database.sql_in("fleet", reason).trim(), format!("without {name}"));
 
-    let end = Instant::now() + Duration::from_secs(60);
-    while strict.operator().get("/readyz").text() != "components differ\n" {
-        assert!(Instant::now() < end, "{}", strict.operator().get("/status").text());
-    }
+    let ready = |expected: &str| {
+        let text = strict.operator().get("/readyz").text();
+        if text == expected { Ok(()) } else { Err(text + &strict.operator().get("/status").text()) }
+    };
+    wait_for_ok(SOON, "a host that cannot serve the component", || ready("components differ\n"));
     let answer = strict.answer(&http::agent());
     assert!(is_try_again(&answer), "{}: {}", answer.status, answer.text());
     list.set(&[0, 1]);
     assert_eq!(strict.serves(), 1);
-    while strict.operator().get("/readyz").status != 200 {
-        assert!(Instant::now() < end, "{}", strict.operator().get("/status").text());
-    }
+    wait_for_ok(SOON, "a host that is ready", || ready("ready\n"));
 }
 
 #[test]
@@ -46,15 +45,14 @@ fn on_the_operators_page_a_host_is_left_out_by_its_name() {
     let free = fleet.host(&[]);
     let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
     let mut visitor = Visitor::signed_in(&free);
-    let end = Instant::now() + Duration::from_secs(60);
-    let (page, name) = loop {
+    let (page, name) = wait_for_ok(SOON, "the other host on the page", || {
         let page = visitor.get("/operator/components/hello").text();
-        if let Some((_, rest)) = page.split_once("name=\"without\" value=\"") {
-            let name = rest.split('"').next().expect("a value").to_owned();
-            break (page, name);
+        let name = page.split_once("name=\"without\" value=\"").and_then(|(_, rest)| rest.split('"').next());
+        match name.map(str::to_owned) {
+            Some(name) => Ok((page, name)),
+            None => Err(page),
         }
-        assert!(Instant::now() < end, "{page}");
-    };
+    });
     let folder = strict.server.data.canonicalize().expect("a folder").display().to_string();
     assert!(name.ends_with(&folder) && page.matches("name=\"without\"").count() == 1, "{page}");
     let refused = visitor.swap("hello", &page, &[], &version(1));

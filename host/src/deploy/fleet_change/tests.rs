@@ -5,6 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::deploy::fleet::Proposal;
 use crate::store::postgres::tests::{Host, Server, start};
+use crate::wait::{SOON, pause};
 
 /// Two hosts of one name, as on two machines of which one was cloned from the other.
 struct Clones {
@@ -69,7 +70,7 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
     answer(first, "1", None);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| wait_until_prepared(first, "1", &[]));
-        std::thread::sleep(4 * LOOK);
+        pause(4 * LOOK);
         assert!(!waiting.is_finished(), "the other one has not prepared it");
         answer(second, "1", None);
         waiting.join().unwrap().unwrap();
@@ -111,7 +112,7 @@ fn a_host_that_was_left_out_is_not_waited_for_at_the_end_either() {
             begins.send(()).unwrap();
             finish(first, revision, &[])
         });
-        began.recv().unwrap();
+        began.recv_timeout(SOON).unwrap();
         finish(first, revision, std::slice::from_ref(&second.instance)).unwrap();
         assert!(!waiting.is_finished(), "the other one is waited for if it was not left out");
         second.set_report(|report| report.revision = revision);

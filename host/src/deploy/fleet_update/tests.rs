@@ -8,6 +8,7 @@ use crate::deploy::audit::Action;
 use crate::deploy::fleet::ServingEntry;
 use crate::digest::Digest;
 use crate::store::postgres::tests::{Host, Proxy, Server, connect, start};
+use crate::wait::{SOON, join, wait_until};
 
 fn fleet(host: &Host) -> Fleet {
     Fleet::new(host.store.fleet(), Path::new("/data"), Path::new("/spin.toml")).unwrap()
@@ -30,14 +31,16 @@ async fn change_without_reply(server: &mut Server, meanwhile: impl FnOnce(&mut S
     let control = connect(&server.url("postgres", "fleet")).await;
     control.batch_execute("begin; select from hexad.serving for update").await.unwrap();
     let changing = std::thread::spawn(move || serve(&fleet(&host), "first"));
-    while server.sql("select count(*) from pg_stat_activity where wait_event_type = 'Lock';").trim() == "0" {}
+    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock';";
+    wait_until(SOON, "the change to wait for the record's lock", || server.sql(waiting).trim() != "0");
     proxy.stall(true);
     control.batch_execute("commit").await.unwrap();
-    while server.sql_in("fleet", "select revision from hexad.serving;").trim() == "0" {}
+    let revision = "select revision from hexad.serving;";
+    wait_until(SOON, "the server's commit", || server.sql_in("fleet", revision).trim() != "0");
     meanwhile(server);
     proxy.cut();
     proxy.stall(false);
-    tokio::task::spawn_blocking(move || changing.join().unwrap()).await.unwrap()
+    tokio::task::spawn_blocking(move || join(changing, "the change without a reply")).await.unwrap()
 }
 
 #[tokio::test]
@@ -91,7 +94,7 @@ async fn a_deployment_waits_until_this_host_says_that_it_serves_the_revision() {
     let host = Host::open(&server.new_database("fleet"));
     let fleet = fleet(&host);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| fleet.wait_until_applied(2, Instant::now() + Duration::from_secs(600)));
+        let waiting = scope.spawn(|| fleet.wait_until_applied(2, Instant::now() + SOON));
         for revision in 1..=2 {
             fleet.set_report(|report| report.revision = revision);
         }

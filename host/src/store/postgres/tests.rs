@@ -3,6 +3,8 @@
 use super::*;
 use crate::store::conformance::{self, Shards, key, permit, read, write};
 use crate::store::{CasOutcome, Engine, ErrorKind, Key, Ledger, StoreError, sqlite};
+use crate::wait::{SOON, wait_for};
+use crate::wait_async::{wait_for_async, wait_until_async};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../../tests/harness/postgres/mod.rs"]
@@ -75,16 +77,19 @@ pub async fn connect(url: &str) -> tokio_postgres::Client {
 
 /// Reads until the store can be used again.
 async fn until_readable(backend: &dyn Backend, name: &str) -> Option<Vec<u8>> {
-    loop {
-        if let Some(caught_up) = backend.catch_up()
-            && caught_up.await.is_err()
-        {
-            continue;
+    let try_read = async || {
+        if let Some(caught_up) = backend.catch_up() {
+            caught_up.await.ok()?;
         }
-        if let Ok(value) = backend.get(&key(name)).await {
-            return value;
-        }
-    }
+        backend.get(&key(name)).await.ok()
+    };
+    wait_for_async(SOON, "a store that can be read", try_read).await
+}
+
+/// Reads until a value is seen that another request has written.
+async fn until_seen(backend: &dyn Backend, name: &str) {
+    let is_seen = async || backend.get(&key(name)).await.unwrap().is_some();
+    wait_until_async(SOON, &format!("the value `{name}`"), is_seen).await;
 }
 
 #[tokio::test]
@@ -161,9 +166,7 @@ async fn one_host_does_the_maintenance_and_another_takes_over() {
     let url = server.new_database("led");
     let first = Host::open(&url);
     let is_first_leader = first.store.leader_reader();
-    while !is_first_leader() {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "the first host to lead", async || is_first_leader()).await;
     let second = Host::open(&url);
     let seek = async || {
         let link = second.store.present_link().unwrap();
@@ -173,7 +176,7 @@ async fn one_host_does_the_maintenance_and_another_takes_over() {
     assert!(!seek().await && is_first_leader());
     drop((is_first_leader, first));
     // Once the server has noticed that the connections have ended.
-    while !seek().await {}
+    wait_until_async(SOON, "the second host to lead", async || seek().await).await;
 }
 
 #[test]
@@ -185,13 +188,7 @@ fn settings_that_endanger_data_are_named() {
     server.sql_in("careless", "alter role postgres set zero_damaged_pages = on");
     let host = Host::open(&url);
     let read = host.store.status_reader();
-    let warnings = loop {
-        let warnings = read().warnings;
-        if !warnings.is_empty() {
-            break warnings;
-        }
-        std::thread::yield_now();
-    };
+    let warnings = wait_for(SOON, "the warnings", || Some(read().warnings).filter(|warnings| !warnings.is_empty()));
     let names: Vec<&str> = warnings.iter().map(|warning| warning.setting).collect();
     assert_eq!(names, ["fsync", "full_page_writes", "ignore_checksum_failure", "zero_damaged_pages"]);
     let remedies = warnings.iter().map(|warning| warning.text.rsplit_once("; ").map_or("", |(_, remedy)| remedy));
@@ -234,7 +231,7 @@ async fn a_server_crash_loses_no_durable_write_and_fails_the_others() {
     // This blob is written, and then the server crashes before the root that names it.
     let lost = Ledger::default();
     backend.set(&lost, key("lost blob"), vec![2; 1000], permit()).await.unwrap();
-    while backend.get(&key("lost blob")).await.unwrap().is_none() {}
+    until_seen(&*backend, "lost blob").await;
     server.kill();
     let error = backend.cas(&lost, key("lost root"), None, b"names nothing".to_vec()).await.unwrap_err();
     assert_ne!(error.kind(), ErrorKind::Fault, "{error}");
@@ -284,7 +281,7 @@ async fn a_request_ends_whose_later_write_failed() {
     let backend = host.store.backend(0);
     let ledger = Ledger::default();
     backend.set(&ledger, key("first"), b"1".to_vec(), permit()).await.unwrap();
-    while backend.get(&key("first")).await.unwrap().is_none() {}
+    until_seen(&*backend, "first").await;
     server.kill();
     let _ = backend.set(&ledger, key("second"), b"2".to_vec(), permit()).await;
     assert!(backend.durable(&ledger).await.is_err());

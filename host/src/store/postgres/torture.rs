@@ -22,6 +22,8 @@ use super::tests::{Host, Own, Proxy, start_with};
 use super::*;
 use crate::store::conformance::{key, permit};
 use crate::store::{Backend, CasOutcome, ErrorKind, Ledger, StoreError};
+use crate::wait::{self, SOON};
+use crate::wait_async::{next_turn, wait_for_async, within_async};
 use faults::{DATABASE, Fault};
 
 /// The server writes asynchronous commits as late as it may. The log is short, and the standby can still follow after
@@ -203,7 +205,7 @@ impl Cluster {
             if let Err(error) = outcome {
                 self.note(&error);
             }
-            tokio::task::yield_now().await;
+            next_turn().await;
         }
     }
 
@@ -211,14 +213,13 @@ impl Cluster {
     async fn check(&self) -> Vec<String> {
         let host = &*self.hosts[0];
         // The last fault may have cut a connection that was not used since.
-        let (last, sum) = loop {
+        let look = async || {
             let _ = arrive(host).await;
-            let last = host.get(&key("chain")).await;
-            let sum = host.increment(&Ledger::default(), key("sum"), 0).await;
-            if let (Ok(last), Ok(sum)) = (last, sum) {
-                break (last.as_deref().map(number), sum);
-            }
+            let last = host.get(&key("chain")).await.ok()?;
+            let sum = host.increment(&Ledger::default(), key("sum"), 0).await.ok()?;
+            Some((last.as_deref().map(number), sum))
         };
+        let (last, sum) = wait_for_async(SOON, "the store after the last fault", look).await;
         let mut found = self.history.violations.lock().unwrap().clone();
 
         let tried = self.history.tried.lock().unwrap().clone();
@@ -316,7 +317,7 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
     let (mut server, _proxies) = tokio::task::spawn_blocking(move || {
         while began.elapsed() < time {
             let pause = Duration::from_millis(200 + rng.u64(..800));
-            std::thread::sleep(pause);
+            wait::pause(pause);
             // The primary is lost for good, once.
             if began.elapsed() > time / 2
                 && let Some(standby) = standby.take()
@@ -335,9 +336,7 @@ async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
     .await
     .unwrap();
     cluster.is_over.store(true, Ordering::SeqCst);
-    for client in clients {
-        client.await.unwrap();
-    }
+    within_async(SOON, "the clients to end", futures::future::try_join_all(clients)).await.unwrap();
     let found = cluster.check().await;
     server.kill();
     let swaps = cluster.history.tried.lock().unwrap().iter().filter(|tried| tried.is_acknowledged).count();

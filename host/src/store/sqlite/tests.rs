@@ -9,6 +9,8 @@ use super::*;
 use crate::store::ErrorKind;
 use crate::store::conformance::{self, key, permit};
 use crate::store::lock::LockError;
+use crate::wait::SOON;
+use crate::wait_async::wait_until_async;
 
 /// An engine in a directory of its own, and two shards of it.
 struct Fixture {
@@ -41,9 +43,7 @@ impl Fixture {
 
     /// Waits until the store has this problem, or none.
     async fn until_problem(&self, problem: Option<StoreProblem>) {
-        while self.problem() != problem {
-            tokio::task::yield_now().await;
-        }
+        wait_until_async(SOON, &format!("the problem {problem:?}"), async || self.problem() == problem).await;
     }
 }
 

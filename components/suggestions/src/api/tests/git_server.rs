@@ -2,6 +2,7 @@
 
 use super::{Forge, Repository};
 use crate::api;
+use crate::wait::{OF_CONNECTIONS, try_accept, wait_for};
 use bytes::Bytes;
 use futures::executor::block_on;
 use http::{HeaderName, HeaderValue, Method};
@@ -40,26 +41,30 @@ impl Forge {
             arguments.iter().map(|argument| argument.replace("URL", &url).replace("HOST", &path)).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut command = repository.command(&arguments);
-        let client = std::thread::spawn(move || {
-            let output = command.output().expect("these tests need the program `git`");
-            // An empty request stops the server.
-            drop(TcpStream::connect(address).unwrap());
-            output
-        });
-        while let Some(()) = serve(env.clone(), listener.accept().unwrap().0) {}
+        let client = std::thread::spawn(move || command.output().expect("these tests need the program `git`"));
+        // A connection, or none once git has ended: also if it could not be run.
+        let next = || match try_accept(&listener) {
+            None if client.is_finished() => Some(None),
+            stream => stream.map(Some),
+        };
+        while let Some(stream) = wait_for(OF_CONNECTIONS, "a request of git, or its end", next) {
+            serve(env.clone(), stream);
+        }
         let Output { status, stderr, .. } = client.join().unwrap();
         let text = String::from_utf8_lossy(&stderr).into_owned();
         if status.success() { Ok(text) } else { Err(text) }
     }
 }
 
-/// Answers one request and closes the connection; `None` if there was none.
-fn serve(env: Env, stream: TcpStream) -> Option<()> {
+/// Answers one request, if there is one, and closes the connection.
+fn serve(env: Env, stream: TcpStream) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
+    if reader.read_line(&mut line).unwrap() == 0 {
+        return;
+    }
     let mut words = line.split(' ');
-    let (method, target) = (words.next().filter(|word| !word.is_empty())?, words.next().unwrap().to_owned());
+    let (method, target) = (words.next().unwrap(), words.next().unwrap().to_owned());
     let mut request = Request::new(Method::from_bytes(method.as_bytes()).unwrap(), &target);
     loop {
         line.clear();
@@ -104,5 +109,4 @@ fn serve(env: Env, stream: TcpStream) -> Option<()> {
     }
     // The client may have gone.
     let _ = stream.write_all(&bytes);
-    Some(())
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::wait_async::next_turn;
 use http_body_util::StreamBody;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -243,7 +244,7 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
         let frame = fast.frame().await.unwrap().unwrap().into_data().unwrap();
         (frame, fast)
     });
-    tokio::task::yield_now().await;
+    next_turn().await;
     assert!(futures::poll!(dropped.frame()).is_pending());
     drop(dropped);
     frames.send(Ok(Frame::data(Bytes::from_static(b"one ")))).unwrap();

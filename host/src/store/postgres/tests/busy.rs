@@ -4,6 +4,8 @@ use std::pin::pin;
 use std::time::Instant;
 
 use super::*;
+use crate::wait::{BETWEEN_LOOKS, wait_until};
+use crate::wait_async::within_async;
 
 fn reads(host: &Host) -> u64 {
     host.store.status_reader()().reads
@@ -58,16 +60,19 @@ async fn while_a_standby_stands_still_reads_go_on_and_writes_are_told_to_try_aga
         (create(number).await.unwrap_err(), began.elapsed())
     };
     let mut writes = pin!(futures::future::join_all((0..WRITERS + 2).map(refused)));
-    let outcomes = loop {
-        let reading = async {
-            assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
-            assert!(backend.exists(&key("before")).await.unwrap());
-        };
-        tokio::select! {
-            outcomes = &mut writes => break outcomes,
-            () = reading => {}
+    let reads_meanwhile = async {
+        loop {
+            let reading = async {
+                assert_eq!(read(&*backend, "before").await.unwrap(), b"1");
+                assert!(backend.exists(&key("before")).await.unwrap());
+            };
+            tokio::select! {
+                outcomes = &mut writes => break outcomes,
+                () = reading => {}
+            }
         }
     };
+    let outcomes = within_async(SOON, "the outcomes of the writes", reads_meanwhile).await;
     let soon: Vec<_> = outcomes.iter().filter(|(_, took)| *took < Duration::from_secs(8)).collect();
     assert_eq!(soon.len(), 2, "those without a connection are not kept waiting: {soon:?}");
     assert!(soon.iter().all(|(error, _)| matches!(error.kind(), ErrorKind::Unavailable(_))), "{soon:?}");
@@ -119,14 +124,17 @@ async fn a_commit_whose_wait_for_a_standby_is_cancelled_is_of_unknown_outcome() 
         let ledger = Ledger::default();
         let mut swap = pin!(backend.cas(&ledger, key(name), None, b"1".to_vec()));
         let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep';";
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut swap => break outcome,
-                () = tokio::task::yield_now() => {
-                    server.sql(cancel);
+        let cancels_meanwhile = async {
+            loop {
+                tokio::select! {
+                    outcome = &mut swap => break outcome,
+                    () = tokio::time::sleep(BETWEEN_LOOKS) => {
+                        server.sql(cancel);
+                    }
                 }
             }
         };
+        let outcome = within_async(SOON, "the outcome of the swap", cancels_meanwhile).await;
         assert!(matches!(outcome.expect_err(name).kind(), ErrorKind::Unknown(_)), "{name}");
         standby.signal_all("CONT");
         assert_eq!(until_readable(&*backend, name).await, Some(b"1".to_vec()));
@@ -166,11 +174,12 @@ async fn a_process_of_the_server_works_until_it_has_replied() {
     let writer = idle.get().unwrap();
     assert!(!link.is_working(writer.process).await);
     let mut sleep = pin!(writer.client.batch_execute("select pg_sleep(1000)"));
-    let is_seen = pin!(async { while !link.is_working(writer.process).await {} });
+    let is_working = async || link.is_working(writer.process).await;
+    let is_seen = pin!(wait_until_async(SOON, "the server to work", is_working));
     assert!(matches!(futures::future::select(&mut sleep, is_seen).await, futures::future::Either::Right(_)));
     server.sql(&format!("select pg_cancel_backend({});", writer.process));
     assert!(sleep.await.is_err());
-    while link.is_working(writer.process).await {}
+    wait_until_async(SOON, "the end of its work", async || !is_working().await).await;
     assert!(!link.is_lost());
 }
 
@@ -240,7 +249,7 @@ async fn a_component_whose_connection_is_ended_can_be_asked_for_again() {
     let fetching = fleet.clone();
     let fetched = tokio::task::spawn_blocking(move || fetching.component("digest"));
     let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity where wait_event_type = 'Lock';";
-    while server.sql(end).trim() == "0" {}
+    wait_until(SOON, "the statement to wait for the lock", || server.sql(end).trim() != "0");
     let error = fetched.await.unwrap().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
     control.batch_execute("commit").await.unwrap();

@@ -1,10 +1,9 @@
 //! Faults of the tables that a host finds when it connects again.
 
-use std::time::Instant;
-
 use super::unusable::host;
 use super::*;
 use crate::store::StoreProblem;
+use crate::wait::wait_until;
 
 /// Ends the connections of hosts.
 const TERMINATE: &str = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hexad';";
@@ -33,16 +32,12 @@ async fn a_fault_of_the_tables_is_the_same_problem_after_a_reconnect() {
         ),
     ] {
         server.sql_in("faults", &format!("{fault} {TERMINATE}"));
-        while host.store.present_link().is_ok() {
-            tokio::task::yield_now().await;
-        }
+        wait_until_async(SOON, "the end of the connections", async || host.store.present_link().is_err()).await;
         let is_said = || {
             let failure = host.store.health().failure();
             failure.is_some_and(|failure| failure.reason.contains(reason))
         };
-        while !is_said() {
-            tokio::task::yield_now().await;
-        }
+        wait_until_async(SOON, &format!("the reason `{reason}`"), async || is_said()).await;
         assert_eq!(host.problem(), Some(StoreProblem::Unusable), "{fault}");
         let error = backend.get(&key("a")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Unusable), "{fault} {error}");
@@ -62,12 +57,10 @@ async fn a_host_that_gives_up_while_a_table_is_locked_leaves_no_process_behind()
     let other = connect(&url).await;
     other.batch_execute("begin; lock table hexad.change in access exclusive mode;").await.unwrap();
     server.sql(TERMINATE);
-    while server.sql(WAITING).trim() == "0" {}
+    let waits = || server.sql(WAITING).trim() != "0";
+    wait_until(SOON, "the host's process to wait for the lock", waits);
     drop(host);
-    let end = Instant::now() + Duration::from_secs(60);
-    while server.sql(WAITING).trim() != "0" {
-        assert!(Instant::now() < end, "its process waits for the lock");
-    }
+    wait_until(SOON, "the host's process to end", || !waits());
     other.batch_execute("rollback").await.unwrap();
     drop(Host::open(&url));
 }

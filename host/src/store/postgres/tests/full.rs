@@ -17,14 +17,10 @@ async fn a_host_whose_server_has_no_room_is_not_ready_until_it_has() {
     // A response of the server does not end it.
     let responses = host.store.status_reader();
     let before = responses().barriers;
-    while responses().barriers < before + 3 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "responses to three barriers", async || responses().barriers >= before + 3).await;
     assert_eq!(problem(), Some(StoreProblem::Full));
     server.sql_in("crowded", "drop trigger full_disk on hexad.kv;");
-    while problem().is_some() {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "the end of the problem", async || problem().is_none()).await;
     assert_eq!(
         server.sql_in("crowded", "select count(*) from hexad.kv where key like 'write-probe%';").trim(),
         "0",

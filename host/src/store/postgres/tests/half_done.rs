@@ -14,7 +14,7 @@ async fn a_request_whose_values_are_seen_and_not_flushed_may_have_stored_somethi
     let backend = host.store.backend(0);
     let ledger = Ledger::default();
     backend.set(&ledger, key("seen"), b"1".to_vec(), permit()).await.unwrap();
-    while backend.get(&key("seen")).await.unwrap().is_none() {}
+    until_seen(&*backend, "seen").await;
     server.kill();
     assert_ne!(backend.durable(&ledger).await.unwrap_err().kind(), ErrorKind::Fault);
     assert!(ledger.may_have_stored());
@@ -27,7 +27,7 @@ async fn a_request_of_which_a_later_value_is_refused_may_have_stored_something()
     let backend = host.store.backend(0);
     let ledger = Ledger::default();
     backend.set(&ledger, key("first"), b"1".to_vec(), permit()).await.unwrap();
-    while backend.get(&key("first")).await.unwrap().is_none() {}
+    until_seen(&*backend, "first").await;
     server.sql_in("half", FULL_DISK);
     backend.set(&ledger, key("second"), b"2".to_vec(), permit()).await.unwrap();
     let error = backend.durable(&ledger).await.unwrap_err();
@@ -49,7 +49,8 @@ async fn a_root_does_not_rest_on_a_value_that_was_read_before_a_crash() {
         let (writing, reading) = (Ledger::default(), Ledger::default());
         other.set(&writing, key("blob"), b"1".to_vec(), permit()).await.unwrap();
         backend.bind_reads(&reading);
-        while !backend.exists(&key("blob")).await.unwrap() {}
+        let exists = async || backend.exists(&key("blob")).await.unwrap();
+        wait_until_async(SOON, "the blob", exists).await;
         if has_written {
             backend.cas(&reading, key("before"), None, b"1".to_vec()).await.unwrap();
         }

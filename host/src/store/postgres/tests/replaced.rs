@@ -19,9 +19,7 @@ async fn until_reason(host: &Host, problem: StoreProblem, part: &str) {
         let failure = host.store.health().failure();
         failure.is_some_and(|failure| failure.problem == problem && failure.reason.contains(part))
     };
-    while !is_said() {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, &format!("the reason `{part}`"), async || is_said()).await;
 }
 
 #[tokio::test]

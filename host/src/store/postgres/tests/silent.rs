@@ -42,9 +42,7 @@ async fn a_statement_that_takes_long_is_waited_for_while_the_server_responds() {
     let before = responses().barriers;
     // Two of them are asked for by the read itself, and the others every second.
     let release = async {
-        while responses().barriers < before + 4 {
-            tokio::task::yield_now().await;
-        }
+        wait_until_async(SOON, "responses to four barriers", async || responses().barriers >= before + 4).await;
         control.batch_execute("commit").await.unwrap();
     };
     let absent = key("b");

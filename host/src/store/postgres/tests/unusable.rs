@@ -16,16 +16,12 @@ impl Host {
     }
 
     pub async fn until_problem(&self, problem: Option<StoreProblem>) {
-        while self.problem() != problem {
-            tokio::task::yield_now().await;
-        }
+        wait_until_async(SOON, &format!("the problem {problem:?}"), async || self.problem() == problem).await;
     }
 
     /// Waits until a probe has settled the host's suspicion.
     async fn until_probed(&self) {
-        while self.store.health().is_suspected() {
-            tokio::task::yield_now().await;
-        }
+        wait_until_async(SOON, "the end of a probe", async || !self.store.health().is_suspected()).await;
     }
 }
 
@@ -90,9 +86,7 @@ async fn a_host_is_not_ready_until_a_page_that_was_damaged_can_be_read() {
     host.store.health().suspect();
     let barriers = || host.store.status_reader()().barriers;
     let before = barriers();
-    while barriers() < before + 3 {
-        tokio::task::yield_now().await;
-    }
+    wait_until_async(SOON, "responses to three barriers", async || barriers() >= before + 3).await;
     assert_eq!(host.problem(), Some(StoreProblem::Damaged));
     assert_eq!(&*host.store.health().failure().unwrap().reason, "invalid page in block 7");
     server.sql_in("damaged", "alter table hexad.kv disable row level security;");

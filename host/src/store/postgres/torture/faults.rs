@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::store::postgres::sql;
 use crate::store::postgres::tests::{Proxy, Server};
+use crate::wait;
 
 pub const DATABASE: &str = "torture";
 
@@ -73,7 +74,7 @@ impl Fault {
             }
             Self::Stop => {
                 server.signal_all("STOP");
-                std::thread::sleep(pause);
+                wait::pause(pause);
                 server.signal_all("CONT");
             }
             Self::End(part) => {
@@ -86,18 +87,18 @@ impl Fault {
             Self::Cut => proxies.iter().for_each(Proxy::cut),
             Self::Stall => {
                 proxies.iter().for_each(|proxy| proxy.stall(true));
-                std::thread::sleep(pause);
+                wait::pause(pause);
                 proxies.iter().for_each(|proxy| proxy.stall(false));
             }
             Self::NoRoom => {
                 for order in ["enable", "disable"] {
                     server.sql_in(DATABASE, &format!("alter table hexad.kv {order} trigger full_disk;"));
-                    std::thread::sleep(pause);
+                    wait::pause(pause);
                 }
             }
             Self::FullDisk => {
                 server.fill_disk();
-                std::thread::sleep(pause);
+                wait::pause(pause);
                 server.free_disk();
                 // As after a crash.
                 if has_standby {
@@ -106,7 +107,7 @@ impl Fault {
             }
             Self::Clock(seconds) => {
                 server.set_clock(seconds);
-                std::thread::sleep(pause);
+                wait::pause(pause);
                 drop(server.try_sql_in(DATABASE, sql::PRUNE));
             }
             Self::ClockAhead => {

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::wait::join;
 
 pub fn open_error(directory: &Path) -> OpenError {
     match Sqlite::open(directory, &Options::default()) {
@@ -129,7 +130,7 @@ async fn a_backup_is_a_snapshot_of_a_store_in_use() {
     f.one.durable(&before).await.unwrap();
     let size = backup(f.directory.path(), &target, || Ok(Vec::new())).unwrap();
     stop.store(true, Ordering::SeqCst);
-    writes.join().unwrap();
+    join(writes, "the end of the writes");
     assert_eq!(size, std::fs::metadata(&target).unwrap().len());
     let again = backup(f.directory.path(), &target, || Ok(Vec::new()));
     assert!(matches!(again, Err(BackupError::Exists { .. })));

@@ -80,10 +80,11 @@ async fn a_write_that_fails_for_its_own_sake_is_no_problem_of_the_store() {
     assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
     let health = f.engine.health();
     // The writer finds out that others can be written.
-    while health.is_suspected() {
+    let is_settled = async || {
         assert!(health.failure().is_none());
-        tokio::task::yield_now().await;
-    }
+        !health.is_suspected()
+    };
+    wait_until_async(SOON, "the end of the probe", is_settled).await;
     assert!(health.failure().is_none());
     put(&f, "other").await.unwrap();
 }

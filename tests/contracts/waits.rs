@@ -1,0 +1,83 @@
+//! Tests wait with a deadline: through `tests/harness/wait.rs`, whose failures name what a test waits for.
+
+use hexad_tests::server::root;
+use std::path::{Path, PathBuf};
+
+/// What a loop without a deadline waits with. Both words are in two parts, because this file is code of tests.
+const FORBIDDEN: [&str; 2] = [concat!("yield", "_now"), concat!("thread::", "sleep")];
+
+/// The files that have them for all the others.
+const WAITS: [&str; 2] = ["tests/harness/wait.rs", "tests/harness/wait_async.rs"];
+
+/// The folders whose code is that of tests, and names of modules that are.
+const FOLDERS: [&str; 2] = ["host/tests", "tests"];
+const MODULES: [&str; 4] = ["tests", "testing", "conformance", "torture"];
+
+/// The files of Rust below a folder, without those that tests have made.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !["cache", "target"].iter().any(|made| path.ends_with(made)) {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The lines of a file that are code of tests, with their numbers. `path` starts at the project's folder.
+fn test_code<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let parts = path.with_extension("");
+    let is_test = FOLDERS.iter().any(|folder| path.starts_with(folder))
+        || parts.iter().any(|part| MODULES.iter().any(|module| part == *module));
+    let is_begin = |(attribute, module): (&str, &str)| {
+        let module = module.trim_start_matches("pub ");
+        attribute == "#[cfg(test)]" && module.starts_with("mod ") && module.ends_with('{')
+    };
+    let begin = if is_test { Some(0) } else { text.lines().zip(text.lines().skip(1)).position(is_begin) };
+    (1..).zip(text.lines()).skip(begin.unwrap_or(usize::MAX))
+}
+
+/// Where a file waits otherwise.
+fn other_waits(path: &Path, text: &str) -> Vec<String> {
+    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    let waits = |(_, line): &(usize, &str)| !is_comment(line) && FORBIDDEN.iter().any(|word| line.contains(word));
+    let found = test_code(path, text).filter(waits);
+    found.map(|(number, line)| format!("{}:{number}: {}", path.display(), line.trim())).collect()
+}
+
+#[test]
+fn tests_wait_with_a_deadline_for_something_that_has_a_name() {
+    let mut found = Vec::new();
+    for folder in ["host", "forge", "components", "tests"] {
+        for path in files(&root().join(folder)) {
+            let text = std::fs::read_to_string(&path).expect("readable");
+            let path = path.strip_prefix(root()).expect("below the root");
+            if !WAITS.iter().any(|file| path == Path::new(file)) {
+                found.extend(other_waits(path, &text));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "a wait without an end says nothing when it hangs; use `wait_until(SOON, \"what\", || …)` of \
+         tests/harness/wait.rs, or `pause` for time that is a part of the test, or `next_turn`:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn waits_are_found_in_code_of_tests_only() {
+    let [turn, sleep] = FORBIDDEN;
+    let text = format!("fn f() {{ {turn}(); }}\n#[cfg(test)]\nmod tests {{\n    // {turn}\n    {sleep}(a);\n}}\n");
+    assert_eq!(other_waits(Path::new("host/src/a.rs"), &text), [format!("host/src/a.rs:5: {sleep}(a);")]);
+    let first = format!("host/tests/a.rs:1: fn f() {{ {turn}(); }}");
+    assert_eq!(other_waits(Path::new("host/tests/a.rs"), &text).first(), Some(&first));
+    for path in ["host/src/a/tests.rs", "host/src/a/tests/b.rs", "host/src/store/postgres/torture/faults.rs"] {
+        assert_eq!(other_waits(Path::new(path), &text).len(), 2, "{path}");
+    }
+    let shipped = format!("#[cfg(test)]\nuse a::B;\nfn f() {{ {turn}(); }}\n");
+    assert_eq!(other_waits(Path::new("host/src/a.rs"), &shipped), [""; 0]);
+}
