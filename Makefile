@@ -6,12 +6,9 @@ WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080
 DATA ?= data
-# Packages are always built by one of these choices. What one package asks of a crate that several
-# use is given to all packages of a build: in another choice, wasmtime would be compiled again. The
-# tests use the program as a process, so that no change of theirs compiles the host.
-HOST := -p hexad -p hexad-forge
-GUESTS := --workspace --exclude hexad --exclude hexad-forge --exclude hexad-tests
-TESTS := -p hexad-tests
+# Every native build takes the workspace's default packages in one profile, so that the program, the checks and the
+# tests share what is compiled.
+QUICK := --locked --release
 CLIENTS ?= yes
 BROWSER ?= yes
 POSTGRES ?= yes
@@ -26,16 +23,22 @@ MACHETE := cargo-machete@0.9.2
 TOOLS := $(TARGET)/tools
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host profile fixtures check test test-postgres torture failover lint audit advisories bench bench-namespaces bench-issues soak clean
-.PHONY: toolchain tests git postgres clients browser peers wasmtime
+.PHONY: help run build components host dist profile fixtures check test test-all torture failover lint audit advisories bench bench-namespaces bench-issues soak clean
+.PHONY: toolchain nextest git postgres clients browser peers failover-programs wasmtime
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Build everything and serve a small demo; LISTEN=127.0.0.1:8080 DATA=data
+	@echo "The program is $(abspath $(TARGET)/release/hexad). In another shell, for the commands of the README:"
+	@echo "  export PATH=\"$(abspath $(TARGET)/release):\$$PATH\""
 	$(TARGET)/release/hexad up --listen $(LISTEN) --data $(DATA) --demo
 
-build: components host ## Build the components (into dist/) and the program
+build: announce components host ## Build the components (into dist/) and the program
+
+# A first build is long, and says so before it begins.
+announce: toolchain
+	@test -x $(TARGET)/release/hexad || echo "The first build takes 6 to 10 minutes on two processors, and 4 GB of disk in $(TARGET)/."
 
 components: toolchain ## Build the components into dist/
 	cargo build --locked --profile component --target $(WASM) $(AREAS:%=-p %)
@@ -45,8 +48,11 @@ components: toolchain ## Build the components into dist/
 	  cmp -s $$built dist/$$area.wasm || cp $$built dist/$$area.wasm; \
 	done
 
-# The linker optimizes the program as one, and keeps what it has made of each crate: after a change of one
-# crate the others are not optimized again. Where rustc brings no linker of its own, it does the same itself.
+host: toolchain ## Build the program quickly, as tests run it
+	cargo build $(QUICK) --bin hexad
+
+# The shipped program: the linker optimizes it as one, and keeps what it has made of each crate. Where rustc brings no
+# linker of its own, it does the same itself.
 COMMA := ,
 RUSTC_HOST = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 RUSTC_RELEASE = $(shell rustc -vV 2>/dev/null | sed -n 's/^release: //p')
@@ -59,17 +65,20 @@ PROFILE = host/profile/rustc-$(RUSTC_RELEASE)-$(RUSTC_HOST).profdata
 PROFILE_COPY = $(if $(wildcard $(PROFILE)),$(abspath $(TARGET))/profile-$(shell sha256sum $(PROFILE) | cut -c 1-16).profdata)
 USE_PROFILE = $(if $(PROFILE_COPY),-Cprofile-use=$(PROFILE_COPY) -Cllvm-args=-no-pgo-warn-mismatch)
 COUNTED = $(abspath $(TARGET))/counted
+SHIPPED = $(TARGET)/dist/hexad
 
-host: toolchain ## Build the program as it is shipped
+# Its symbols are beside it, where debuggers look for them.
+dist: components ## Build the program as it is shipped, into target/dist/
 	@test -z "$(PROFILE_COPY)" || test -f "$(PROFILE_COPY)" || { mkdir -p $(TARGET) && cp $(PROFILE) $(PROFILE_COPY); }
-	RUSTFLAGS="$(strip $(RUSTFLAGS) $(KEEP_LTO) $(USE_PROFILE))" cargo build --locked --release $(HOST) --bin hexad
+	RUSTFLAGS="$(strip $(RUSTFLAGS) $(KEEP_LTO) $(USE_PROFILE))" cargo build --locked --profile dist --bin hexad
+	cd $(TARGET)/dist && objcopy --only-keep-debug hexad hexad.debug && objcopy --strip-all --add-gnu-debuglink=hexad.debug hexad hexad.stripped && mv hexad.stripped hexad
 
 profile: components fixtures $(if $(filter no,$(POSTGRES)),,postgres) ## Count how often each part of the program runs, for the compiler; half an hour
 	rustup component add llvm-tools
 	RUSTFLAGS="-Cprofile-generate=$(COUNTED)/counts $(LINKER_LTO)" \
-	  cargo build --locked --release --target-dir $(COUNTED) $(HOST) --bin hexad
+	  cargo build --locked --profile dist --target-dir $(COUNTED) --bin hexad
 	rm -rf $(COUNTED)/counts
-	HEXAD_PROGRAM=$(COUNTED)/release/hexad HEXAD_POSTGRES=$(POSTGRES) $(BENCH) --bench hexad -- --train
+	HEXAD_PROGRAM=$(COUNTED)/dist/hexad HEXAD_POSTGRES=$(POSTGRES) $(BENCH) --bench hexad -- --train
 	@mkdir -p host/profile && rm -f host/profile/*-$(RUSTC_HOST).profdata
 	$$(rustc --print target-libdir)/../bin/llvm-profdata merge --sparse -o $(PROFILE) $(COUNTED)/counts/*.profraw
 
@@ -78,58 +87,35 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 	@mkdir -p dist/fixtures
 	@for guest in $(FIXTURES); do cp $(TARGET)/$(WASM)/component/$$guest.wasm dist/fixtures/; done
 
-# The tests with PostgreSQL servers take longer than all of this; `make test` runs them.
-check: toolchain ## The quick loop: formatting, lints, and the tests that need neither a component nor PostgreSQL
+check: toolchain nextest ## The quick loop: formatting, lints, and the tests that need neither a component nor PostgreSQL
 	cargo fmt --check
-	cargo clippy --locked $(HOST) --all-targets -- -D warnings
-	cargo clippy --locked $(GUESTS) --all-targets -- -D warnings
-	cargo clippy --locked $(TESTS) --all-targets -- -D warnings
-	cargo test --locked $(GUESTS) --lib --bins --tests
-	HEXAD_POSTGRES=no cargo test --locked $(HOST) --lib
+	cargo clippy $(QUICK) --all-targets -- -D warnings
+	cargo nextest run $(QUICK) --lib --bins -E 'not test(/^store::postgres::(tests|torture)::/)'
 
-test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) components fixtures ## Run every test; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
-	$(MAKE) --no-print-directory --jobs=2 host tests
-	cargo test --locked $(GUESTS)
-	HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(HOST)
-	HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(TESTS)
-	$(if $(filter no,$(POSTGRES)),,HEXAD_TEST_STORE=postgres cargo test --locked $(TESTS) -- areas::)
+NEEDED = git nextest $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) build fixtures
+RUN_TESTS = HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) HEXAD_POSTGRES=$(POSTGRES) cargo run $(QUICK) --bin run-tests --
 
-# What a data folder alone has: its file, its backup, its commands. The tests of the host besides: values that a test
-# puts into the file, sources of manifests that win after a restart, flushes, limits of size; the last two expect
-# numbers and an order that are different where a component is swapped by way of the store.
-OF_FOLDERS := host::backup host::locked_store host::maintenance
-OF_POSTGRES := host::deploy host::fleet host::many_hosts
-HOST_OF_FOLDERS := health:: restart:: foreign::asynchronous_calls_are_within_the_grants \
-  key_value::a_response_is_replaced_if_its_writes key_value::grants_are_enforced key_value::listings_come_in_pages \
-  loading::a_store_that_the_area_cannot_read memory::a_request_for_which_no_memory_is_left \
-  swap_load::no_request_fails
+test: $(NEEDED) ## Run the tests; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
+	$(RUN_TESTS)
 
-test-postgres: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) postgres components fixtures ## Run the tests of behaviour against hosts on PostgreSQL; CLIENTS=no, BROWSER=no
-	$(MAKE) --no-print-directory --jobs=2 host tests
-	HEXAD_TEST_STORE=postgres cargo test --locked $(HOST) --test host -- $(HOST_OF_FOLDERS:%=--skip %)
-	HEXAD_TEST_STORE=postgres HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) cargo test --locked $(TESTS) -- \
-	  --skip contracts:: $(OF_FOLDERS:%=--skip %) $(OF_POSTGRES:%=--skip %)
-
-# The end of the program's linking is the work of one core; the tests are compiled beside it.
-tests: toolchain
-	cargo test --locked --no-run $(GUESTS)
-	cargo test --locked --no-run $(HOST)
-	cargo test --locked --no-run $(TESTS)
+test-all: $(NEEDED) failover-programs ## Run every test, also what takes long and changes rarely: up to three hours
+	$(RUN_TESTS) --all
+	$(MAKE) --no-print-directory soak
 
 torture: toolchain postgres ## Hosts on one PostgreSQL under seeded faults; SEED=1 MINUTES=10
-	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test --locked $(HOST) --lib torture::seeded_faults -- --nocapture
+	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test $(QUICK) -p hexad --lib torture::seeded_faults -- --nocapture
 
-failover: postgres components host ## Start the example in deploy/, kill a host and the primary, and compare what was published
+failover: postgres build failover-programs ## Start the example in deploy/, kill a host and the primary, and compare what was published
+	HEXAD_FAILOVER=yes cargo nextest run $(QUICK) -E 'test(/^host::deploy::/)'
+
+failover-programs:
 	@( for program in patroni haproxy etcd etcdctl curl; do PATH=$$PATH:/usr/sbin command -v $$program >/dev/null || exit 1; done ) || \
 	  { $(APT_GET) patroni haproxy etcd-server etcd-client curl; } || \
 	  { echo "hexad: the example in deploy/ needs Debian's packages patroni, haproxy, etcd-server, etcd-client and curl" >&2; exit 1; }
-	HEXAD_FAILOVER=yes cargo test --locked $(TESTS) host::deploy
 
 lint: toolchain ## Formatting and lints, warnings are errors
 	cargo fmt --check
-	cargo clippy --locked $(HOST) --all-targets -- -D warnings
-	cargo clippy --locked $(GUESTS) --all-targets -- -D warnings
-	cargo clippy --locked $(TESTS) --all-targets -- -D warnings
+	cargo clippy $(QUICK) --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
 audit: $(TOOLS)/$(DENY)/installed $(TOOLS)/$(MACHETE)/installed ## Check dependencies: licences, sources, duplicates, and unused ones
@@ -141,27 +127,40 @@ advisories: $(TOOLS)/$(DENY)/installed ## Check dependencies for known vulnerabi
 	$(TOOLS)/$(DENY)/bin/cargo-deny --locked check advisories
 
 # Errors that nobody sees would take their backtraces.
-BENCH = RUST_BACKTRACE=0 cargo bench --locked $(TESTS)
+BENCH = RUST_BACKTRACE=0 HEXAD_PROGRAM=$${HEXAD_PROGRAM:-$(abspath $(SHIPPED))} cargo bench --locked
 
-bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures host ## Measure, beside a native hyper server, wasmtime serve, verdaccio and git http-backend; ONLY="tarball swaps" for some rows
+bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures dist ## Measure the shipped program, beside a native hyper server, wasmtime serve, verdaccio and git http-backend; ONLY="tarball swaps" for some rows
 	HEXAD_BROWSER=$(BROWSER) $(BENCH) --bench hexad -- $(ONLY)
 
-bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
+bench-namespaces: components fixtures dist ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
 	$(BENCH) --bench namespaces
 
-bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load, live or texts
+bench-issues: components dist ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load, live or texts
 	$(BENCH) --bench issues
 
-soak: components host ## Send mixed requests for half an hour, with swaps, imports and gc, and look at the memory; MINUTES=30
+soak: components dist ## Send mixed requests for half an hour, with swaps, imports and gc, and look at the memory; MINUTES=30
 	$(BENCH) --bench soak
 
 clean: ## Remove what was built; data stays
 	cargo clean
 	rm -rf dist tests/cache
 
+# What a build needs of its surroundings; each sentence says what to do.
 toolchain:
 	@command -v cargo >/dev/null || { echo "hexad: cargo is not installed; get Rust through rustup (https://rustup.rs)" >&2; exit 1; }
+	@case "$(CURDIR)$(abspath $(TARGET))" in *' '*) echo "hexad: make cannot build in a folder whose path has spaces; move the clone, or set CARGO_TARGET_DIR to a path without" >&2; exit 1;; esac
+	@command -v cc >/dev/null || { echo "hexad: there is no C compiler for SQLite; install one (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; }
+	@rustc -vV >/dev/null 2>&1 || { echo "hexad: the Rust of rust-toolchain.toml is not installed, and cannot be fetched; run 'rustup toolchain install' with a network" >&2; exit 1; }
+	@rustc -vV | awk '/^release:/ { split($$2, v, "."); exit !(v[1] > 1 || v[2] >= 95) }' || { echo "hexad: this Rust is too old; it takes 1.95 or later ('rustup update')" >&2; exit 1; }
 	@if command -v rustup >/dev/null; then rustup target list --installed | grep -qx $(WASM) || rustup target add $(WASM); fi
+	@test -d "$$(rustc --print target-libdir --target $(WASM))" || { echo "hexad: Rust's target $(WASM) is missing; run 'rustup target add $(WASM)' with a network, or install Rust through rustup" >&2; exit 1; }
+	@mkdir -p $(TARGET) && test -x $(TARGET)/release/hexad || test "$$(df -Pk $(TARGET) | awk 'END { print $$4 }')" -gt 4500000 || { echo "hexad: the build needs 4.5 GB of disk in $(TARGET); make room, or name another folder in CARGO_TARGET_DIR" >&2; exit 1; }
+	@awk '/^MemAvailable:/ && $$2 < 3000000 { print "hexad: less than 3 GB of memory is free; set CARGO_BUILD_JOBS=1 if the compiler is killed" }' /proc/meminfo 2>/dev/null || true
+	@cargo fetch --locked --quiet 2>/dev/null || { echo "hexad: the dependencies of Cargo.lock cannot be fetched; look at the network, or run 'cargo fetch --locked' to see why" >&2; exit 1; }
+
+# The runner of tests, of the machine or else compiled once.
+nextest: toolchain
+	@cargo nextest --version >/dev/null 2>&1 || cargo install --locked --debug cargo-nextest@0.9.143
 
 git:
 	@command -v git >/dev/null || { echo "hexad: the tests of suggestions need git on the PATH" >&2; exit 1; }

@@ -1,15 +1,17 @@
-//! The databases of hosts that are tested on PostgreSQL: one server for all hosts of a test program, and a
-//! database for each data folder, so that a host that starts again finds its records.
+//! The databases of hosts that are tested on PostgreSQL: one server for all tests of a run, and a database for each
+//! data folder, so that a host that starts again finds its records.
 
-use super::postgres::Postgres;
+use super::postgres::{Address, Postgres};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The tests kill hosts, never this server.
-const SETTINGS: &[&str] = &["fsync=off", "full_page_writes=off", "max_connections=400"];
+/// Settings of the server. The tests kill hosts, never this server.
+pub const SETTINGS: &[&str] = &["fsync=off", "full_page_writes=off", "max_connections=400"];
 
-static SERVER: LazyLock<Postgres> = LazyLock::new(|| Postgres::until_exit(SETTINGS));
+/// The server that the runner has started, or one of this process's own.
+static SERVER: LazyLock<Address> =
+    LazyLock::new(|| Address::shared().unwrap_or_else(|| Postgres::until_exit(SETTINGS)));
 
 static DATABASES: LazyLock<Mutex<Databases>> = LazyLock::new(Mutex::default);
 
@@ -46,12 +48,27 @@ impl Databases {
             SERVER.sql(&format!("drop database {} with (force);", ended.name));
         }
         let Self { of_folders, made } = self;
+        if *made == 0 {
+            drop_abandoned();
+        }
         let database = of_folders.entry(data.to_owned()).or_insert_with(|| {
             *made += 1;
-            let name = format!("host{made}");
+            let name = format!("host_{}_{made}", std::process::id());
             let kept_by = data.ancestors().find(|folder| folder.exists()).unwrap_or(data).to_owned();
             Database { url: SERVER.new_database(&name), name, kept_by }
         });
         database.url.clone()
+    }
+}
+
+/// Drops the databases of tests that have ended: each test is a process of its own.
+fn drop_abandoned() {
+    let names = SERVER.sql("select datname from pg_database where datname like 'host\\_%';");
+    for name in names.lines() {
+        let process = name.split('_').nth(1).unwrap_or_default();
+        if !Path::new("/proc").join(process).exists() {
+            // Another test may have dropped it.
+            SERVER.sql(&format!("drop database if exists {name} with (force);"));
+        }
     }
 }

@@ -1,16 +1,18 @@
 //! A private PostgreSQL: its own cluster in a temporary folder, removed at the end.
 
+mod address;
 mod programs;
 
 use crate::wait::{self, SOON, wait_for_ok, wait_until};
 use std::io::Write as _;
 use std::net::TcpListener;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+pub use address::Address;
 pub use programs::clock_library;
 use programs::{as_server, children_of, is_root, mount, path_of, program, state_of};
 
@@ -50,7 +52,7 @@ pub struct Postgres {
     pub has_file_system: bool,
     /// The library that is loaded into the server's processes.
     clock: Option<PathBuf>,
-    port: u16,
+    address: Address,
     process: Option<Child>,
 }
 
@@ -89,8 +91,8 @@ impl Postgres {
         postgres
     }
 
-    /// The same until this process ends, however it does: a static is never dropped.
-    pub fn until_exit(settings: &[&str]) -> Self {
+    /// Where such a server listens until this process ends, however it does.
+    pub fn until_exit(settings: &[&str]) -> Address {
         let postgres = Self::start(settings);
         let mut stop = program("pg_ctl");
         stop.args(["-D", &postgres.data(), "-m", "immediate", "stop"]);
@@ -100,7 +102,10 @@ impl Postgres {
         guard.args(["-c", script, "sh"]).arg(postgres.folder()).arg(stop.get_program()).args(stop.get_args());
         guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/tmp");
         std::mem::forget(guard.spawn().expect("sh runs").stdin);
-        postgres
+        let address = postgres.address.clone();
+        // The guard ends it.
+        std::mem::forget(postgres);
+        address
     }
 
     /// A server without data.
@@ -113,13 +118,14 @@ impl Postgres {
             let status = Command::new("chown").arg(USER).arg(folder.path()).status();
             assert!(status.is_ok_and(|status| status.success()), "the user `postgres` is missing");
         }
-        Postgres { folder, settings, own, has_file_system, clock, port: free_port(), process: None }
+        let address = Address { socket: folder.path().display().to_string(), port: free_port() };
+        Postgres { folder, settings, own, has_file_system, clock, address, process: None }
     }
 
     /// A synchronous standby of this server, from now on.
     pub fn start_standby(&self) -> Self {
         let mut standby = Self::new(self.settings.clone(), self.own);
-        let (socket, port, data) = (self.socket(), self.port.to_string(), standby.data());
+        let (socket, port, data) = (self.socket.clone(), self.port.to_string(), standby.data());
         let options = ["-h", &socket, "-p", &port, "-U", USER, "-D", &data, "-c", "fast", "--no-sync", "-R"];
         let mut copy = program("pg_basebackup").args(options).spawn().expect("it runs");
         assert!(wait::exit(SOON, "the end of pg_basebackup", &mut copy).success(), "pg_basebackup failed");
@@ -147,10 +153,6 @@ impl Postgres {
         assert_eq!(self.sql("select pg_promote();").trim(), "t");
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Starts the server again, after [`kill`](Self::kill).
     pub fn resume(&mut self) {
         assert!(self.process.is_none(), "it runs");
@@ -169,7 +171,7 @@ impl Postgres {
             }
             None => program("postgres"),
         };
-        command.args(["-D", &self.data(), "-k", &self.socket(), "-p", &self.port.to_string()]);
+        command.args(["-D", &self.data(), "-k", &self.socket, "-p", &self.port.to_string()]);
         command.args(["-c", "listen_addresses=127.0.0.1"]);
         for setting in &self.settings {
             command.args(["-c", setting]);
@@ -181,7 +183,7 @@ impl Postgres {
     }
 
     fn wait_until_ready(&mut self) {
-        let (socket, port) = (self.socket(), self.port.to_string());
+        let (socket, port) = (self.socket.clone(), self.port.to_string());
         let is_ready = || {
             let mut command = program("pg_isready");
             command.args(["-q", "-h", &socket, "-p", &port]).status().expect("it runs").success()
@@ -290,66 +292,6 @@ impl Postgres {
         text.lines().next().expect("a line").to_owned()
     }
 
-    /// The URL of a database over TCP.
-    pub fn url(&self, user: &str, database: &str) -> String {
-        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
-    }
-
-    /// The URL of a new, empty database with the user `postgres`.
-    pub fn new_database(&self, name: &str) -> String {
-        self.sql(&format!("create database {name} template template0;"));
-        self.url(USER, name)
-    }
-
-    /// The SQL that makes the database again, on any server.
-    pub fn dump(&self, database: &str) -> String {
-        let mut command = program("pg_dump");
-        command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, database]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = wait::output(STATEMENTS, "the end of pg_dump", command.spawn().expect("pg_dump runs"));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    /// Runs SQL (also `\copy` and the like) in the database `postgres` and returns its output.
-    pub fn sql(&self, text: &str) -> String {
-        self.sql_in(USER, text)
-    }
-
-    /// The same in another database.
-    pub fn sql_in(&self, database: &str, text: &str) -> String {
-        self.try_sql_in(database, text).expect("psql succeeds")
-    }
-
-    /// The same; `None` if it failed.
-    pub fn try_sql_in(&self, database: &str, text: &str) -> Option<String> {
-        self.psql(STATEMENTS, database, text)
-    }
-
-    /// Runs SQL of a benchmark, which may take this long, in the database `postgres`.
-    pub fn sql_within(&self, deadline: Duration, text: &str) -> String {
-        self.psql(deadline, USER, text).expect("psql succeeds")
-    }
-
-    fn psql(&self, deadline: Duration, database: &str, text: &str) -> Option<String> {
-        let mut command = program("psql");
-        command.args(["-h", &self.socket(), "-p", &self.port.to_string(), "-U", USER, "-d", database]);
-        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
-        let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql runs");
-        // It reads nothing if it cannot connect.
-        let _ = psql.stdin.take().expect("piped").write_all(text.as_bytes());
-        let output = wait::output(deadline, "the end of psql", psql);
-        output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
-    }
-
-    /// Milliseconds of each query, one after the other on one connection, as the client sees them.
-    pub fn times(&self, queries: &[String]) -> Vec<f64> {
-        let script = format!("\\o /dev/null\n\\timing on\n{}", queries.join("\n"));
-        let printed = self.sql_within(QUERIES, &script);
-        let times = printed.lines().filter_map(|line| line.strip_prefix("Time: ")?.split(' ').next()?.parse().ok());
-        times.collect()
-    }
-
     /// Replaces the rules of client authentication (`pg_hba.conf`).
     pub fn set_rules(&self, rules: &str) {
         std::fs::write(self.folder.path().join("data/pg_hba.conf"), rules).expect("the file is written");
@@ -375,12 +317,16 @@ impl Postgres {
         self.folder.path()
     }
 
-    fn socket(&self) -> String {
-        self.folder.path().display().to_string()
-    }
-
     fn data(&self) -> String {
         self.folder.path().join("data").display().to_string()
+    }
+}
+
+impl Deref for Postgres {
+    type Target = Address;
+
+    fn deref(&self) -> &Address {
+        &self.address
     }
 }
 
