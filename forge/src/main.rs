@@ -10,9 +10,15 @@ use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, has_lost_rea
 /// The exit status that shells give to a program that SIGPIPE has ended.
 const LOST_READER: u8 = 128 + 13;
 
+/// The version, and whether this is the program that tests run, which is built quickly.
+const VERSION: &str = match cfg!(debug_assertions) {
+    true => concat!(env!("CARGO_PKG_VERSION"), " (quick build)"),
+    false => env!("CARGO_PKG_VERSION"),
+};
+
 /// Runs a code forge's API areas as WebAssembly components.
 #[derive(Parser)]
-#[command(name = "hexad", version)]
+#[command(name = "hexad", version = VERSION)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// The workspace's own crates that a crate depends on, in every dependency table.
 fn own_dependencies(folder: &str) -> BTreeSet<String> {
     let own: BTreeSet<String> =
-        ["kit", "directory", "hexad", "hexad-forge", "widgets"].map(str::to_owned).into_iter().chain(areas()).collect();
+        ["kit", "directory", "hexad", "hexad-forge", "hexad-wasi", "widgets"].map(str::to_owned).into_iter().chain(areas()).collect();
     let path = root().join(folder).join("Cargo.toml");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let manifest: toml::Table = text.parse().expect("TOML");
@@ -47,7 +47,8 @@ fn an_area_depends_on_kit_and_directory_only() {
 #[test]
 fn the_host_and_the_tests_share_no_type_with_a_guest() {
     assert_eq!(own_dependencies("widgets"), set(&[]));
-    assert_eq!(own_dependencies("host"), set(&["widgets"]));
+    assert_eq!(own_dependencies("host"), set(&["hexad-wasi", "widgets"]));
+    assert_eq!(own_dependencies("host/wasi"), set(&[]));
     assert_eq!(own_dependencies("forge"), set(&["hexad"]));
     assert_eq!(own_dependencies("tests"), set(&[]));
 }
@@ -62,4 +63,25 @@ fn foreign_types_are_compiled_for_wasm_only() {
             assert!(!native.contains_key(foreign), "components/{area}: {foreign} is visible natively");
         }
     }
+}
+
+/// Each package of the program with its features, as cargo resolves them for these kinds of edges.
+fn features(edges: &str) -> BTreeSet<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = std::process::Command::new(cargo)
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]", "--edges", edges])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+#[test]
+fn tests_ask_the_programs_dependencies_for_no_other_features() {
+    let (program, tests) = (features("normal,build"), features("normal,build,dev"));
+    // `kit` is no part of the program, and has test doubles.
+    let other: Vec<_> = program.difference(&tests).filter(|package| !package.starts_with("kit ")).collect();
+    assert!(other.is_empty(), "tests compile these again, with other features: {other:?}");
 }

@@ -28,7 +28,7 @@ struct Database {
     kept_by: PathBuf,
 }
 
-/// Whether the hosts are on PostgreSQL: `make test-postgres` asks for it.
+/// Whether the hosts are on PostgreSQL, as the second suite of the runner asks for.
 pub fn are_asked_for() -> bool {
     std::env::var("HEXAD_TEST_STORE").as_deref() == Ok("postgres")
 }

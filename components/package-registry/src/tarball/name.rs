@@ -1,7 +1,7 @@
 //! Names of entries. A name has one accepted spelling, and a key that is equal for names which some
 //! file system takes for one.
 
-use icu_normalizer::DecomposingNormalizerBorrowed;
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Longest name, in bytes: Linux's longest path.
 const MAX_LENGTH: usize = 4096;
@@ -119,12 +119,11 @@ fn segment_key(segment: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
-    let normalizer = const { DecomposingNormalizerBorrowed::new_nfd() };
     let visible = name.chars().filter(|character| !is_ignored(*character));
-    let decomposed = normalizer.normalize_iter(visible);
+    let decomposed = visible.nfd();
     // Both ways, because some letters share only one case: `ſ` and `s`, `ς` and `σ`.
     let folded: String = decomposed.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
-    normalizer.normalize(&folded).into_owned()
+    folded.nfd().collect()
 }
 
 /// Whether HFS+ ignores the character in names: those without width, and those that set a direction.
