@@ -34,11 +34,12 @@ run: build ## Build everything and serve a small demo; LISTEN=127.0.0.1:8080 DAT
 	@echo "  export PATH=\"$(abspath $(TARGET)/release):\$$PATH\""
 	$(TARGET)/release/hexad up --listen $(LISTEN) --data $(DATA) --demo
 
-build: announce components host ## Build the components (into dist/) and the program
+build: announce ## Build the components (into dist/) and the program
+	@$(MAKE) --no-print-directory --jobs=2 components host
 
 # A first build is long, and says so before it begins.
 announce: toolchain
-	@test -x $(TARGET)/release/hexad || echo "The first build takes 6 to 10 minutes on two processors, and 4 GB of disk in $(TARGET)/."
+	@test -x $(TARGET)/release/hexad || echo "The first build takes 5 to 10 minutes on two processors, and 4 GB of disk in $(TARGET)/."
 
 components: toolchain ## Build the components into dist/
 	cargo build --locked --profile component --target $(WASM) $(AREAS:%=-p %)
@@ -93,7 +94,8 @@ check: toolchain nextest ## The quick loop: formatting, lints, and the tests tha
 	cargo nextest run $(QUICK) --lib --bins -E 'not test(/^store::postgres::(tests|torture)::/)'
 
 NEEDED = git nextest $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) build fixtures
-RUN_TESTS = HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) HEXAD_POSTGRES=$(POSTGRES) cargo run $(QUICK) --bin run-tests --
+# Not by `cargo run`, whose variables would have build scripts run again.
+RUN_TESTS = cargo build $(QUICK) --bin run-tests && HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) HEXAD_POSTGRES=$(POSTGRES) $(TARGET)/release/run-tests
 
 test: $(NEEDED) ## Run the tests; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
 	$(RUN_TESTS)

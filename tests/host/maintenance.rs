@@ -41,7 +41,7 @@ fn garbage_is_removed_from_a_running_server_and_published_files_stay() {
         (&["gc", "--dry-run"][..], "package-registry: garbage: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 0 of "),
-        (&["fsck"], "package-registry: 1 root and 1.4 MiB of files checked, 0 problems"),
+        (&["fsck"], "package-registry: 1 root and 1.5 MiB of files checked, 0 problems"),
     ] {
         let output = run(arguments, &environment);
         let text = printed(&output);

@@ -60,7 +60,8 @@ pub struct Postgres {
 fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const PORTS: Range<u32> = 20_000..32_000;
-    let first = std::process::id().wrapping_mul(100);
+    // Tests are processes with numbers in a row: a prime takes them far from each other.
+    let first = std::process::id().wrapping_mul(7919);
     let mut ports = (0..PORTS.len()).map(|_| {
         let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         u16::try_from(PORTS.start + number % (PORTS.end - PORTS.start)).expect("a port")
