@@ -47,7 +47,10 @@ fn main() {
     }
     let version = hexad_tests::server::run(&["--version"], &[]);
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
-    assert!(!version.contains("quick build"), "the shipped program is measured, and not {version}`make dist` builds it");
+    assert!(
+        !version.contains("quick build"),
+        "the shipped program is measured, and not {version}`make dist` builds it"
+    );
     let hello = hello::start();
     let load = Load::run(&hello.url, &get("/", &[]));
     let bench = Bench { selection: Selection::new(arguments), hello, load };

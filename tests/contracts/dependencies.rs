@@ -7,8 +7,11 @@ use std::collections::BTreeSet;
 
 /// The workspace's own crates that a crate depends on, in every dependency table.
 fn own_dependencies(folder: &str) -> BTreeSet<String> {
-    let own: BTreeSet<String> =
-        ["kit", "directory", "hexad", "hexad-forge", "hexad-wasi", "widgets"].map(str::to_owned).into_iter().chain(areas()).collect();
+    let own: BTreeSet<String> = ["kit", "directory", "hexad", "hexad-forge", "hexad-wasi", "widgets"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(areas())
+        .collect();
     let path = root().join(folder).join("Cargo.toml");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let manifest: toml::Table = text.parse().expect("TOML");

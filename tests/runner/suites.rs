@@ -115,9 +115,7 @@ impl Suite {
     }
 }
 
-/// The file in which nextest reports each test.
+/// The file in which nextest reports each test, below the workspace's folder wherever cargo's target folder is.
 fn junit() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| hexad_tests::server::root().join("target"), PathBuf::from);
-    target.join("nextest/default/junit.xml")
+    hexad_tests::server::root().join("target/nextest/default/junit.xml")
 }
