@@ -4,34 +4,29 @@
 use crate::server::{root, target};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 /// The folder of compiled code in a server's data folder.
 const FOLDER: &str = "code";
 
 static CACHE: LazyLock<Cache> = LazyLock::new(|| Cache::open(target().join("tmp/compiled")));
 
-/// Whether a server of this test program has started, so that the cache is filled.
-static IS_FILLED: Mutex<bool> = Mutex::new(false);
-
 struct Cache {
     folder: PathBuf,
-    /// SHA-256 of the components in `dist/`, with which the names of their files begin.
+    /// SHA-256 of the areas' components, with which the names of their files begin.
+    areas: HashSet<String>,
+    /// The same of all components in `dist/`.
     digests: HashSet<String>,
 }
 
-/// Starts a server on a data folder that has the cached code, and caches the code that this server compiled.
-/// The first start of this test program goes alone, so that each component is compiled once.
+/// Starts a server on a data folder that has the cached code, and caches the code that this server compiled. As long as
+/// the code of an area is missing, servers of all tests start one after the other, so that it is compiled once.
 pub fn reuse<T>(data: &Path, start: impl FnOnce() -> T) -> T {
-    let mut is_filled = IS_FILLED.lock().unwrap_or_else(PoisonError::into_inner);
-    let alone = (!*is_filled).then(|| {
-        *is_filled = true;
-        is_filled
-    });
+    let alone = CACHE.lock_until_filled();
     let folder = data.join(FOLDER);
     CACHE.copy_to(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let started = start();
@@ -42,16 +37,37 @@ pub fn reuse<T>(data: &Path, start: impl FnOnce() -> T) -> T {
 
 impl Cache {
     fn open(folder: PathBuf) -> Self {
-        let built = [root().join("dist"), root().join("dist/fixtures")];
-        let components = built.iter().flat_map(|folder| files(folder)).filter(|path| path.extension().is_some());
-        let digests = components.filter_map(|path| fs::read(path).ok()).map(|wasm| hex::encode(Sha256::digest(wasm)));
-        let cache = Cache { folder, digests: digests.collect() };
+        let [areas, fixtures] = ["dist", "dist/fixtures"].map(|built| -> HashSet<String> {
+            let components = files(&root().join(built)).into_iter().filter(|path| path.extension().is_some());
+            let bytes = components.filter_map(|path| fs::read(path).ok());
+            bytes.map(|wasm| hex::encode(Sha256::digest(wasm))).collect()
+        });
+        let digests = areas.union(&fixtures).cloned().collect();
+        let cache = Cache { folder, areas, digests };
         // The code of earlier builds.
         let outdated = files(&cache.folder).into_iter().filter(|path| !cache.is_current(path));
         outdated.for_each(|path| drop(fs::remove_file(path)));
         // Earlier builds let others read the code; a link has the mode of the file.
         files(&cache.folder).iter().for_each(|path| drop(fs::set_permissions(path, Permissions::from_mode(0o600))));
         cache
+    }
+
+    /// A lock against the starts of other tests, if the code of an area is missing.
+    fn lock_until_filled(&self) -> Option<File> {
+        if self.is_filled() {
+            return None;
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).expect("a folder");
+        let lock = File::create(self.folder.with_extension("lock")).expect("a file");
+        lock.lock().expect("a lock");
+        // Another test may have filled it meanwhile.
+        (!self.is_filled()).then_some(lock)
+    }
+
+    fn is_filled(&self) -> bool {
+        let names: Vec<String> =
+            files(&self.folder).iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect();
+        self.areas.iter().all(|digest| names.iter().any(|name| name.starts_with(digest.as_str())))
     }
 
     fn is_current(&self, path: &Path) -> bool {
