@@ -37,12 +37,13 @@ run: build ## Build everything and serve a small demo; LISTEN=127.0.0.1:8080 DAT
 build: announce ## Build the components (into dist/) and the program
 	@$(MAKE) --no-print-directory --jobs=2 components host
 
-# A first build is long, and says so before it begins.
+# A first build is long, and says so before it begins. Both of its halves are built at once: each alone leaves a processor
+# idle at its end. (Cargo takes no part in make's choice of how many jobs run.)
 announce: toolchain
 	@test -x $(TARGET)/release/hexad || echo "The first build takes 5 to 10 minutes on two processors, and 4 GB of disk in $(TARGET)/."
 
 components: toolchain ## Build the components into dist/
-	cargo build --locked --profile component --target $(WASM) $(AREAS:%=-p %)
+	MAKEFLAGS= cargo build --locked --profile component --target $(WASM) $(AREAS:%=-p %)
 	@mkdir -p dist
 	@for area in $(AREAS); do \
 	  built=$(TARGET)/$(WASM)/component/$$(echo $$area | tr - _).wasm; \
@@ -50,7 +51,7 @@ components: toolchain ## Build the components into dist/
 	done
 
 host: toolchain ## Build the program quickly, as tests run it
-	cargo build $(QUICK) --bin hexad
+	MAKEFLAGS= cargo build $(QUICK) --bin hexad
 
 # The shipped program: the linker optimizes it as one, and keeps what it has made of each crate. Where rustc brings no
 # linker of its own, it does the same itself.
