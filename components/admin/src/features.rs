@@ -67,7 +67,7 @@ pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureCh
         checks.reject(format!("{name} is empty"));
     }
     if fields.contains_key("repository") {
-        checks.reject("repository is not supported");
+        checks.reject("repository is not supported by this server");
     }
     let restricted = !(targets.is_empty() && groups.is_empty());
     if restricted && (key.is_some() || matches!(value, Some(GateValue::PercentageOfTime(_)))) {
@@ -180,7 +180,7 @@ mod tests {
         }
         let refused = Err(json!({"error": "user is invalid, user is empty"}));
         assert_eq!(read(json!({"value": true, "user": [["a"]], "project": "p/q"})), refused);
-        let refused = Err(json!({"error": "repository is not supported"}));
+        let refused = Err(json!({"error": "repository is not supported by this server"}));
         assert_eq!(read(json!({"value": true, "repository": "p/q.git"})), refused);
     }
 

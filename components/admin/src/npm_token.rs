@@ -28,17 +28,7 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NpmToken, Er
     let params = Params::from_json(fields)?;
     let checks = Validation::new(&params);
     let password = checks.required("password").unwrap_or_default().to_owned();
-    for name in RESTRICTIONS {
-        let is_given = match fields.get(name) {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Array(list)) => !list.is_empty(),
-            Some(Value::String(text)) => !text.is_empty(),
-            Some(_) => true,
-        };
-        if is_given {
-            checks.reject(format!("{name} is not supported"));
-        }
-    }
+    RESTRICTIONS.iter().for_each(|name| checks.unsupported(name, &["false"]));
     let permission = checks.one_of("packages_and_scopes_permission", &["no-access", "read-only", "read-write"]);
     if permission == Some("no-access") {
         checks.reject("packages_and_scopes_permission cannot be no-access");
@@ -91,9 +81,12 @@ mod tests {
     fn unsupported_and_invalid_fields_are_refused_by_name() {
         for (fields, error) in [
             (json!({}), "password is missing"),
-            (json!({"cidr_whitelist": ["10.0.0.0/8"]}), "cidr_whitelist is not supported"),
-            (json!({"packages": ["a"], "orgs": "b"}), "orgs is not supported, packages is not supported"),
-            (json!({"scopes": ["@a"]}), "scopes is not supported"),
+            (json!({"cidr_whitelist": ["10.0.0.0/8"]}), "cidr_whitelist is not supported by this server"),
+            (
+                json!({"packages": ["a"], "orgs": "b"}),
+                "orgs is not supported by this server, packages is not supported by this server",
+            ),
+            (json!({"scopes": ["@a"]}), "scopes is not supported by this server"),
             (
                 json!({"packages_and_scopes_permission": "no-access"}),
                 "packages_and_scopes_permission cannot be no-access",

@@ -21,17 +21,20 @@ const PAIR: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params {
     pairs: Vec<(String, String)>,
+    /// Fields of a JSON object that are `null`. They are not among the pairs.
+    nulls: Vec<String>,
 }
 
 impl Params {
     /// Parses a query string or a form body (`+` is a space).
     pub fn parse(encoded: &str) -> Self {
-        Params { pairs: form_urlencoded::parse(encoded.as_bytes()).into_owned().collect() }
+        Params { pairs: form_urlencoded::parse(encoded.as_bytes()).into_owned().collect(), nulls: Vec::new() }
     }
 
     /// Adds parameters from another source; later values win over earlier ones of the same name.
     pub fn extend(&mut self, more: Params) {
         self.pairs.extend(more.pairs);
+        self.nulls.extend(more.nulls);
     }
 
     /// The parameters of a JSON object; `null` counts as absent. 400 if they would take more than [`MAX_FLAT`].
@@ -39,6 +42,9 @@ impl Params {
         let (mut params, mut left) = (Params::default(), MAX_FLAT);
         for (name, value) in object {
             params.flatten(&mut name.clone(), value, &mut left)?;
+            if value.is_null() {
+                params.nulls.push(name.clone());
+            }
         }
         Ok(params)
     }
@@ -98,6 +104,11 @@ impl Params {
             .any(|(key, _)| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
     }
 
+    /// Whether a body of JSON has `null` for `name`, and nothing else gives a value.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.nulls.iter().any(|null| null == name) && !self.has(name)
+    }
+
     /// The elements of a list: every `name[]` and the plain `name`, each split on commas and
     /// trimmed; empty elements are dropped. `None` if the parameter was not given.
     pub fn list(&self, name: &str) -> Option<Vec<&str>> {
@@ -121,13 +132,13 @@ impl Params {
             (!field.is_empty()).then(|| format!("{field}{rest}"))
         };
         let pairs = self.pairs.iter().filter_map(|(key, value)| Some((inner(key)?, value.clone())));
-        Params { pairs: pairs.collect() }
+        pairs.collect()
     }
 }
 
 impl FromIterator<(String, String)> for Params {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
-        Params { pairs: pairs.into_iter().collect() }
+        Params { pairs: pairs.into_iter().collect(), nulls: Vec::new() }
     }
 }
 
@@ -192,11 +203,11 @@ impl<'a> Validation<'a> {
         self.coerce(name, |text| text.parse().ok())
     }
 
-    /// `true/false`, `t/f`, `1/0`, `on/off`, in any letter case.
+    /// `true/false`, `t/f`, `yes/no`, `y/n`, `1/0`, `on/off`, in any letter case.
     pub fn boolean(&self, name: &str) -> Option<bool> {
         self.coerce(name, |text| match text.to_ascii_lowercase().as_str() {
-            "true" | "t" | "1" | "on" => Some(true),
-            "false" | "f" | "0" | "off" => Some(false),
+            "true" | "t" | "yes" | "y" | "1" | "on" => Some(true),
+            "false" | "f" | "no" | "n" | "0" | "off" => Some(false),
             _ => None,
         })
     }
@@ -232,6 +243,16 @@ impl<'a> Validation<'a> {
             self.reject(format!("{name} is missing"));
         }
         elements.unwrap_or_default()
+    }
+
+    /// Rejects a parameter of the reference service that this server does not have, in any form, with a value that is
+    /// neither empty nor one of `neutral`, which ask for what is so anyhow. Ignored, it would be taken for obeyed.
+    pub fn unsupported(&self, name: &str, neutral: &[&str]) {
+        let is_of_it = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
+        let mut values = self.params.pairs().filter(|(key, _)| is_of_it(key)).map(|(_, value)| value.trim());
+        if values.any(|value| !value.is_empty() && !neutral.iter().any(|text| text.eq_ignore_ascii_case(value))) {
+            self.reject(format!("{name} is not supported by this server"));
+        }
     }
 
     /// At most one of `names` may be given; the error lists the given ones.
@@ -315,6 +336,48 @@ mod tests {
         assert!(checks.datetime("d").is_some());
         assert_eq!(checks.one_of("s", &["all", "mine"]), Some("all"));
         assert!(checks.finish().is_ok());
+    }
+
+    #[test]
+    fn booleans_have_the_spellings_of_the_reference_service() {
+        for (texts, expected) in [
+            ("1 on On ON t true True TRUE T y yes Yes YES Y", Some(true)),
+            ("0 off Off OFF f false False FALSE F n no No NO N", Some(false)),
+            ("2 -1 tru yess null nil", None),
+        ] {
+            for text in texts.split(' ') {
+                let params: Params = [("b".to_owned(), text.to_owned())].into_iter().collect();
+                let checks = Validation::new(&params);
+                assert_eq!(checks.boolean("b"), expected, "{text}");
+                assert_eq!(checks.finish().is_ok(), expected.is_some(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_by_name_unless_it_asks_for_nothing() {
+        let refused = |query: &str| {
+            let params = Params::parse(query);
+            let checks = Validation::new(&params);
+            checks.unsupported("ids", &["0", "false"]);
+            checks.finish().err().map(|error| error.to_json()["error"].clone())
+        };
+        for query in ["", "ids=", "ids[]=", "ids[]=0", "ids=False", "ids= ", "idst=1"] {
+            assert_eq!(refused(query), None, "{query}");
+        }
+        for query in ["ids=1", "ids[]=0&ids[]=2", "ids[a]=x", "ids=0&ids=true"] {
+            assert_eq!(refused(query), Some(json!("ids is not supported by this server")), "{query}");
+        }
+    }
+
+    #[test]
+    fn null_is_absent_and_known() {
+        let object = json!({"a": null, "b": "", "c": {"d": null}});
+        let mut params = Params::parse("a=1");
+        params.extend(Params::from_json(object.as_object().unwrap()).unwrap());
+        assert!(!params.is_null("a") && !params.is_null("b") && !params.is_null("d"));
+        let params = Params::from_json(object.as_object().unwrap()).unwrap();
+        assert!(params.is_null("a") && !params.has("a"));
     }
 
     #[test]

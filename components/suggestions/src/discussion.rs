@@ -7,10 +7,16 @@ use directory::project::ProjectKey;
 use directory::user::UserKey;
 use kit::Timestamp;
 
+/// The end of an internal discussion's id. Earlier builds find no discussion by an id of that length.
+const INTERNAL: &str = "-internal";
+
+/// The length of an id, without [`INTERNAL`].
+const ID_LENGTH: usize = 40;
+
 /// A thread of notes. Whether a suggestion was applied is recorded elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discussion {
-    /// 40 hex digits.
+    /// 40 hex digits. The id of an internal discussion has an ending ([`is_internal`]).
     pub id: String,
     /// The target project of the merge request.
     pub project: ProjectKey,
@@ -46,7 +52,27 @@ pub struct Resolution {
     pub at: Timestamp,
 }
 
+/// Whether discussions may have this id. A client's text can be too long for a key.
+pub fn is_id(text: &str) -> bool {
+    text.strip_suffix(INTERNAL).unwrap_or(text).len() == ID_LENGTH
+}
+
+/// Whether the discussion with this id is internal: only Reporters of its project see it, as in the reference service.
+pub fn is_internal(id: &str) -> bool {
+    id.len() > ID_LENGTH && id.ends_with(INTERNAL)
+}
+
+/// The id of an internal discussion, made of an id of 40 hex digits.
+pub fn internal_id(id: &str) -> String {
+    format!("{id}{INTERNAL}")
+}
+
 impl Discussion {
+    /// Whether only Reporters of its project see its notes.
+    pub fn is_internal(&self) -> bool {
+        is_internal(&self.id)
+    }
+
     pub fn suggestions(&self) -> impl Iterator<Item = &Suggestion> {
         self.notes.iter().flat_map(|note| &note.suggestions)
     }
@@ -82,6 +108,18 @@ pub struct DiffPosition {
     pub old_path: Option<String>,
     pub new_path: Option<String>,
     /// From 1. A line without a number in the new file was removed.
+    pub old_line: Option<u64>,
+    pub new_line: Option<u64>,
+    /// The first and the last line of a comment on several. Nothing depends on them but what is shown.
+    pub line_range: Option<[RangeEnd; 2]>,
+}
+
+/// A line at the end of a range, as the author of the comment gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RangeEnd {
+    pub line_code: Option<String>,
+    /// For example `new` or `old`.
+    pub kind: Option<String>,
     pub old_line: Option<u64>,
     pub new_line: Option<u64>,
 }

@@ -49,8 +49,8 @@
 //! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches that open ones claim (`store/merge_requests/claims.rs`) |
 //! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
 //! | `page/<id>` | blob | 100 entries of such a list |
-//! | `discussion/<id>` | blob | a comment and its suggestions, as they were made |
-//! | `thread/<discussion id>` | root | the present notes of a discussion that was changed |
+//! | `discussion/<id>` | blob | a comment and its suggestions, as they were made; none of an internal one |
+//! | `thread/<discussion id>` | root | the present notes of a discussion that was changed or is internal |
 //! | `suggestion/<id>` | blob | the discussion that a suggestion is in |
 //! | `applied/<suggestion id>` | blob | the commit that applied a suggestion |
 //! | `counter/merge_request`, `counter/note`, `counter/suggestion` | counter | the last id; an instance takes 64 ids of notes at once |

@@ -9,6 +9,7 @@ use directory::namespace::{self, Details, NewGroup, Visibility};
 use kit::Env;
 use kit::store::StoreError;
 use serde::Deserialize;
+use serde_json::Value;
 use std::num::NonZeroU64;
 
 #[derive(Deserialize)]
@@ -23,11 +24,17 @@ pub struct Group {
     visibility: Option<Visibility>,
     #[serde(default)]
     shared_with_groups: Vec<SharedWith>,
+    ip_restriction_ranges: Option<Value>,
 }
 
 impl Group {
     fn named(&self) -> NamedPath<'_> {
         NamedPath { path: self.path.as_deref(), full_path: self.full_path.as_deref(), above: self.parent_id }
+    }
+
+    /// A warning about restrictions that groups do not have here.
+    pub fn warning(&self) -> Option<String> {
+        super::unkept(&[("ip_restriction_ranges", &self.ip_restriction_ranges)])
     }
 
     /// Whether the group is there, and moves below another one.

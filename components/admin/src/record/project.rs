@@ -11,6 +11,7 @@ use directory::project::{self, Analytics, FeatureAccess, NewProject};
 use directory::service_url;
 use kit::Env;
 use serde::Deserialize;
+use serde_json::Value;
 use std::num::NonZeroU64;
 
 #[derive(Deserialize)]
@@ -51,6 +52,9 @@ pub struct Project {
     #[serde(default, alias = "cube_api_key", deserialize_with = "deserialize::secret")]
     analytics_api_key: Option<String>,
     pages_unique_domain: Option<String>,
+    external_authorization_classification_label: Option<Value>,
+    protected_tags: Option<Value>,
+    push_rule: Option<Value>,
 }
 
 /// As the reference service lists them.
@@ -97,9 +101,17 @@ impl Default for JobTokenScope {
 }
 
 impl Project {
-    /// Whether its engine's key is too short.
+    /// Whether its engine's key is too short, and which restrictions projects do not have here.
     pub fn warning(&self) -> Option<String> {
-        settings::key_warning(settings::ANALYTICS_KEY, self.analytics_api_key.as_deref()?)
+        let key = self.analytics_api_key.as_deref();
+        let key = key.and_then(|key| settings::key_warning(settings::ANALYTICS_KEY, key));
+        let unkept = super::unkept(&[
+            ("external_authorization_classification_label", &self.external_authorization_classification_label),
+            ("protected_tags", &self.protected_tags),
+            ("push_rule", &self.push_rule),
+        ]);
+        let warnings: Vec<String> = key.into_iter().chain(unkept).collect();
+        (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 
     pub fn save(self, env: &Env) -> Result<(), LineError> {

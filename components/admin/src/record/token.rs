@@ -30,6 +30,8 @@ pub struct TokenRecord {
     #[serde(default)]
     expires_at: Value,
     revoked: Option<bool>,
+    /// A token that is not active is revoked, unless the record says otherwise: it may also be expired.
+    active: Option<bool>,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
@@ -55,14 +57,15 @@ impl TokenRecord {
         if deleted {
             return Ok(token::save(env, &fingerprint, None)?);
         }
+        let revoked = self.revoked.or(self.active.filter(|is_active| !is_active).map(|_| true));
         let token = Token {
             subject: self.subject(env)?,
             expires_at: self.end()?,
             name: self.name.unwrap_or_default(),
             scopes: self.scopes,
-            revoked: self.revoked.unwrap_or_default(),
+            revoked: revoked.unwrap_or_default(),
         };
-        let saved = match self.revoked {
+        let saved = match revoked {
             Some(_) => token::save(env, &fingerprint, Some(token)),
             None => token::save_keeping_revocation(env, &fingerprint, token),
         };

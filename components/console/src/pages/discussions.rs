@@ -23,6 +23,9 @@ pub struct Note {
     pub body: String,
     pub author: Option<Author>,
     pub created_at: String,
+    /// Only Reporters see it.
+    #[serde(default)]
+    pub internal: bool,
     #[serde(default)]
     pub suggestions: Vec<Suggestion>,
     #[serde(default)]

@@ -157,6 +157,7 @@ fn show_note(note: &Note, is_signed_in: bool, can_apply: bool, shown: &BTreeSet<
         div.meta {
             @if let Some(author) = &note.author { strong title=(author.username) { bdi { (author.name) } } }
             (layout::time(&note.created_at))
+            @if note.internal { " " span.badge.warn title="Only Reporters of the project see this comment." { "internal" } }
         }
         @if note.suggestions.is_empty() {
             (markdown::show(&note.body, None, budget))

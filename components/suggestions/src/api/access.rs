@@ -32,6 +32,9 @@ pub struct ReadableMergeRequest {
     pub project: Project,
     pub iid: u64,
     pub merge_request: MergeRequest,
+    /// Whether the caller may see internal notes: Reporters of the project, as in the reference service. Its author may
+    /// not without that role.
+    pub sees_internal_notes: bool,
 }
 
 /// The merge request with this iid; 404 if the caller may not read the project, which 301 says to have
@@ -49,7 +52,7 @@ pub fn readable_merge_request(
         return Err(not_found());
     }
     let merge_request = merge_requests::read(&context.env, &project.key(), iid)?.ok_or_else(not_found)?;
-    Ok(ReadableMergeRequest { project, iid, merge_request })
+    Ok(ReadableMergeRequest::new(context, project, iid, merge_request)?)
 }
 
 fn readable_project(context: &RequestContext, id: &str) -> Result<Project, Error> {
@@ -66,6 +69,17 @@ fn readable_project(context: &RequestContext, id: &str) -> Result<Project, Error
 }
 
 impl ReadableMergeRequest {
+    /// A merge request of a project whose merge requests the caller may read.
+    pub fn new(
+        context: &RequestContext,
+        project: Project,
+        iid: u64,
+        merge_request: MergeRequest,
+    ) -> Result<Self, StoreError> {
+        let sees_internal_notes = access::project_role(&context.env, &context.caller, &project)? >= Role::Reporter;
+        Ok(ReadableMergeRequest { project, iid, merge_request, sees_internal_notes })
+    }
+
     /// Whether the caller may read files at this commit of the source project, which they name. The diff
     /// shows every reader of the merge request how its source branch differs from the target, so they
     /// may read the branch as it is; other commits take the right to read the source project's code.
@@ -86,9 +100,10 @@ impl ReadableMergeRequest {
         }
     }
 
-    /// Whether this discussion is one of the merge request.
+    /// Whether this discussion is one of the merge request that the caller may see.
     pub fn has(&self, discussion: &Discussion) -> bool {
-        discussion.project == self.project.key() && discussion.merge_request_iid == self.iid
+        let is_of_merge_request = discussion.project == self.project.key() && discussion.merge_request_iid == self.iid;
+        is_of_merge_request && (self.sees_internal_notes || !discussion.is_internal())
     }
 
     /// The repository that has the source branch.
@@ -212,6 +227,15 @@ fn lends_branch(
     Ok(!is_protected(source, &merge_request.source_branch, &default_branches)
         && user::by_key(env, author)?.is_some()
         && access::project_role_of(env, author.id, source)? >= Role::Developer)
+}
+
+/// Whether the caller may push to the source branch, by a right of their own.
+pub fn may_push_source(context: &RequestContext, readable: &ReadableMergeRequest) -> Result<bool, StoreError> {
+    let source = readable.source();
+    match project::by_id(&context.env, source.project)?.filter(|project| RepositoryId::of(project) == source) {
+        Some(project) => may_push(&context.env, &context.caller, &project, &readable.merge_request.source_branch),
+        None => Ok(false),
+    }
 }
 
 fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {

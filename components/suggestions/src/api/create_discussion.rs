@@ -7,7 +7,7 @@ use super::note_suggestions;
 use super::position;
 use super::render::DiscussionRenderer;
 use super::text_limit;
-use crate::discussion::{DiffPosition, Discussion, Note};
+use crate::discussion::{DiffPosition, Discussion, Note, RangeEnd, internal_id};
 use crate::git::ObjectId;
 use crate::store::discussions;
 use crate::suggestion::Suggestion;
@@ -21,14 +21,17 @@ use sha1::{Digest, Sha1};
 const MAX_PATH: usize = 4096;
 const MAX_COMMIT: usize = 64;
 
+/// The longest text of a range of lines in a position, in bytes: a code is two numbers and the SHA-1 of a path.
+const MAX_RANGE_TEXT: usize = 128;
+
 /// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment on a line: reads the commits, the trees
 /// on the path to the file, and the file; 2 counters; writes the discussion and 1 record for each suggestion;
 /// swaps the list.
 pub fn create(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
     input::check_iid(iid)?;
-    let (body, position) = parse_comment(params)?;
+    let comment = parse_comment(params)?;
     let writable = access::writable_merge_request(context, project, iid)?;
-    let discussion = save(context, &writable, body, position, false)?;
+    let discussion = save(context, &writable, comment)?;
     let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&discussion))?;
     Ok(Response::json(StatusCode::CREATED, &renderer.render(&discussion)?))
 }
@@ -36,23 +39,34 @@ pub fn create(context: &RequestContext, project: &str, iid: &str, params: &Param
 /// `POST /projects/:id/merge_requests/:iid/notes`: a comment on the whole merge request.
 pub fn create_note(context: &RequestContext, project: &str, iid: &str, params: &Params) -> Result<Response, Error> {
     input::check_iid(iid)?;
-    let body = required_body(params)?;
+    let (body, is_internal) = required_body(params)?;
     let writable = access::writable_merge_request(context, project, iid)?;
-    let discussion = save(context, &writable, body, None, true)?;
+    let comment = NewComment { body, is_internal, position: None, is_individual: true };
+    let discussion = save(context, &writable, comment)?;
     let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&discussion))?;
     let note = discussion.notes.first().ok_or_else(|| Error::internal("a discussion without a note"))?;
     Ok(Response::json(StatusCode::CREATED, &renderer.render_note(&discussion, note)?))
 }
 
-/// Makes a discussion.
-fn save(
-    context: &RequestContext,
-    writable: &WritableMergeRequest,
+/// A comment that begins a discussion.
+struct NewComment {
     body: String,
+    is_internal: bool,
     position: Option<DiffPosition>,
     is_individual: bool,
-) -> Result<Discussion, Error> {
+}
+
+/// Makes a discussion. 403 for an internal one unless the caller may see it: the note is never made public instead.
+fn save(context: &RequestContext, writable: &WritableMergeRequest, comment: NewComment) -> Result<Discussion, Error> {
+    let NewComment { body, is_internal, position, is_individual } = comment;
     check_body(&body)?;
+    if is_internal && !writable.readable.sees_internal_notes {
+        return Err(Error::forbidden());
+    }
+    // As in the reference service: so no suggestion is in an internal note.
+    if is_internal && position.is_some() {
+        return Err(invalid_note("confidential", "can not be set for this type of note"));
+    }
     let line = match &position {
         Some(position) => position::find_line(context, &writable.readable, position)?,
         None => None,
@@ -65,8 +79,9 @@ fn save(
         note_suggestions::keep_file(context, line)?;
     }
     let note = new_note(context, writable, body, suggestions)?;
+    let id = ObjectId::new(Sha1::digest(context.env.id()).into()).to_string();
     let discussion = Discussion {
-        id: ObjectId::new(Sha1::digest(context.env.id()).into()).to_string(),
+        id: if is_internal { internal_id(&id) } else { id },
         project: writable.readable.project.key(),
         merge_request_iid: writable.readable.iid,
         notes: vec![note.clone()],
@@ -98,37 +113,55 @@ pub fn new_note(
     })
 }
 
-/// The text of a note; 400 without one.
-pub fn required_body(params: &Params) -> Result<String, Error> {
+/// The parameter that asks for an internal note, and its former name.
+pub const INTERNAL: [&str; 2] = ["internal", "confidential"];
+
+/// The text of a note, and whether an internal note is asked for; 400 without a text.
+pub fn required_body(params: &Params) -> Result<(String, bool), Error> {
     let checks = Validation::new(params);
-    let body = checks.required("body").unwrap_or_default().to_owned();
+    let read = read_body(&checks);
     checks.finish()?;
-    Ok(body)
+    Ok(read)
+}
+
+fn read_body(checks: &Validation) -> (String, bool) {
+    let body = checks.required("body").unwrap_or_default().to_owned();
+    (body, INTERNAL.map(|name| checks.boolean(name)).contains(&Some(true)))
 }
 
 /// 400 if the text is blank, or longer than a note may be.
 pub fn check_body(body: &str) -> Result<(), Error> {
     if body.trim().is_empty() {
-        return Err(Error::bad_request("Note {:note=>[\"can't be blank\"]}"));
+        return Err(invalid_note("note", "can't be blank"));
     }
-    match text_limit::find_excess(body) {
-        Some(why) => Err(Error::bad_request(&format!("Note {{:note=>[\"{why}\"]}}"))),
-        None => Ok(()),
-    }
+    text_limit::find_excess(body).map_or(Ok(()), |why| Err(invalid_note("note", &why)))
 }
 
-/// The comment's text and position; 400 with everything that is wrong with the parameters.
-fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Error> {
+/// 400 in the form of the reference service.
+pub fn invalid_note(field: &str, why: &str) -> Error {
+    Error::bad_request(&format!("Note {{:{field}=>[\"{why}\"]}}"))
+}
+
+/// A comment, on a line or not; 400 with everything that is wrong with the parameters.
+fn parse_comment(params: &Params) -> Result<NewComment, Error> {
     let checks = Validation::new(params);
-    let body = checks.required("body").unwrap_or_default().to_owned();
+    let (body, is_internal) = read_body(&checks);
+    let comment = NewComment { body, is_internal, position: None, is_individual: false };
     if !params.has("position") {
         checks.finish()?;
-        return Ok((body, None));
+        return Ok(comment);
     }
     let text = |name: &str| checks.text(&format!("position[{name}]")).map(str::to_owned);
     let required = |name: &str| checks.required(&format!("position[{name}]")).unwrap_or_default().to_owned();
     // No file has line 0: `position::find_line` rejects it.
     let line = |name: &str| checks.integer(&format!("position[{name}]")).map(|line| u64::try_from(line).unwrap_or(0));
+    let range_end = |end: &str| RangeEnd {
+        line_code: text(&format!("line_range][{end}][line_code")),
+        kind: text(&format!("line_range][{end}][type")),
+        old_line: line(&format!("line_range][{end}][old_line")),
+        new_line: line(&format!("line_range][{end}][new_line")),
+    };
+    let line_range = ["start", "end"].map(range_end);
     let position = DiffPosition {
         base_sha: required("base_sha"),
         start_sha: required("start_sha"),
@@ -138,7 +171,12 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
         new_path: text("new_path"),
         old_line: line("old_line"),
         new_line: line("new_line"),
+        line_range: line_range.iter().any(|end| *end != RangeEnd::default()).then_some(line_range),
     };
+    let range_texts = position.line_range.iter().flatten().flat_map(|end| [&end.line_code, &end.kind]);
+    if range_texts.flatten().any(|text| text.len() > MAX_RANGE_TEXT) {
+        checks.reject(format!("position[line_range] is too long (maximum is {MAX_RANGE_TEXT} bytes for a text)"));
+    }
     let DiffPosition { base_sha, start_sha, head_sha, old_path, new_path, .. } = &position;
     for (name, value, limit) in [
         ("base_sha", Some(base_sha), MAX_COMMIT),
@@ -155,5 +193,5 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
         checks.reject("position[position_type] does not have a valid value");
     }
     checks.finish()?;
-    Ok((body, Some(position)))
+    Ok(NewComment { position: Some(position), ..comment })
 }

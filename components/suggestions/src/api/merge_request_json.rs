@@ -140,7 +140,7 @@ impl<'a> MergeRequestRenderer<'a> {
 
     fn render_at(&mut self, readable: &ReadableMergeRequest, head: Option<Head>) -> Result<Value, StoreError> {
         let sha = head.map(|head| head.commit.to_string());
-        let ReadableMergeRequest { project, iid, merge_request } = readable;
+        let ReadableMergeRequest { project, iid, merge_request, sees_internal_notes } = readable;
         let merged = merge_request.merged();
         let closed = merge_request.ended.as_ref().filter(|_| merge_request.state == MergeRequestState::Closed);
         let ended_by = |end: Option<&'_ End>| end.and_then(|end| end.user.clone());
@@ -154,7 +154,8 @@ impl<'a> MergeRequestRenderer<'a> {
             MergeRequestState::Closed | MergeRequestState::Merged => ("unchecked", "not_open"),
         };
         let full_path = project.full_path();
-        let notes = discussions::count_notes(&self.context.env, &project.key(), *iid, &mut self.counts)?;
+        let (env, counts) = (&self.context.env, &mut self.counts);
+        let notes = discussions::count_notes(env, &project.key(), *iid, *sees_internal_notes, counts)?;
         Ok(json!({
             "id": merge_request.id,
             "iid": iid,

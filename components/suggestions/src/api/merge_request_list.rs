@@ -197,7 +197,8 @@ impl<'a> ListRequest<'a> {
             // It may have been deleted meanwhile.
             let Some(merge_request) = store::read(&context.env, &project.key(), iid)? else { continue };
             let project = Rc::unwrap_or_clone(project);
-            shown.push(&renderer.render(&ReadableMergeRequest { project, iid, merge_request })?)?;
+            let readable = ReadableMergeRequest::new(context, project, iid, merge_request)?;
+            shown.push(&renderer.render(&readable)?)?;
         }
         let url = context.own_url();
         // A query may have credentials, too, which are not repeated.

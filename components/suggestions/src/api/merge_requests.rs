@@ -29,12 +29,23 @@ pub fn show(context: &RequestContext, name: MergeRequestName) -> Result<Response
 pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params) -> Result<Response, Error> {
     check_iid(name.iid)?;
     let checks = Validation::new(params);
-    let known = ["title", "description", "target_branch", "state_event"];
-    if !known.iter().any(|name| params.has(name)) {
+    let known = ["title", "description", "target_branch", "state_event", "allow_collaboration"];
+    let other = UNSUPPORTED
+        .iter()
+        .chain(&ABOUT_MERGING)
+        .map(|(name, _)| name)
+        .chain(&["allow_maintainer_to_push", "remove_labels"]);
+    let is_given = |name: &&str| params.has(name) || params.is_null(name);
+    if !known.iter().chain(other).any(is_given) {
         checks.reject(format!("{} are missing, at least one parameter must be provided", known.join(", ")));
     }
+    refuse_unsupported(&checks);
+    // Asked for on creation, it is a wish for a merge that others make. Here it would be the only change.
+    ABOUT_MERGING.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));
     let event = checks.one_of("state_event", &["close", "reopen"]);
     let (title, description) = (checks.last("title"), checks.last("description"));
+    let clears_description = params.is_null("description");
+    let collaboration = allow_collaboration(&checks);
     let target_branch = checks.text("target_branch");
     checks.finish()?;
     let writable = access::writable_merge_request(context, name.project, name.iid)?;
@@ -45,6 +56,11 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
     let (env, user) = (&context.env, &writable.user);
     let mut readable = writable.readable;
     check_changed_branches(env, &readable, target_branch, event)?;
+    if collaboration.is_some_and(|allow| allow != readable.merge_request.allow_collaboration)
+        && !access::may_push_source(context, &readable)?
+    {
+        return Err(Error::forbidden());
+    }
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
     // After this, the source branch may be deleted.
     let head = match event {
@@ -59,7 +75,10 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
         }
         if let Some(description) = description {
             new.description = Some(description.to_owned());
+        } else if clears_description {
+            new.description = None;
         }
+        new.allow_collaboration = collaboration.unwrap_or(new.allow_collaboration);
         if let Some(branch) = target_branch {
             new.target_branch = branch.to_owned();
         }
@@ -86,8 +105,9 @@ pub fn create(context: &RequestContext, project: &str, params: &Params) -> Resul
     let source_branch = checks.required("source_branch").unwrap_or_default();
     let target_branch = checks.required("target_branch").unwrap_or_default();
     let target = checks.integer("target_project_id").map(|id| u64::try_from(id).unwrap_or(0));
-    let allow_collaboration = checks.boolean("allow_collaboration").unwrap_or_default();
+    let allow_collaboration = allow_collaboration(&checks).unwrap_or_default();
     let description = checks.text("description");
+    refuse_unsupported(&checks);
     checks.finish()?;
     check_texts(Some(title), description)?;
     let projects = access::merge_request_target(context, project, target)?;
@@ -113,8 +133,37 @@ pub fn create(context: &RequestContext, project: &str, params: &Params) -> Resul
         merged_into: None,
     };
     let iid = store::create(env, &key, &mut merge_request)?.map_err(conflict)?;
-    let readable = ReadableMergeRequest { project: projects.target, iid, merge_request };
+    let readable = ReadableMergeRequest::new(context, projects.target, iid, merge_request)?;
     Ok(Response::json(StatusCode::CREATED, &MergeRequestRenderer::new(context).render_whole(&readable)?))
+}
+
+/// The reference service's `allow_collaboration`, also by its former name.
+fn allow_collaboration(checks: &Validation) -> Option<bool> {
+    let former = checks.boolean("allow_maintainer_to_push");
+    checks.boolean("allow_collaboration").or(former)
+}
+
+/// What merge requests do not have here, and the values that ask for nothing.
+const UNSUPPORTED: [(&str, &[&str]); 10] = [
+    ("approvals_before_merge", &["0"]),
+    ("assignee_id", &["0"]),
+    ("assignee_ids", &["0"]),
+    ("discussion_locked", NO),
+    ("labels", &[]),
+    ("add_labels", &[]),
+    ("merge_after", &[]),
+    ("milestone_id", &["0"]),
+    ("reviewer_id", &["0"]),
+    ("reviewer_ids", &["0"]),
+];
+
+/// How the reference service merges. This server merges nothing.
+const ABOUT_MERGING: [(&str, &[&str]); 2] = [("remove_source_branch", NO), ("squash", NO)];
+
+const NO: &[&str] = &["0", "f", "false", "n", "no", "off"];
+
+fn refuse_unsupported(checks: &Validation) {
+    UNSUPPORTED.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));
 }
 
 /// Checks the branches of a merge request that gets another target, or is reopened.

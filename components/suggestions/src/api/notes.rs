@@ -2,7 +2,7 @@
 
 use super::access::{self, ReadableMergeRequest, WritableMergeRequest};
 use super::context::RequestContext;
-use super::create_discussion::{check_body, new_note, required_body};
+use super::create_discussion::{INTERNAL, check_body, invalid_note, new_note, required_body};
 use super::input;
 use super::json_page::JsonPage;
 use super::note_suggestions;
@@ -56,10 +56,13 @@ pub fn reply(
     discussion: &str,
     params: &Params,
 ) -> Result<Response, Error> {
-    let body = required_body(params)?;
+    let (body, is_internal) = required_body(params)?;
     let writable = name.write(context)?;
     check_body(&body)?;
     let present = show::find(context, &writable.readable, discussion)?;
+    if is_internal && !present.is_internal() {
+        return Err(invalid_note("confidential", "reply should have same confidentiality as top-level note"));
+    }
     let suggestions = match position::kept_line(context, &present)? {
         Some(line) => note_suggestions::make(context, &body, &line, &[])?,
         None => Vec::new(),
@@ -89,7 +92,8 @@ pub fn edit(
     let checks = Validation::new(params);
     checks.exclusive(&["body", "resolved"]);
     let (body, resolved) = (checks.text("body"), checks.boolean("resolved"));
-    if !params.has("body") && !params.has("resolved") {
+    let internal = INTERNAL.map(|name| checks.boolean(name));
+    if !["body", "resolved"].iter().chain(&INTERNAL).any(|name| params.has(name)) {
         checks.reject("body, resolved are missing, exactly one parameter must be provided");
     } else if params.last("body") == Some("") {
         checks.reject("body is empty");
@@ -98,6 +102,13 @@ pub fn edit(
     let note_id = note_id(note)?;
     let writable = name.write(context)?;
     let present = find_discussion(context, &writable.readable, discussion, note_id)?;
+    let may_change = present.note(note_id).is_some_and(|note| writable.may_change_note(note));
+    if internal.iter().flatten().next().is_some() && !may_change {
+        return Err(Error::forbidden());
+    }
+    if internal.iter().flatten().any(|is_internal| *is_internal != present.is_internal()) {
+        return Err(invalid_note("confidential", "can not be changed for existing notes"));
+    }
     let changed = match (body, resolved) {
         (Some(body), _) => edit_body(context, &writable, &present, note_id, body)?,
         (None, Some(resolved)) => set_resolved(context, &writable, &present.id, resolved)?,
@@ -258,16 +269,22 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let page = Pagination::check(&checks);
     let order_by = checks.one_of("order_by", &["created_at", "updated_at"]).unwrap_or("created_at");
     let sort = checks.one_of("sort", &["asc", "desc"]).unwrap_or("desc");
+    let activity = checks.one_of("activity_filter", &["all_notes", "only_comments", "only_activity"]);
     checks.finish()?;
+    let is_asked_for = |note: &&Note| match activity {
+        Some("only_comments") => !note.is_system,
+        Some("only_activity") => note.is_system,
+        _ => true,
+    };
     let readable = name.read(context)?;
-    let (project, iid) = (readable.project.key(), readable.iid);
+    let (project, iid, sees_internal) = (readable.project.key(), readable.iid, readable.sees_internal_notes);
     let time = |note: &Note| if order_by == "created_at" { note.created } else { note.updated };
     // Time, note, and the id of its discussion.
     let mut notes: Vec<(Timestamp, u64, Rc<str>)> = Vec::new();
-    store::visit(&context.env, &project, iid, 0, MAX_DISCUSSIONS, |discussion| {
+    store::visit(&context.env, &project, iid, sees_internal, 0..MAX_DISCUSSIONS, |discussion| {
         if let Some(discussion) = discussion {
             let id: Rc<str> = discussion.id.as_str().into();
-            notes.extend(discussion.notes.iter().map(|note| (time(note), note.id, id.clone())));
+            notes.extend(discussion.notes.iter().filter(is_asked_for).map(|note| (time(note), note.id, id.clone())));
         }
         ControlFlow::Continue(())
     })?;
@@ -296,7 +313,9 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
         latest = Some((discussion, renderer));
     }
     let url = context.own_url();
-    Ok(page.describe(shown.into_response(), &url, &[("order_by", order_by), ("sort", sort)], total))
+    let mut effective = vec![("order_by", order_by), ("sort", sort)];
+    effective.extend(activity.map(|activity| ("activity_filter", activity)));
+    Ok(page.describe(shown.into_response(), &url, &effective, total))
 }
 
 /// The discussion with this note: the one that is named, or else the one of the merge request that has it.
@@ -310,7 +329,8 @@ fn find_discussion(
         Some(id) => Some(show::find(context, readable, id)?).filter(|discussion| discussion.note(note_id).is_some()),
         None => {
             let mut found = None;
-            store::visit(&context.env, &readable.project.key(), readable.iid, 0, MAX_DISCUSSIONS, |discussion| {
+            let (key, sees_internal) = (readable.project.key(), readable.sees_internal_notes);
+            store::visit(&context.env, &key, readable.iid, sees_internal, 0..MAX_DISCUSSIONS, |discussion| {
                 found = discussion.filter(|discussion| discussion.note(note_id).is_some());
                 if found.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;

@@ -7,7 +7,7 @@ use super::file_cache::FileCache;
 use super::source_branch::SourceBranch;
 use super::text_budget::TextBudget;
 use super::users::UserRenderer;
-use crate::discussion::{DiffPosition, Discussion, Note};
+use crate::discussion::{DiffPosition, Discussion, Note, RangeEnd};
 use kit::Error;
 use kit::store::StoreError;
 use serde_json::{Value, json};
@@ -76,8 +76,8 @@ impl<'a> DiscussionRenderer<'a> {
             "resolved_by": resolved_by,
             "resolved_at": resolution.map(|resolution| resolution.at.to_iso()),
             "suggestions": suggestions,
-            "confidential": false,
-            "internal": false,
+            "confidential": discussion.is_internal(),
+            "internal": discussion.is_internal(),
             "noteable_iid": discussion.merge_request_iid,
             "commands_changes": {},
         });
@@ -102,6 +102,8 @@ impl<'a> DiscussionRenderer<'a> {
                 head_sha: head.value.commit.to_string(),
                 new_path: Some(path.to_owned()),
                 new_line: Some(*lines.start()),
+                // The lines of the range were not followed.
+                line_range: made.line_range.clone().filter(|_| *lines.start() == line && *path == file.path),
                 ..made.clone()
             },
         ))
@@ -118,6 +120,13 @@ fn position_json(position: &DiffPosition) -> Value {
         "position_type": position.kind,
         "old_line": position.old_line,
         "new_line": position.new_line,
-        "line_range": null,
+        "line_range": position.line_range.as_ref().map(|[start, end]| json!({
+            "start": range_end_json(start),
+            "end": range_end_json(end),
+        })),
     })
+}
+
+fn range_end_json(end: &RangeEnd) -> Value {
+    json!({"line_code": end.line_code, "type": end.kind, "old_line": end.old_line, "new_line": end.new_line})
 }

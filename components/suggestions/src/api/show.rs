@@ -41,7 +41,9 @@ pub fn discussions(context: &RequestContext, project: &str, iid: &str) -> Result
     let readable = access::readable_merge_request(context, project, iid)?;
     let (skip, count) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (mut discussions, mut bytes) = (Vec::new(), 0);
-    let total = store::visit(&context.env, &readable.project.key(), readable.iid, skip, count, |discussion| {
+    let (key, iid, sees_internal) = (readable.project.key(), readable.iid, readable.sees_internal_notes);
+    let range = skip..skip.saturating_add(count);
+    let total = store::visit(&context.env, &key, iid, sees_internal, range, |discussion| {
         bytes += discussion.as_ref().map_or(0, Discussion::text_length);
         discussions.extend(discussion);
         if bytes <= MAX_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

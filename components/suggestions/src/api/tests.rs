@@ -16,6 +16,7 @@ mod git_server;
 mod golden;
 mod import;
 mod import_packs;
+mod internal_notes;
 mod later_users;
 mod line_endings;
 mod long_histories;

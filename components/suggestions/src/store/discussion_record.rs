@@ -1,7 +1,7 @@
 //! The stored form of discussions. Unknown fields are ignored; a missing field has its default.
 
 use super::record::is_default;
-use crate::discussion::{CommentedFile, DiffPosition, Discussion, Note, Resolution};
+use crate::discussion::{CommentedFile, DiffPosition, Discussion, Note, RangeEnd, Resolution};
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::suggestion::Suggestion;
@@ -29,8 +29,9 @@ pub struct LocatorRecord {
     pub index: usize,
 }
 
-/// A discussion as it began: with one note. It is never rewritten; later changes are in a [`ThreadRecord`].
-#[derive(Clone, Serialize, Deserialize)]
+/// A discussion as it began: with one note, whose body is left out if it is internal. It is never rewritten; later
+/// changes are in a [`ThreadRecord`].
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiscussionRecord {
     project_id: u64,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -56,12 +57,23 @@ pub struct DiscussionRecord {
 /// A discussion as it is, if it is not as it began.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRecord {
-    /// Oldest first; none if the discussion was deleted.
+    /// Oldest first; none if the discussion was deleted or is internal.
     notes: Vec<NoteRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
     individual: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     resolution: Option<ResolutionRecord>,
+    /// Earlier builds ignore this field, and take an internal discussion for a deleted one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    internal: Option<InternalRecord>,
+}
+
+/// The text of an internal discussion, which has no [`DiscussionRecord`] of its own.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct InternalRecord {
+    began: DiscussionRecord,
+    /// Oldest first; at least one.
+    notes: Vec<NoteRecord>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -89,7 +101,7 @@ struct ResolutionRecord {
     at: Timestamp,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct PositionRecord {
     kind: String,
     base_sha: String,
@@ -103,9 +115,23 @@ struct PositionRecord {
     old_line: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
     new_line: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    line_range: Option<[RangeEndRecord; 2]>,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct RangeEndRecord {
+    #[serde(default, skip_serializing_if = "is_default")]
+    line_code: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    kind: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    old_line: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    new_line: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct FileRecord {
     project_id: u64,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -147,7 +173,8 @@ impl DiscussionRecord {
         };
         let (notes, is_individual, resolution) = match thread {
             None => (vec![first], self.individual, None),
-            Some(ThreadRecord { notes, individual, resolution }) => {
+            Some(ThreadRecord { notes, individual, resolution, internal }) => {
+                let notes = internal.map_or(notes, |internal| internal.notes);
                 (notes.into_iter().map(Note::from).collect(), individual, resolution.map(Resolution::from))
             }
         };
@@ -179,7 +206,7 @@ impl DiscussionRecord {
             note_id: note.id,
             author_id: note.author.id,
             author_incarnation: note.author.incarnation.clone(),
-            body: note.body.clone(),
+            body: if discussion.is_internal() { String::new() } else { note.body.clone() },
             created: note.created,
             individual: discussion.is_individual,
             position: discussion.position.clone().map(PositionRecord::from),
@@ -190,22 +217,31 @@ impl DiscussionRecord {
 }
 
 impl ThreadRecord {
+    /// The present notes of a discussion that began so.
+    pub fn new(discussion: &Discussion, began: &DiscussionRecord) -> Self {
+        let mut notes: Vec<NoteRecord> = discussion.notes.iter().cloned().map(NoteRecord::from).collect();
+        let internal = (discussion.is_internal() && !notes.is_empty())
+            .then(|| InternalRecord { began: began.clone(), notes: std::mem::take(&mut notes) });
+        ThreadRecord {
+            notes,
+            individual: discussion.is_individual,
+            resolution: discussion.resolution.clone().map(ResolutionRecord::from),
+            internal,
+        }
+    }
+
+    /// How an internal discussion began; `None` if it was deleted.
+    pub fn internal_beginning(&self) -> Option<&DiscussionRecord> {
+        self.internal.as_ref().map(|internal| &internal.began)
+    }
+
     pub fn is_deleted(&self) -> bool {
-        self.notes.is_empty()
+        self.notes.is_empty() && self.internal.is_none()
     }
 
     pub fn note_ids(&self) -> impl Iterator<Item = u64> {
-        self.notes.iter().map(|note| note.id)
-    }
-}
-
-impl From<&Discussion> for ThreadRecord {
-    fn from(discussion: &Discussion) -> Self {
-        ThreadRecord {
-            notes: discussion.notes.iter().cloned().map(NoteRecord::from).collect(),
-            individual: discussion.is_individual,
-            resolution: discussion.resolution.clone().map(ResolutionRecord::from),
-        }
+        let internal = self.internal.iter().flat_map(|internal| &internal.notes);
+        self.notes.iter().chain(internal).map(|note| note.id)
     }
 }
 
@@ -261,7 +297,22 @@ impl From<PositionRecord> for DiffPosition {
             new_path: record.new_path,
             old_line: record.old_line,
             new_line: record.new_line,
+            line_range: record.line_range.map(|ends| ends.map(RangeEnd::from)),
         }
+    }
+}
+
+impl From<RangeEndRecord> for RangeEnd {
+    fn from(record: RangeEndRecord) -> Self {
+        let RangeEndRecord { line_code, kind, old_line, new_line } = record;
+        RangeEnd { line_code, kind, old_line, new_line }
+    }
+}
+
+impl From<RangeEnd> for RangeEndRecord {
+    fn from(value: RangeEnd) -> Self {
+        let RangeEnd { line_code, kind, old_line, new_line } = value;
+        RangeEndRecord { line_code, kind, old_line, new_line }
     }
 }
 
@@ -276,6 +327,7 @@ impl From<DiffPosition> for PositionRecord {
             new_path: value.new_path,
             old_line: value.old_line,
             new_line: value.new_line,
+            line_range: value.line_range.map(|ends| ends.map(RangeEndRecord::from)),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Discussions, the list of them that each merge request has, and which one a suggestion is in.
 //!
-//! A discussion is a blob, as it began, and has a root with its present notes once it is changed.
+//! A discussion is a blob, as it began, and has a root with its present notes once it is changed. An internal one is
+//! such a root from the beginning, and has no blob.
 
 use super::counter;
 use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
 use super::json_blob;
 use super::key::Key;
-use crate::discussion::{Discussion, Note};
+use crate::discussion::{self, Discussion, Note};
 use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
 use kit::Env;
@@ -14,7 +15,7 @@ use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::{CompareAndSwap, StoreError};
 use std::cell::Cell;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
 /// How many discussions a full page of a list names. Each comment rewrites the page that is not full.
@@ -47,7 +48,16 @@ pub fn allocate_note_id(env: &Env) -> Result<u64, StoreError> {
 
 /// Writes a discussion that begins with `note`, then adds it to its merge request's list.
 pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> {
-    json_blob::write(env, &Key::Discussion(&new.id), &DiscussionRecord::new(new, note))?;
+    let began = DiscussionRecord::new(new, note);
+    if new.is_internal() {
+        root::update(env, &Key::Thread(&new.id).to_string(), |current: Option<ThreadRecord>| {
+            let is_written = current.is_some();
+            let thread = ThreadRecord::new(new, &began);
+            Ok::<_, StoreError>(if is_written { Decision::Done(()) } else { Decision::Write(thread, ()) })
+        })?;
+    } else {
+        json_blob::write(env, &Key::Discussion(&new.id), &began)?;
+    }
     save_locators(env, &new.id, &note.suggestions)?;
     let key = Key::Discussions(&new.project, new.merge_request_iid).to_string();
     let page = env.id();
@@ -88,11 +98,8 @@ pub fn update<T, E: From<StoreError>>(
     id: &str,
     decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let key = Key::Thread(id).to_string();
-    let began = match read_beginning(env, id)? {
-        Some(began) => Some((began, env.store.compare(&key)?)),
-        None => None,
-    };
+    let (thread, swap) = root::read_to_update(env, &Key::Thread(id).to_string())?;
+    let began = read_beginning(env, id, thread.as_ref())?.map(|began| (began, swap));
     DiscussionUpdate { id: id.to_owned(), began }.update(env, decide)
 }
 
@@ -142,7 +149,7 @@ fn update_thread<T, E: From<StoreError>>(
             let new: Vec<Suggestion> = note.suggestions.iter().filter(is_new).cloned().collect();
             save_locators(env, id, &new)?;
         }
-        let thread = ThreadRecord::from(&discussion);
+        let thread = ThreadRecord::new(&discussion, began);
         deleted = discussion.notes.is_empty().then_some((discussion.project, discussion.merge_request_iid));
         let unchanged = current.as_ref() == Some(&thread);
         Ok::<_, E>(if unchanged { Decision::Done(result) } else { Decision::Write(thread, result) })
@@ -202,12 +209,18 @@ impl CountBudget {
     }
 }
 
-/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000, and no more than
-/// the budget has; each discussion beyond these counts as one.
-pub fn count_notes(env: &Env, project: &ProjectKey, iid: u64, budget: &mut CountBudget) -> Result<usize, StoreError> {
+/// How many notes of users a merge request has, for a caller who sees internal ones or not. 2 reads for each of its
+/// discussions, at most 1,000, and no more than the budget has; each discussion beyond these counts as one.
+pub fn count_notes(
+    env: &Env,
+    project: &ProjectKey,
+    iid: u64,
+    sees_internal: bool,
+    budget: &mut CountBudget,
+) -> Result<usize, StoreError> {
     let (mut notes, mut visited) = (0, 0);
     let most = if budget.bytes > 0 { MAX_COUNTED.min(budget.discussions) } else { 0 };
-    let total = visit(env, project, iid, 0, most, |discussion| {
+    let total = visit(env, project, iid, sees_internal, 0..most, |discussion| {
         visited += 1;
         for note in discussion.iter().flat_map(|discussion| &discussion.notes) {
             notes += usize::from(!note.is_system);
@@ -224,54 +237,56 @@ fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
 }
 
-/// Calls `each` for `count` discussions of a merge request after the first `skip`, oldest first, until it breaks off:
-/// all of them at once may be larger than the memory. It gets `None` for one that is deleted meanwhile. Returns how
-/// many the merge request has. 2 reads at most for the list, and 2 for each.
+/// Calls `each` for the discussions of a merge request that `range` counts, oldest first, until it breaks off: all of
+/// them at once may be larger than the memory. It gets `None` for one that is deleted meanwhile. Without
+/// `sees_internal`, internal discussions are neither visited nor counted. Returns how many the merge request has; after
+/// a break, and for an empty range, internal ones may be among them. 2 reads for each; 2 at most for the list, without
+/// `sees_internal` 1 for each 100 discussions of it.
 pub fn visit(
     env: &Env,
     project: &ProjectKey,
     iid: u64,
-    skip: usize,
-    count: usize,
+    sees_internal: bool,
+    range: Range<usize>,
     mut each: impl FnMut(Option<Discussion>) -> ControlFlow<()>,
 ) -> Result<usize, StoreError> {
     let key = Key::Discussions(project, iid).to_string();
     let list = root::read::<DiscussionListRecord>(&*env.store, &key)?.unwrap_or_default();
-    let total = list.pages.len() * PAGE + list.last.len();
-    let end = total.min(skip.saturating_add(count));
-    let mut number = skip;
-    while number < end {
-        let page = match list.pages.get(number / PAGE) {
-            Some(page) => read_page(env, page)?,
-            None => list.last.clone(),
-        };
-        let ids: Vec<&String> = page.iter().skip(number % PAGE).take(end - number).collect();
-        if ids.is_empty() {
+    // Which discussions are internal is known once the pages are read that name them.
+    let first = if sees_internal { list.pages.len().min(range.start / PAGE) } else { 0 };
+    let mut number = first * PAGE;
+    let mut unread = list.pages.len() * PAGE + list.last.len() - number;
+    let mut is_over = range.is_empty();
+    for page in list.pages.iter().skip(first).map(Some).chain([None]) {
+        if is_over || sees_internal && number >= range.end {
             break;
         }
-        number += ids.len();
-        for id in ids {
-            if each(read_existing(env, id)?).is_break() {
-                return Ok(total);
-            }
+        let ids = page.map_or_else(|| Ok(list.last.clone()), |page| read_page(env, page))?;
+        unread = unread.saturating_sub(ids.len());
+        for id in ids.iter().filter(|id| sees_internal || !discussion::is_internal(id)) {
+            is_over = is_over || range.contains(&number) && each(read_existing(env, id)?).is_break();
+            number += 1;
         }
     }
-    Ok(total)
+    Ok(number + unread)
 }
 
 /// The discussion with this id. 2 reads.
 pub fn read(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
-    let Some(began) = read_beginning(env, id)? else { return Ok(None) };
-    let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
-    Ok(began.into_discussion(id, thread))
-}
-
-fn read_beginning(env: &Env, id: &str) -> Result<Option<DiscussionRecord>, StoreError> {
-    // The text is a client's; another length is no id, and could be too long for a key.
-    if id.len() != 40 {
+    if !discussion::is_id(id) {
         return Ok(None);
     }
-    json_blob::read::<DiscussionRecord>(env, &Key::Discussion(id))
+    let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
+    let began = read_beginning(env, id, thread.as_ref())?;
+    Ok(began.and_then(|began| began.into_discussion(id, thread)))
+}
+
+/// How a discussion began, whose present notes were read.
+fn read_beginning(env: &Env, id: &str, thread: Option<&ThreadRecord>) -> Result<Option<DiscussionRecord>, StoreError> {
+    match discussion::is_internal(id) {
+        true => Ok(thread.and_then(ThreadRecord::internal_beginning).cloned()),
+        false => json_blob::read(env, &Key::Discussion(id)),
+    }
 }
 
 /// A discussion that a list or a suggestion names, so that its absence is damage; `None` if it was deleted.
@@ -286,10 +301,11 @@ fn join_thread(
     id: &str,
     thread: Option<ThreadRecord>,
 ) -> Result<Option<(DiscussionRecord, Discussion)>, StoreError> {
-    let missing = || StoreError::corrupt(&Key::Discussion(id).to_string(), "it is missing");
+    let key = if discussion::is_internal(id) { Key::Thread(id) } else { Key::Discussion(id) };
+    let missing = || StoreError::corrupt(&key.to_string(), "it is missing");
     // Garbage collection removes the blob of a deleted one.
     let is_deleted = thread.as_ref().is_some_and(ThreadRecord::is_deleted);
-    let began = match read_beginning(env, id)? {
+    let began = match read_beginning(env, id, thread.as_ref())? {
         None if is_deleted => return Ok(None),
         began => began.ok_or_else(missing)?,
     };

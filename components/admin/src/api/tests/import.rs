@@ -271,3 +271,40 @@ fn of_two_imports_that_claim_one_path_at_once_one_at_most_gets_it() {
     }
     assert!(winners > 80, "{winners}");
 }
+
+#[test]
+fn restrictions_that_are_not_kept_are_told() {
+    let env = empty();
+    send_lines(&env, FORGE);
+    let lines = [
+        r#"{"kind":"group","id":70,"path":"x","ip_restriction_ranges":"10.0.0.0/8"}"#,
+        r#"{"kind":"group","id":71,"path":"y","ip_restriction_ranges":""}"#,
+        r#"{"kind":"project","id":72,"path":"z","namespace_id":70,"protected_tags":[{"name":"v*"}],"push_rule":{"id":1},
+            "external_authorization_classification_label":""}"#,
+        r#"{"kind":"project","id":73,"path":"a","namespace_id":70,"protected_tags":[],"push_rule":null}"#,
+    ];
+    let lines = lines.map(|line| line.replace('\n', " ")).join("\n");
+    let (_, report) = send_lines(&env, lines);
+    assert_eq!(report["failed"], 0, "{report}");
+    let warned: Vec<&str> =
+        report["warnings"].as_array().unwrap().iter().map(|one| one["warning"].as_str().unwrap()).collect();
+    let text = |names: &str| format!("not supported by this server, which does not restrict by it: {names}");
+    assert_eq!(warned, [text("ip_restriction_ranges"), text("protected_tags, push_rule")]);
+}
+
+#[test]
+fn a_token_that_is_not_active_is_imported_revoked() {
+    let env = empty();
+    send_lines(&env, FORGE);
+    for (fields, status) in [
+        (r#""active":true"#, 200),
+        (r#""active":false"#, 401),
+        (r#""active":false,"revoked":false"#, 200),
+        (r#""active":true,"revoked":true"#, 401),
+    ] {
+        let line = format!(r#"{{"kind":"token","token":"glpat-active","user_id":2,"scopes":["api"],{fields}}}"#);
+        assert_eq!(send_lines(&env, line).1["failed"], 0);
+        let found = token::find(&env, &Fingerprint::of(b"glpat-active")).unwrap();
+        assert_eq!(found.is_some_and(|token| !token.revoked), status == 200, "{fields}");
+    }
+}

@@ -21,6 +21,9 @@ use std::num::NonZeroU64;
 
 const KIND: &str = "merge_request";
 
+/// A warning to the operator.
+const NO_LOCK: &str = "discussion_locked is not supported by this server: who may read the merge request may comment";
+
 /// The longest line, in bytes. It bounds the memory of an import of any size.
 const MAX_LINE: usize = 4 << 20;
 
@@ -52,7 +55,7 @@ pub async fn merge_requests(context: &mut RequestContext, body: Body) -> Result<
                 Ok(text) => read(&context.env, &text)?,
                 Err(too_long) => Err(too_long.to_string()),
             };
-            let (project, iid, merge_request) = match outcome {
+            let ParsedLine { project, iid, merge_request, is_locked } = match outcome {
                 Ok(read) => read,
                 Err(error) => {
                     report.failed(line.number, error);
@@ -60,6 +63,9 @@ pub async fn merge_requests(context: &mut RequestContext, body: Body) -> Result<
                 }
             };
             report.imported(KIND);
+            if is_locked {
+                report.warn(line.number, NO_LOCK.to_owned());
+            }
             // The last line about a merge request counts.
             unsaved.entry(project).or_default().insert(iid, merge_request);
         }
@@ -113,6 +119,7 @@ struct Fields {
     author_id: Option<u64>,
     author: Option<Author>,
     allow_collaboration: Option<bool>,
+    discussion_locked: Option<bool>,
 }
 
 impl Fields {
@@ -147,12 +154,20 @@ fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Opti
     Option::deserialize(from).map(Some)
 }
 
-/// A line's project, the iid of its merge request, and its new value; `None` if it is deleted.
-type ParsedLine = (ProjectKey, u64, Option<MergeRequest>);
+/// What a line changes.
+struct ParsedLine<P = ProjectKey> {
+    /// The target project.
+    project: P,
+    iid: u64,
+    /// `None` if it is deleted.
+    merge_request: Option<MergeRequest>,
+    /// Whether only members may comment at the service that it comes from.
+    is_locked: bool,
+}
 
 /// Reads a line. The inner error says what is wrong with it.
 fn read(env: &Env, line: &[u8]) -> Result<Result<ParsedLine, String>, StoreError> {
-    let (project, iid, mut merge_request) = match parse(line.trim_ascii()) {
+    let ParsedLine { project, iid, mut merge_request, is_locked } = match parse(line.trim_ascii()) {
         Ok(parsed) => parsed,
         Err(why) => return Ok(Err(why)),
     };
@@ -169,12 +184,11 @@ fn read(env: &Env, line: &[u8]) -> Result<Result<ParsedLine, String>, StoreError
             *author = user::key_of(env, author.id)?;
         }
     }
-    Ok(Ok((ProjectKey { id: project, incarnation }, iid, merge_request)))
+    Ok(Ok(ParsedLine { project: ProjectKey { id: project, incarnation }, iid, merge_request, is_locked }))
 }
 
-/// Target project and iid of a merge request, and its new value; `None` if it is deleted. Its source and its
-/// author are named by their ids alone.
-fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
+/// A line with the id of the project. The source and the author of the merge request are named by their ids alone.
+fn parse(line: &[u8]) -> Result<ParsedLine<u64>, String> {
     // serde would accept an array, too, as the fields of a struct in order.
     if !line.starts_with(b"{") {
         return Err("the line is not a JSON object".into());
@@ -189,7 +203,7 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     }
     let project = header.target_project_id.or(header.project_id).ok_or("project_id is missing")?.get();
     if header.deleted {
-        return Ok((project, header.iid.get(), None));
+        return Ok(ParsedLine { project, iid: header.iid.get(), merge_request: None, is_locked: false });
     }
     let fields: Fields = serde_json::from_slice(line).map_err(json_error)?;
     fields.check_lengths()?;
@@ -213,5 +227,6 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
         author: fields.author_id.or(fields.author.map(|author| author.id)).map(UserKey::first),
         allow_collaboration: fields.allow_collaboration.unwrap_or(false),
     };
-    Ok((project, header.iid.get(), Some(merge_request)))
+    let is_locked = fields.discussion_locked == Some(true);
+    Ok(ParsedLine { project, iid: header.iid.get(), merge_request: Some(merge_request), is_locked })
 }

@@ -270,3 +270,23 @@ fn the_commits_of_a_position_must_be_there() {
         assert_eq!(at(base, head), 400, "{base} {head}");
     }
 }
+
+#[test]
+fn the_range_of_a_comment_on_several_lines_is_shown_as_it_was_given() {
+    let forge = forge();
+    let mut body = comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, "both");
+    let range = json!({"start": {"line_code": "abc_1_1", "type": "new", "old_line": null, "new_line": 1},
+        "end": {"line_code": "abc_2_2", "type": null, "old_line": 2, "new_line": 2}});
+    body["position"]["line_range"] = range.clone();
+    let made = forge.comment(1, "rep", body.clone());
+    assert_eq!(made.status, 201, "{}", made.text());
+    let list = forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").json();
+    let note = list.as_array().unwrap().last().unwrap()["notes"][0].clone();
+    assert_eq!(note, made.json()["notes"][0]);
+    assert_eq!((&note["position"]["line_range"], &note["original_position"]["line_range"]), (&range, &range));
+    body["position"]["line_range"]["start"]["line_code"] = json!("x".repeat(129));
+    let refused = "position[line_range] is too long (maximum is 128 bytes for a text)";
+    assert_eq!(forge.comment(1, "rep", body.clone()).refusal(), (400, refused.into()));
+    body["position"]["line_range"] = json!("1-2");
+    assert_eq!(forge.comment(1, "rep", body).status, 201, "no range");
+}

@@ -153,6 +153,28 @@ fn claims_of_branches_are_read() {
     assert_eq!(reopened.json()["state"], "opened", "{}", reopened.text());
 }
 
+/// An internal discussion that was replied to, edited and resolved, and one that was deleted.
+#[test]
+fn internal_discussions_are_read() {
+    let forge = forge("v6");
+    let path = format!("projects/{PUBLIC}/merge_requests/1");
+    let list = format!("{path}/discussions");
+    let listed = forge.get(&list, "rep").json();
+    let id = listed[1]["id"].as_str().unwrap();
+    assert_eq!(listed[1]["individual_note"], false);
+    for (note, body, author) in [(0, "secret", "rep"), (1, "reply", "dev")] {
+        let note = &listed[1]["notes"][note];
+        assert_eq!((&note["body"], &note["author"]["username"]), (&json!(body), &json!(author)));
+        assert_eq!((&note["internal"], &note["resolved_by"]["username"]), (&json!(true), &json!("mia")));
+    }
+    let open = forge.get(&list, "gus");
+    assert_eq!((open.json().as_array().unwrap().len(), &open.headers["x-total"]), (1, &"1".parse().unwrap()));
+    assert_eq!(forge.get(&path, "").json()["user_notes_count"], 1);
+    assert_eq!(forge.get(&format!("{list}/94b38a5a1e4b1dd9bd6e9e4b1f3d7a5c0e8f6a12-internal"), "rep").status, 404);
+    let replied = forge.send(Method::POST, &format!("{list}/{id}/notes"), "rep", json!({"body": "more"}));
+    assert_eq!(replied.json()["internal"], true, "{}", replied.text());
+}
+
 /// Writes the files. Only for a new format, whose files are added beside the old ones.
 #[test]
 #[ignore = "it writes into the sources"]

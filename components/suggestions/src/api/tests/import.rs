@@ -205,3 +205,17 @@ fn deleted_branches_are_forgotten() {
     }
     assert_eq!(names(), before);
 }
+
+#[test]
+fn a_lock_of_discussions_that_is_not_kept_is_told() {
+    let forge = Forge::new();
+    let line = |iid: u64, is_locked: Value| {
+        json!({"kind": "merge_request", "id": iid, "iid": iid, "project_id": PUBLIC, "source_branch": "s",
+            "target_branch": "t", "discussion_locked": is_locked})
+    };
+    let lines = [line(1, json!(null)), line(2, json!(true)), line(3, json!(false))].map(|line| line.to_string());
+    let (status, report) = post(&forge, "", "root", lines.join("\n").as_bytes());
+    assert_eq!((status, &report["imported"]), (200, &json!({"merge_request": 3})));
+    let warning = "discussion_locked is not supported by this server: who may read the merge request may comment";
+    assert_eq!(report["warnings"], json!([{"line": 2, "warning": warning}]));
+}

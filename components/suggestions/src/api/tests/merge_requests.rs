@@ -285,7 +285,8 @@ fn a_merge_request_is_changed_closed_and_reopened() {
     assert_eq!(create(&forge, "dev", json!({})).status, 201);
     let put = |token: &str, body: Value| forge.send(Method::PUT, &format!("{LIST}/1"), token, body);
     assert_eq!((put("", json!({"title": "x"})).status, put("rep", json!({"title": "x"})).status), (401, 403));
-    let missing = "title, description, target_branch, state_event are missing, at least one parameter must be provided";
+    let missing = "title, description, target_branch, state_event, allow_collaboration are missing, \
+                   at least one parameter must be provided";
     assert_eq!(put("dev", json!({})).refusal(), (400, missing.into()));
     assert_eq!(put("dev", json!({"state_event": "merge"})).refusal().0, 400);
     assert_eq!(put("dev", json!({"target_branch": "nowhere"})).status, 400);
@@ -365,4 +366,69 @@ fn another_project_with_the_id_of_a_deleted_one_has_none_of_its_merge_requests()
     forge.import(PUBLIC, &repository);
     assert_eq!(create(&forge, "dev", json!({})).json()["iid"], 1);
     assert_eq!(forge.get(&format!("{LIST}/1/discussions"), "").json(), json!([]));
+}
+
+#[test]
+fn what_merge_requests_do_not_have_is_refused_by_name() {
+    let (forge, _) = forge();
+    let text = |name: &str| (400, format!("{name} is not supported by this server"));
+    let asked = [
+        ("labels", json!("a,b")),
+        ("labels", json!(["0"])),
+        ("add_labels", json!("a")),
+        ("assignee_id", json!(3)),
+        ("assignee_ids", json!([3])),
+        ("reviewer_ids", json!([3])),
+        ("milestone_id", json!(1)),
+        ("approvals_before_merge", json!(2)),
+        ("merge_after", json!("2099-01-01")),
+        ("discussion_locked", json!(true)),
+    ];
+    for (name, value) in &asked {
+        assert_eq!(create(&forge, "dev", json!({*name: value})).refusal(), text(name));
+    }
+    let about_merging = json!({"remove_source_branch": true, "squash": "true"});
+    let nothing = json!({"labels": "", "assignee_ids": [0], "reviewer_ids": [], "milestone_id": null, "squash": false});
+    assert_eq!(create(&forge, "dev", about_merging).status, 201, "a wish for the merge");
+    let put = |body: Value| forge.send(Method::PUT, &format!("{LIST}/1"), "dev", body);
+    for (name, value) in asked.iter().chain(&[("squash", json!(true)), ("remove_source_branch", json!(1))]) {
+        assert_eq!(put(json!({*name: value})).refusal(), text(name));
+        assert_eq!(put(json!({"title": "x", *name: value})).refusal(), text(name));
+    }
+    assert_eq!(put(nothing).status, 200, "it is so");
+    let form = forge.send_bytes(
+        Method::PUT,
+        &format!("{LIST}/1?labels=a"),
+        "dev",
+        "application/x-www-form-urlencoded",
+        b"assignee_ids[]=3".to_vec(),
+    );
+    let both = "assignee_ids is not supported by this server, labels is not supported by this server";
+    assert_eq!(form.refusal(), (400, both.into()));
+    assert_eq!(forge.get(&format!("{LIST}/1"), "").json()["title"], "A change");
+}
+
+#[test]
+fn null_clears_the_description() {
+    let (forge, _) = forge();
+    create(&forge, "dev", json!({"description": "Why"}));
+    let put = |body: Value| forge.send(Method::PUT, &format!("{LIST}/1"), "dev", body);
+    assert_eq!(put(json!({"title": "x"})).json()["description"], "Why");
+    let cleared = put(json!({"description": null}));
+    assert_eq!((cleared.status, &cleared.json()["description"]), (200, &Value::Null), "{}", cleared.text());
+}
+
+#[test]
+fn collaboration_is_withdrawn_by_who_may_push_to_the_source() {
+    let (forge, repository) = forge();
+    forge.import(FORK, &repository);
+    let body = json!({"title": "A change", "source_branch": "topic", "target_branch": "main", "target_project_id": 7,
+        "allow_maintainer_to_push": true});
+    let made = forge.send(Method::POST, &format!("projects/{FORK}/merge_requests"), "dev", body);
+    assert_eq!(made.json()["allow_collaboration"], true, "{}", made.text());
+    let put = |token: &str, body: Value| forge.send(Method::PUT, &format!("{LIST}/1"), token, body);
+    assert_eq!(put("mia", json!({"allow_collaboration": false})).status, 403);
+    assert_eq!(put("mia", json!({"allow_collaboration": true, "title": "same"})).status, 200);
+    assert_eq!(put("dev", json!({"allow_collaboration": false})).json()["allow_collaboration"], false);
+    assert_eq!(put("dev", json!({"allow_maintainer_to_push": 1})).json()["allow_collaboration"], true);
 }

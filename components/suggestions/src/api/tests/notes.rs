@@ -305,3 +305,24 @@ fn notes_of_a_private_project_are_for_reporters() {
     assert_eq!(forge.send(Method::PUT, &other, "mia", json!({"resolved": true})).status, 404);
     assert_eq!(forge.send(Method::DELETE, &format!("{other}/notes/{note}"), "rep", Value::Null).status, 404);
 }
+
+#[test]
+fn notes_are_filtered_by_activity() {
+    let forge = forge();
+    let (id, _) = discuss(&forge, &block("", "zwei"));
+    let shown = forge.get(&format!("{MERGE_REQUEST}/discussions/{id}"), "").json();
+    assert_eq!(
+        forge.apply(shown["notes"][0]["suggestions"][0]["id"].as_u64().unwrap(), "dev", Value::Null).status,
+        200
+    );
+    for (filter, expected) in
+        [("all_notes", vec![true, false]), ("only_comments", vec![false]), ("only_activity", vec![true])]
+    {
+        let answer = send(&forge, Method::GET, &format!("notes?activity_filter={filter}&per_page=1"), "", Value::Null);
+        assert_eq!(answer.headers["x-total"], expected.len().to_string().as_str(), "{filter}");
+        assert!(answer.headers["link"].to_str().unwrap().contains(&format!("activity_filter={filter}")));
+        assert_eq!(answer.json()[0]["system"], expected[0], "{filter}");
+    }
+    let refused = send(&forge, Method::GET, "notes?activity_filter=bogus", "", Value::Null);
+    assert_eq!(refused.refusal(), (400, "activity_filter does not have a valid value".into()));
+}

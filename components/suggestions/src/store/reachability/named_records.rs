@@ -48,6 +48,20 @@ impl Repositories<'_> {
         self.report_lost(list, key, "it is missing, and has discussions", tracer)
     }
 
+    /// Looks for the notes of an internal discussion, which were written before it was listed.
+    pub(super) fn check_internal_discussion(
+        &self,
+        list: &str,
+        id: &str,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        let thread = Key::Thread(id).to_string();
+        if self.env.store.exists(&thread)? {
+            return Ok(());
+        }
+        self.report_lost(list, thread, format!("it is missing, and {list} names it"), tracer)
+    }
+
     /// Looks for each listed ref. Its record is written before its name is listed for good, and that of a deleted one
     /// is `null`. But earlier builds listed a name first: without the counter by which a root is created, the ref was
     /// never there, and the next request that the name is in the way of removes it. 1 list of keys for each 500 refs.

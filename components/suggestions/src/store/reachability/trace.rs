@@ -139,12 +139,19 @@ impl Repositories<'_> {
     /// Marks the discussions of a merge request, and the pages that name them.
     fn trace_discussion_list(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let DiscussionListRecord { pages, last } = self.read(key)?;
-        let mut mark = |discussions: &[String]| {
-            discussions.iter().filter_map(|id| ObjectId::parse(id)).for_each(|id| tracer.mark(discussion_blob_id(id)));
+        let mut mark = |discussions: &[String]| -> Result<(), StoreError> {
+            for id in discussions {
+                match ObjectId::parse(id) {
+                    Some(id) => tracer.mark(discussion_blob_id(id)),
+                    None if tracer.check => self.check_internal_discussion(key, id, tracer)?,
+                    None => {}
+                }
+            }
+            Ok(())
         };
-        mark(&last);
+        mark(&last)?;
         for page in &pages {
-            mark(&self.read::<Vec<String>>(&Key::Page(page).to_string())?);
+            mark(&self.read::<Vec<String>>(&Key::Page(page).to_string())?)?;
         }
         pages.iter().for_each(|page| tracer.reach(page));
         Ok(())
