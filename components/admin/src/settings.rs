@@ -1,9 +1,10 @@
 //! Settings in requests and answers.
 
 use crate::setting_types;
+use directory::access::Role;
 use directory::protection::{self, Rule};
 use directory::service_url;
-use directory::setting::{Settings, is_secret};
+use directory::setting::{ANALYTICS_LEVEL, ANALYTICS_TOKEN_LEVEL, Settings, TOKEN_LIFETIME, is_secret};
 use kit::Error;
 use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
@@ -20,6 +21,9 @@ pub const INVALID_ENGINE_URL: &str = "analytics_api_base_url is not an http or h
 
 /// The least bytes of a key for HS256 (RFC 7518, section 3.2).
 const MIN_KEY: usize = 32;
+
+/// The longest lifetime of new tokens, in days.
+const MAX_TOKEN_LIFETIME: u64 = 36_500;
 
 /// The longest name of a setting, in bytes; the longest of the reference service has 65.
 const MAX_NAME: usize = 100;
@@ -52,6 +56,17 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
     }
     if checks.text("analytics_api_base_url").is_some_and(|url| service_url::parse(url).is_none()) {
         checks.reject(INVALID_ENGINE_URL);
+    }
+    let is_role = |level: &Value| level.as_u64().and_then(Role::from_level).is_some_and(|role| role >= Role::Guest);
+    let is_lifetime = |days: &Value| days.as_u64().is_some_and(|days| days <= MAX_TOKEN_LIFETIME);
+    let is_unusable = |name: &str, is_usable: &dyn Fn(&Value) -> bool| {
+        changes.get(name).is_some_and(|value| value.is_number() && !is_usable(value))
+    };
+    for name in [ANALYTICS_LEVEL, ANALYTICS_TOKEN_LEVEL].into_iter().filter(|name| is_unusable(name, &is_role)) {
+        checks.reject(format!("{name} is not the access level of a role, from 10 to 50"));
+    }
+    if is_unusable(TOKEN_LIFETIME, &is_lifetime) {
+        checks.reject(format!("{TOKEN_LIFETIME} is not a number of days from 0 to {MAX_TOKEN_LIFETIME}"));
     }
     // With rules that cannot be parsed, every publish would fail.
     if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null()) {
@@ -106,6 +121,9 @@ pub fn to_json(settings: &Settings) -> Value {
         "operator_group": settings.operator_group(),
         "analytics_api_base_url": settings.text("analytics_api_base_url"),
         "product_analytics_enabled": settings.flag("product_analytics_enabled", true),
+        ANALYTICS_LEVEL: settings.least_role(ANALYTICS_LEVEL).map(Role::level),
+        ANALYTICS_TOKEN_LEVEL: settings.least_role(ANALYTICS_TOKEN_LEVEL).map(Role::level),
+        TOKEN_LIFETIME: settings.token_lifetime(),
     });
     if let Value::Object(fields) = &mut json {
         for (name, value) in settings.all() {
@@ -153,6 +171,36 @@ mod tests {
             check(json!({})),
             Err(json!({"error": "settings are missing, at least one parameter must be provided"}))
         );
+    }
+
+    #[test]
+    fn levels_and_lifetimes_have_bounds() {
+        let levels = [ANALYTICS_LEVEL, ANALYTICS_TOKEN_LEVEL];
+        for name in levels {
+            for level in [json!(10), json!(50)] {
+                assert_eq!(check(json!({name: level})), Ok(json!({name: level})));
+            }
+            assert_eq!(check(json!({name: "20"})), Ok(json!({name: 20})), "as a form has it");
+            assert_eq!(check(json!({name: ""})), Ok(json!({name: null})));
+            for level in [0, 5, 25, 60, -10] {
+                let error = format!("{name} is not the access level of a role, from 10 to 50");
+                assert_eq!(check(json!({name: level})), Err(json!({"error": error})));
+            }
+            for level in [json!("reporter"), json!([20]), json!(true), json!({"a": 1})] {
+                assert_eq!(check(json!({name: level})), Err(json!({"error": format!("{name} is invalid")})));
+            }
+        }
+        for days in [0, 1, 365, 36_500] {
+            assert_eq!(check(json!({TOKEN_LIFETIME: days})), Ok(json!({TOKEN_LIFETIME: days})));
+        }
+        for days in [-1, 36_501] {
+            let error = format!("{TOKEN_LIFETIME} is not a number of days from 0 to 36500");
+            assert_eq!(check(json!({TOKEN_LIFETIME: days})), Err(json!({"error": error})));
+        }
+        let env = env(MemoryStore::default(), &[]);
+        let shown = to_json(&setting::read(&env).unwrap());
+        assert_eq!(levels.map(|name| shown[name].clone()), [Value::Null, Value::Null]);
+        assert_eq!(shown[TOKEN_LIFETIME], 365);
     }
 
     #[test]

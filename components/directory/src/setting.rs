@@ -1,5 +1,6 @@
 //! The settings of the whole service.
 
+use crate::model::role::Role;
 use crate::save_error::{InvalidRecord, SaveError};
 use crate::seal;
 use crate::store::{self, Key};
@@ -10,6 +11,19 @@ use std::rc::Rc;
 
 /// The bound of all settings together, in bytes of JSON. Many requests read them.
 const MAX_BYTES: usize = 64 * 1024;
+
+/// The least `access_level` in a project for queries of its product analytics. Unset: everybody who may read the
+/// project.
+pub const ANALYTICS_LEVEL: &str = "product_analytics_min_access_level";
+
+/// The same for the engine's token (`include_token`).
+pub const ANALYTICS_TOKEN_LEVEL: &str = "product_analytics_token_min_access_level";
+
+/// The days until a new personal token expires, unless its request says when; 0 is never.
+pub const TOKEN_LIFETIME: &str = "default_personal_access_token_lifetime";
+
+/// The default of [`TOKEN_LIFETIME`].
+const DEFAULT_TOKEN_LIFETIME: u64 = 365;
 
 /// The settings, each with its default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,6 +84,16 @@ impl Settings {
 
     pub fn flag(&self, name: &str, default: bool) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
+    }
+
+    /// The least role that a setting asks for. A value that is no role asks for the highest one.
+    pub fn least_role(&self, name: &str) -> Option<Role> {
+        self.0.get(name).map(|level| level.as_u64().and_then(Role::from_level).unwrap_or(Role::Owner))
+    }
+
+    /// [`TOKEN_LIFETIME`].
+    pub fn token_lifetime(&self) -> u64 {
+        self.0.get(TOKEN_LIFETIME).and_then(Value::as_u64).unwrap_or(DEFAULT_TOKEN_LIFETIME)
     }
 
     /// Every setting with a value, secrets included.

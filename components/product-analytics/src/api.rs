@@ -8,14 +8,16 @@ use crate::query::{self, Query};
 use crate::response::{self, ResponseError, Verdict};
 use crate::route::{self, Endpoint, Target};
 use crate::token;
+use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
 use directory::feature::{self, Actor};
 use directory::project::{Project, ProjectLookup};
 use directory::reauthorization;
 use directory::record_cache;
 use directory::redirect::Redirect;
+use directory::seal;
+use directory::setting::{self, ANALYTICS_LEVEL, ANALYTICS_TOKEN_LEVEL, Settings};
 use directory::token::LAST_USE_MINUTES;
-use directory::{access, seal, setting};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
@@ -93,16 +95,16 @@ async fn respond(env: &Env, mut request: Request) -> Result<Response, Error> {
     if is_moved {
         return Err(Redirect::to_project(project.id, &base_url, &path, &query_string).into_error(&method));
     }
-    let engine = engine(env, &project)?
+    let settings = setting::read(env)?;
+    let engine = engine(env, &settings, &project)?
         .ok_or_else(|| Error::message(StatusCode::NOT_FOUND, "Product Analytics is not enabled"))?;
+    let wants_token = query.as_ref().is_some_and(|query| query.include_token);
+    require_level(env, &caller, &settings, &project, wants_token)?;
     let token = token::current(env, &engine.key, project.id, url::host(&base_url)).map_err(internal)?;
 
     let request = engine_request(env, &engine, endpoint, query.as_ref(), &token)?;
     let response = env.outbound.send(request).await.map_err(unreachable)?;
-    let additions = Additions {
-        results: query.is_some(),
-        token: query.as_ref().filter(|query| query.include_token).map(|_| token),
-    };
+    let additions = Additions { results: query.is_some(), token: wants_token.then_some(token) };
     let gaps = match (endpoint, &query) {
         (Endpoint::Load, Some(query)) => gap_filling::requested(&query.text),
         _ => Vec::new(),
@@ -128,9 +130,34 @@ fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Rc<P
     Ok(access::may_read_project(env, caller, &project)?.then_some((project, is_moved)))
 }
 
-fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {
-    let settings = setting::read(env)?;
-    let Some(engine) = engine::of(env, &settings, project)? else { return Ok(None) };
+/// 403 for external users who are not members, and below the level of a setting, which the project may raise.
+fn require_level(
+    env: &Env,
+    caller: &Caller,
+    settings: &Settings,
+    project: &Project,
+    wants_token: bool,
+) -> Result<(), Error> {
+    let forbidden = |why: String| Err(Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")));
+    let role = access::project_role(env, caller, project)?;
+    if role < Role::Guest && caller.user().is_some_and(|user| user.external) {
+        return forbidden("external users may query product analytics of projects only as members".to_owned());
+    }
+    let query_level = (ANALYTICS_LEVEL, project.analytics.query_level);
+    let token_level = (ANALYTICS_TOKEN_LEVEL, project.analytics.token_level);
+    for (name, own) in [Some(query_level), wants_token.then_some(token_level)].into_iter().flatten() {
+        let least = settings.least_role(name).max(own);
+        if let Some(least) = least.filter(|least| role < *least) {
+            let what = if name == ANALYTICS_LEVEL { "product analytics" } else { "include_token" };
+            let level = least.level();
+            return forbidden(format!("{what} needs an access level of {level} in the project ({name})"));
+        }
+    }
+    Ok(())
+}
+
+fn engine(env: &Env, settings: &Settings, project: &Project) -> Result<Option<Engine>, Error> {
+    let Some(engine) = engine::of(env, settings, project)? else { return Ok(None) };
     Ok(feature::is_enabled(env, FEATURE, Some(Actor::Project(project.id)))?.then_some(engine))
 }
 

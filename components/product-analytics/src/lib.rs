@@ -11,7 +11,8 @@
 //! which the engine's client shows.
 //!
 //! Checks come in this order: 401, the token's scope, the parameters (400), whether the caller may
-//! read the project (404), whether analytics is enabled for it (404). Then the engine is called once,
+//! read the project (404), whether analytics is enabled for it (404), whether the caller's role is one that the settings
+//! and the project allow, and an external user a member (403). Then the engine is called once,
 //! and its response decides ([`response`]).
 //!
 //! The engine of a project is the one in its own record, or else in the settings

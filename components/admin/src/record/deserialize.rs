@@ -93,10 +93,13 @@ pub fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::E
 }
 
 pub fn role<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
-    let level = u64::deserialize(from)?;
-    Role::from_level(level).ok_or_else(|| D::Error::custom(format_args!("access level {level} is not known")))
+    known_role(u64::deserialize(from)?)
 }
 
 pub fn some_role<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::Error> {
-    role(from).map(Some)
+    Option::deserialize(from)?.map(known_role).transpose()
+}
+
+fn known_role<E: Error>(level: u64) -> Result<Role, E> {
+    Role::from_level(level).ok_or_else(|| E::custom(format_args!("access level {level} is not known")))
 }

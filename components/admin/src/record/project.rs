@@ -51,6 +51,10 @@ pub struct Project {
     analytics_api_base_url: Option<String>,
     #[serde(default, alias = "cube_api_key", deserialize_with = "deserialize::secret")]
     analytics_api_key: Option<String>,
+    #[serde(default, deserialize_with = "deserialize::some_role")]
+    product_analytics_min_access_level: Option<Role>,
+    #[serde(default, deserialize_with = "deserialize::some_role")]
+    product_analytics_token_min_access_level: Option<Role>,
     pages_unique_domain: Option<String>,
     external_authorization_classification_label: Option<Value>,
     protected_tags: Option<Value>,
@@ -152,7 +156,12 @@ impl Project {
                 .protected_branches
                 .map(|branches| branches.into_iter().map(project::ProtectedBranch::from).collect()),
             suggestion_commit_message: self.suggestion_commit_message,
-            analytics: Analytics { base_url, key: self.analytics_api_key.filter(|key| !key.is_empty()) },
+            analytics: Analytics {
+                base_url,
+                key: self.analytics_api_key.filter(|key| !key.is_empty()),
+                query_level: self.product_analytics_min_access_level,
+                token_level: self.product_analytics_token_min_access_level,
+            },
             pages_unique_domain: self.pages_unique_domain.filter(|domain| !domain.is_empty()),
         };
         Ok(project::save(env, new)?)

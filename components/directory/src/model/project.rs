@@ -178,13 +178,17 @@ impl ProtectedBranch {
     }
 }
 
-/// An analytics engine of a project's own, in place of the one in the service's settings.
+/// An analytics engine of a project's own, in place of the one in the service's settings, and who may ask it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Analytics {
     pub base_url: Option<String>,
     /// Signs the requests to the engine; never part of an answer. Sealed as it is stored
     /// ([`Project::analytics_key`]); in a [`NewProject`] as the client sent it.
     pub key: Option<String>,
+    /// The least role that may query ([`crate::setting::ANALYTICS_LEVEL`]).
+    pub query_level: Option<Role>,
+    /// The least role that gets the engine's token ([`crate::setting::ANALYTICS_TOKEN_LEVEL`]).
+    pub token_level: Option<Role>,
 }
 
 impl fmt::Debug for Analytics {

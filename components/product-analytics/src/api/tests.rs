@@ -75,6 +75,21 @@ fn parts(parts: Vec<Chunk>) -> Body {
     Body::pull(parts.into_iter())
 }
 
+fn new_user(id: u64, name: &str) -> NewUser {
+    NewUser {
+        id,
+        username: name.into(),
+        name: name.into(),
+        state: UserState::Active,
+        is_admin: false,
+        external: false,
+        bot: false,
+        commit_email: None,
+        namespace_id: None,
+        details: Default::default(),
+    }
+}
+
 impl Forge {
     fn answering(body: &'static str) -> Self {
         Forge::with(move |_| Ok(reply(body)))
@@ -84,19 +99,7 @@ impl Forge {
         let forge = Forge { store: MemoryStore::default(), engine: Upstream::new(answer), variables: Vec::new() };
         let env = forge.env();
         for (id, name) in [(1, "dev"), (2, "guest"), (3, "outsider")] {
-            let new = NewUser {
-                id,
-                username: name.into(),
-                name: name.into(),
-                state: UserState::Active,
-                is_admin: false,
-                external: false,
-                bot: false,
-                commit_email: None,
-                namespace_id: None,
-                details: Default::default(),
-            };
-            user::save(&env, new).unwrap();
+            user::save(&env, new_user(id, name)).unwrap();
             forge.token(name, id, &["api"]);
         }
         forge.token("reader", 1, &["read_api"]);

@@ -165,10 +165,15 @@ fn a_project_can_have_an_analytics_engine_of_its_own() {
     assert_eq!(site.analytics.base_url.as_deref(), Some("https://cube.example/"));
     assert_eq!(site.analytics.key.as_deref(), Some("hush3"));
     assert!(!format!("{site:?}").contains("hush3"));
+    let levels = line(r#","product_analytics_min_access_level":20,"product_analytics_token_min_access_level":null"#);
+    assert_eq!(send_lines(&env, levels).1["failed"], 0);
+    let ProjectLookup::Found(site) = project::find(&env, "100").unwrap() else { panic!("found") };
+    assert_eq!((site.analytics.query_level, site.analytics.token_level), (Some(Role::Reporter), None));
     for (field, why) in [
         (r#","analytics_api_base_url":"file:///x""#, "analytics_api_base_url is not an http or https URL"),
         (r#","analytics_api_base_url":"http://u:123456@h/""#, "analytics_api_base_url is not an http or https URL"),
         (r#","analytics_api_key":123456"#, "a secret is no text"),
+        (r#","product_analytics_min_access_level":25"#, "access level 25 is not known"),
     ] {
         let errors = send_lines(&env, line(field)).1["errors"].to_string();
         assert!(errors.contains(why) && !errors.contains("123456"), "{errors}");

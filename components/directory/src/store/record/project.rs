@@ -77,6 +77,10 @@ struct AnalyticsRecord {
     base_url: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     key: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    query_level: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    token_level: Option<u64>,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -166,7 +170,7 @@ impl ProjectRecord {
                 .protected_branches
                 .map(|branches| branches.into_iter().map(ProtectedBranch::from).collect()),
             suggestion_commit_message: self.suggestion_commit_message,
-            analytics: Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
+            analytics: self.analytics.into(),
         }
     }
 }
@@ -197,7 +201,7 @@ impl From<NewProject> for ProjectRecord {
                 .protected_branches
                 .map(|branches| branches.into_iter().map(ProtectedBranchRecord::from).collect()),
             suggestion_commit_message: new.suggestion_commit_message,
-            analytics: AnalyticsRecord { base_url: new.analytics.base_url, key: new.analytics.key },
+            analytics: new.analytics.into(),
             pages_unique_domain: new.pages_unique_domain,
             incarnation: Incarnation::default(),
             issues_incarnation: Incarnation::default(),
@@ -213,6 +217,30 @@ fn level(stored: Option<&str>) -> FeatureAccess {
 
 fn unless_enabled(level: FeatureAccess) -> Option<String> {
     (level != FeatureAccess::Enabled).then(|| level.as_str().to_owned())
+}
+
+impl From<AnalyticsRecord> for Analytics {
+    fn from(record: AnalyticsRecord) -> Self {
+        // A level that this build does not know asks for the highest role.
+        let role = |level: Option<u64>| level.map(|level| Role::from_level(level).unwrap_or(Role::Owner));
+        Analytics {
+            base_url: record.base_url,
+            key: record.key,
+            query_level: role(record.query_level),
+            token_level: role(record.token_level),
+        }
+    }
+}
+
+impl From<Analytics> for AnalyticsRecord {
+    fn from(analytics: Analytics) -> Self {
+        AnalyticsRecord {
+            base_url: analytics.base_url,
+            key: analytics.key,
+            query_level: analytics.query_level.map(Role::level),
+            token_level: analytics.token_level.map(Role::level),
+        }
+    }
 }
 
 impl From<ProtectedBranchRecord> for ProtectedBranch {

@@ -39,6 +39,60 @@ fn callers_who_may_read_the_project_may_query_it() {
     assert_eq!((meta("reader", Method::POST), meta("dev", Method::POST)), (403, 200));
 }
 
+/// The answer to each level that the settings and the project ask for, by caller and `include_token`.
+#[test]
+fn levels_of_the_settings_and_of_the_project_decide_and_the_higher_one_counts() {
+    let asked = |settings: Value, own: Analytics, token: &str, include_token: bool| {
+        let forge = Forge::answering(r#"{"results":[]}"#);
+        forge.set(settings);
+        forge.project(PUBLIC, "open", 10, Visibility::Public, own);
+        let paths = ["load?", "dry-run?", "meta?"].map(|name| format!("7/product_analytics/request/{name}"));
+        let with_token = if include_token { "include_token=1&" } else { "" };
+        let gets = paths.map(|path| forge.ask(token, Method::GET, &format!("{path}{with_token}query=%7B%7D"), ""));
+        let calls = forge.engine.take_calls().len();
+        let names = |answer: &TestResponse| {
+            let text = answer.text();
+            let settings = ["product_analytics_min_access_level", "product_analytics_token_min_access_level"];
+            settings.iter().position(|name| text.contains(&format!("({name})")))
+        };
+        (gets.each_ref().map(|answer| answer.status), calls, names(&gets[0]))
+    };
+    let own = |query: Option<Role>, token: Option<Role>| Analytics {
+        query_level: query,
+        token_level: token,
+        ..Analytics::default()
+    };
+    let (none, all) = (own(None, None), ([200; 3], 3, None));
+    let (queries, refused) = (json!({"product_analytics_min_access_level": 20}), ([403; 3], 0, Some(0)));
+    let (tokens, no_token) = (json!({"product_analytics_token_min_access_level": 30}), ([403, 403, 200], 1, Some(1)));
+    assert_eq!(asked(json!({}), none.clone(), "outsider", true), all);
+    assert_eq!(asked(queries.clone(), none.clone(), "outsider", false), refused);
+    assert_eq!(asked(queries.clone(), none.clone(), "guest", true), refused);
+    assert_eq!(asked(queries.clone(), none.clone(), "dev", true), all);
+    assert_eq!(asked(tokens.clone(), none.clone(), "guest", true), no_token);
+    assert_eq!(asked(tokens.clone(), none.clone(), "guest", false), all);
+    assert_eq!(asked(tokens.clone(), none.clone(), "dev", true), all);
+    // A project raises a level, and does not lower it.
+    assert_eq!(asked(json!({}), own(Some(Role::Developer), None), "guest", false), refused);
+    assert_eq!(asked(json!({}), own(None, Some(Role::Maintainer)), "dev", true), no_token);
+    assert_eq!(asked(queries, own(Some(Role::Guest), Some(Role::Guest)), "guest", false), refused);
+    // A value that an earlier build stored and that names no role.
+    let unknown = json!({"product_analytics_min_access_level": "reporter"});
+    assert_eq!(asked(unknown, none, "dev", false), refused);
+}
+
+#[test]
+fn external_users_query_as_members_only() {
+    let forge = Forge::answering(r#"{"results":[]}"#);
+    for (id, name) in [(2, "guest"), (3, "outsider")] {
+        user::save(&forge.env(), NewUser { external: true, ..new_user(id, name) }).unwrap();
+    }
+    assert_eq!(forge.ask("guest", Method::POST, LOAD, QUERY).status, 200);
+    let text = "403 Forbidden - external users may query product analytics of projects only as members";
+    forge.ask("outsider", Method::POST, LOAD, QUERY).is(403, refusal(text));
+    assert_eq!(forge.engine.take_calls().len(), 1);
+}
+
 #[test]
 fn a_project_is_named_by_its_path_too_and_a_moved_one_is_redirected() {
     let forge = Forge::answering(r#"{"results":[]}"#);
@@ -117,7 +171,7 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
         })
     };
     let own = |base_url: Option<&str>, key: Option<&str>| {
-        signed_with(Analytics { base_url: base_url.map(Into::into), key: key.map(Into::into) })
+        signed_with(Analytics { base_url: base_url.map(Into::into), key: key.map(Into::into), ..Analytics::default() })
     };
     let shared = "http://engine.test/x/cubejs-api/v1/load".to_owned();
     let theirs = "https://own.test/cubejs-api/v1/load".to_owned();

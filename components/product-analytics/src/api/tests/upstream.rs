@@ -76,7 +76,8 @@ fn the_issuer_is_the_public_host_and_times_are_variables() {
 #[test]
 fn keys_are_sealed_where_they_are_stored_and_sign_the_same_tokens() {
     let mut forge = Forge::answering("{}");
-    let own = Analytics { base_url: Some("http://own.test/".into()), key: Some("own secret".into()) };
+    let own =
+        Analytics { base_url: Some("http://own.test/".into()), key: Some("own secret".into()), ..Analytics::default() };
     let mut asked = Vec::new();
     for variables in [vec![], vec![(directory::seal::KEY, "k")]] {
         forge.variables = variables;
