@@ -204,6 +204,12 @@ impl GroupReader {
         self.snapshot.namespace_role(group) >= Role::Guest || self.above.contains(&group.row())
     }
 
+    /// Whether the caller, who may read the group, may list its members: those of a private group are told to who has a
+    /// role in it, and not to members of a group or project below it.
+    pub fn may_list_members(&self, group: Namespace) -> bool {
+        group.visibility() != Visibility::Private || self.snapshot.namespace_role(group) > Role::None
+    }
+
     /// As [`directory::access::may_read_group`].
     pub fn may_read(&self, group: Namespace) -> bool {
         let is_open = match group.visibility() {

@@ -41,12 +41,15 @@ pub fn show(asked: &DirectoryRequest, source: &MembersOf, user_id: u64) -> Resul
     Ok(Response::ok(&member.ok_or_else(not_found)?))
 }
 
-/// The members of a group or project that the caller may read, of groups that they may read; 404, and 301 from a former
-/// path of a project.
+/// The members of a group or project that the caller may read, of groups that they may read; 404, 403 for members of a
+/// private group, and 301 from a former path of a project.
 fn find(asked: &DirectoryRequest, catalog: &Catalog, source: &MembersOf) -> Result<BTreeMap<u64, Membership>, Error> {
     let (resource, reader) = match source.is_group {
         true => {
             let (group, reader) = groups::find(asked, catalog, &source.id)?;
+            if !reader.may_list_members(group) {
+                return Err(Error::forbidden());
+            }
             (GroupOrProject::Group(group), reader)
         }
         false => {

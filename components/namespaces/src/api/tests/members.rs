@@ -66,6 +66,23 @@ fn groups_that_the_caller_cannot_read_hide_their_members() {
 }
 
 #[test]
+fn members_of_a_private_group_are_not_told_to_members_of_a_project_below_it() {
+    let forge = forge();
+    forge.join(5, Source::Project(101), Role::Owner, None);
+    assert_eq!(forge.get("t5", "groups/11").status, 200);
+    for path in
+        ["groups/11/members", "groups/acme%2Fcore/members/all", "groups/11/members/3", "groups/11/members/all/3"]
+    {
+        let refused = forge.get("t5", path);
+        assert_eq!((refused.status, refused.body), (403, json!({"message": "403 Forbidden"})), "{path}");
+    }
+    assert_eq!(roles(&forge.get("t5", "projects/101/members")), [(3, 20), (5, 50)]);
+    for member in ["t1", "t2", "t3"] {
+        assert_eq!(roles(&forge.get(member, "groups/11/members")), [(3, 30)], "{member}");
+    }
+}
+
+#[test]
 fn ended_memberships_and_invitations_count_for_nothing() {
     let forge = forge();
     forge.join(2, Source::Group(10), Role::Owner, Timestamp::parse("2001-01-01"));
