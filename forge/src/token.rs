@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use hexad::cli::Secrets;
 use hexad::random;
 use serde::Deserialize;
 use serde_json::json;
@@ -12,7 +13,7 @@ use serde_json::json;
 use crate::server::Server;
 
 /// The environment variable with a token that is accepted before any record exists.
-const BOOTSTRAP_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
+pub const BOOTSTRAP_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
 
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 16;
@@ -43,17 +44,9 @@ pub fn random() -> Result<String> {
     Ok(format!("glpat-{token}"))
 }
 
-/// The bootstrap token of the environment, or a random one that only this process knows.
-pub fn bootstrap() -> Result<String> {
-    match std::env::var(BOOTSTRAP_TOKEN) {
-        Ok(token) if !token.is_empty() => Ok(token),
-        _ => random(),
-    }
-}
-
-/// The environment, with `bootstrap_token` as the bootstrap token.
-pub fn environment_with(bootstrap_token: String) -> impl Fn(&str) -> Option<String> {
-    move |name| if name == BOOTSTRAP_TOKEN { Some(bootstrap_token.clone()) } else { std::env::var(name).ok() }
+/// The bootstrap token among `secrets`, or a random one that only this process knows.
+pub fn bootstrap(secrets: &Secrets) -> Result<String> {
+    secrets.get(BOOTSTRAP_TOKEN).filter(|token| !token.is_empty()).map_or_else(random, Ok)
 }
 
 /// Make tokens.
@@ -83,7 +76,8 @@ struct Create {
     #[arg(long, value_name = "TEXT", default_value = "hexad")]
     name: String,
 
-    /// The day on which it stops working, as YYYY-MM-DD; never, if it is not given.
+    /// The day on which it stops working, as YYYY-MM-DD [default: after the days in the setting
+    /// `default_personal_access_token_lifetime`, 365 unless it is changed; 0 is never].
     #[arg(long, value_name = "DATE")]
     expires: Option<String>,
 
@@ -94,6 +88,7 @@ struct Create {
 #[derive(Deserialize)]
 struct Created {
     token: String,
+    expires_at: Option<String>,
 }
 
 impl Token {
@@ -106,6 +101,9 @@ impl Token {
             "expires_at": create.expires,
         });
         let created: Created = create.server.post_json("personal_access_tokens", &new_token)?;
+        let end = created.expires_at.map_or("does not expire".to_owned(), |day| format!("expires on {day}"));
+        // Programs read the token alone.
+        let _ = writeln!(std::io::stderr(), "hexad: the token {end}");
         writeln!(std::io::stdout(), "{}", created.token)
             .context("a token was made, but it cannot be written; revoke it and make another one")
     }

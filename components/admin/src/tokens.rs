@@ -83,13 +83,23 @@ pub fn generate_secret(entropy: &dyn Entropy) -> String {
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random))
 }
 
+/// When a new token ends whose request does not say when; 0 days are never.
+pub fn default_end(lifetime: u64, now: Timestamp) -> Option<Timestamp> {
+    let days = i64::try_from(lifetime).ok().filter(|days| *days > 0)?;
+    Some(in_days(days, now))
+}
+
+/// The beginning of the day after so many days from today.
+fn in_days(days: i64, now: Timestamp) -> Timestamp {
+    Timestamp::from_millis(now.millis().div_euclid(DAY).saturating_add(days).saturating_mul(DAY))
+}
+
 /// When the token ends that a rotation makes: the parameter `expires_at`, or else a week from today.
 pub fn rotation_end(params: &Params, now: Timestamp) -> Result<Timestamp, Error> {
     let checks = Validation::new(params);
     let end = future_end(&checks, now);
     checks.finish()?;
-    let week = Timestamp::from_millis((now.millis().div_euclid(DAY) + 7) * DAY);
-    Ok(end.unwrap_or(week))
+    Ok(end.unwrap_or_else(|| in_days(7, now)))
 }
 
 fn future_end(checks: &Validation, now: Timestamp) -> Option<Timestamp> {
@@ -196,6 +206,14 @@ mod tests {
         assert_eq!(end(""), Ok(week));
         assert_eq!(end("expires_at=2099-01-01"), Ok("2099-01-01".to_owned()));
         assert!(end("expires_at=2001-01-01").is_err() && end("expires_at=soon").is_err());
+    }
+
+    #[test]
+    fn a_new_token_ends_after_its_default_lifetime() {
+        let end = |days| default_end(days, NOW).map(Timestamp::to_date);
+        let year = Timestamp::from_millis(NOW.millis() + 365 * DAY).to_date();
+        assert_eq!((end(365), end(0)), (Some(year), None));
+        assert!(end(u64::MAX).is_none() && end(36_500).is_some());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::namespace::{self, Namespace};
 use crate::project::{self, Project};
 use crate::token::{self, Fingerprint, IssuedToken, Subject, Token};
 use crate::user::{self, User, UserState};
-use http::{Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
 use serde_json::json;
@@ -34,6 +34,12 @@ use subtle::ConstantTimeEq as _;
 
 /// The variable with the built-in administrator's token.
 pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
+
+/// The header that tells when the caller's personal token ends.
+pub const TOKEN_EXPIRES_AT: HeaderName = HeaderName::from_static("x-token-expires-at");
+
+/// How long before a token's end responses tell of it: 30 days, in milliseconds.
+const END_IS_SOON: i64 = 30 * 24 * 60 * 60 * 1000;
 
 pub enum Caller {
     Anonymous,
@@ -113,6 +119,7 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
         Subject::User(id) => {
             let session = session(env, id, incarnation, scopes)?;
             token::record_use(env, &fingerprint);
+            warn_before_end(env, token);
             Ok(Caller::User(session))
         }
         Subject::Deployment(source) => {
@@ -155,6 +162,15 @@ fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
         return invalid("Token was revoked. You have to re-authorize from the user.");
     }
     Ok(())
+}
+
+/// Tells the caller in a header of the response when the token ends, if that is soon.
+fn warn_before_end(env: &Env, token: &Token) {
+    let soon = env.now.millis().saturating_add(END_IS_SOON);
+    let Some(end) = token.expires_at.filter(|end| end.millis() < soon) else { return };
+    if let Ok(end) = HeaderValue::try_from(end.to_iso()) {
+        env.caller_headers.borrow_mut().insert(TOKEN_EXPIRES_AT, end);
+    }
 }
 
 /// The session of a user; an error unless the user is active, and the one that the token was made for.

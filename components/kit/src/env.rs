@@ -9,7 +9,9 @@ use crate::request::Request;
 use crate::store::{Store, StoreError};
 use crate::variables::Variables;
 use bytes::Bytes;
+use http::HeaderMap;
 use std::any::Any;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The variable with the service's base URL as clients see it.
@@ -33,6 +35,8 @@ pub struct Env {
     pub clock: Rc<dyn Clock>,
     /// When the request began, the one time that all of its rules use.
     pub now: Timestamp,
+    /// Headers for the response to the caller, whatever it is.
+    pub caller_headers: Rc<RefCell<HeaderMap>>,
 }
 
 impl Env {

@@ -56,6 +56,15 @@ impl Response {
         Response::new(StatusCode::NO_CONTENT)
     }
 
+    /// The same response with headers for the caller alone. One that shared caches may store stays as it is.
+    pub fn with_caller_headers(mut self, headers: HeaderMap) -> Self {
+        let is_shared = |value: &HeaderValue| value.as_bytes().starts_with(b"public");
+        if !self.headers.get(CACHE_CONTROL).is_some_and(is_shared) {
+            self.headers.extend(headers);
+        }
+        self
+    }
+
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
@@ -67,5 +76,22 @@ impl Response {
             self.headers.insert(name, value);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_for_the_caller_are_not_in_answers_of_shared_caches() {
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-a"), HeaderValue::from_static("b"))]);
+        let answer = |cache_control: &'static str| {
+            let response = Response::no_content().with_header(CACHE_CONTROL, HeaderValue::from_static(cache_control));
+            response.with_caller_headers(headers.clone()).headers.contains_key("x-a")
+        };
+        assert!(answer("no-store") && answer("private, no-cache"));
+        assert!(!answer("public, no-cache") && !answer("public, max-age=31536000, immutable"));
+        assert!(Response::no_content().with_caller_headers(headers.clone()).headers.contains_key("x-a"));
     }
 }

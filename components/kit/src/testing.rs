@@ -335,6 +335,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         outbound: Rc::new(NoNetwork),
         clock: Rc::new(NOW),
         now: NOW,
+        caller_headers: Rc::default(),
     }
 }
 

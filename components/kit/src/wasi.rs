@@ -101,7 +101,8 @@ where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
     let (method, path) = (request.method.clone(), request.path.clone());
-    let response = handle(env, request).await;
+    let caller_headers = env.caller_headers.clone();
+    let response = handle(env, request).await.with_caller_headers(caller_headers.take());
     if let Some(cause) = &response.cause {
         let path = if response.has_secret_path { "(hidden)" } else { &path };
         eprintln!("{} {method} {path}: {cause}", response.status.as_u16());
@@ -285,6 +286,7 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
         outbound,
         clock: Rc::new(SystemClock),
         now: SystemClock.now(),
+        caller_headers: Rc::default(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::route::NpmRoute;
 use crate::{parameters, tokens};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::reauthorization;
+use directory::setting;
 use directory::token::{self, Fingerprint, PersonalToken};
 use directory::user::User;
 use http::header::{CACHE_CONTROL, HeaderValue};
@@ -76,18 +77,19 @@ fn entry(token: &PersonalToken) -> Value {
 }
 
 /// Makes a token. The password is a personal token of the user, as for a login, and the new token ends with it
-/// at the latest. The answer is the only one that has the new token's text.
+/// at the latest, or else after the default lifetime. The answer is the only one that has the new token's text.
 async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Error> {
     let presented = caller::without_credentials(&request, Method::POST);
     let NpmToken { password, mut new } = npm_token::parse(&parameters::read(request).await?, env.now)?;
     let password_end = end_of_password(env, user, presented, &password)?;
-    if let Some(end) = password_end {
-        if new.expires_at.is_some_and(|asked| asked > end) {
-            let text = format!("expires is after the end of the token that is the password, {}", end.to_iso());
-            return Err(Error::validation(text));
-        }
-        new.expires_at = new.expires_at.or(password_end);
+    if let Some(end) = password_end
+        && new.expires_at.is_some_and(|asked| asked > end)
+    {
+        let text = format!("expires is after the end of the token that is the password, {}", end.to_iso());
+        return Err(Error::validation(text));
     }
+    let default_end = tokens::default_end(setting::read(env)?.token_lifetime(), env.now);
+    new.expires_at = new.expires_at.or_else(|| password_end.into_iter().chain(default_end).min());
     let secret = tokens::generate_secret(&*env.entropy);
     let fingerprint = Fingerprint::of(secret.as_bytes());
     let created = token::create(env, user.id, &fingerprint, new)?.ok_or_else(too_many_tokens)?;

@@ -7,8 +7,8 @@ use crate::token_filter::TokenFilter;
 use crate::token_list;
 use crate::tokens::{self, UserName};
 use directory::caller::{self, AcceptedTokens, Caller};
-use directory::token::{self, Fingerprint, MAX_TOKENS, PersonalToken, Rotation, TokenId};
-use directory::{catalog, user};
+use directory::token::{self, Fingerprint, MAX_TOKENS, NewPersonalToken, PersonalToken, Rotation, TokenId};
+use directory::{catalog, setting, user};
 use http::StatusCode;
 use kit::keyset::{self, SortKey};
 use kit::page::Pagination;
@@ -92,8 +92,10 @@ pub async fn create(env: &Env, caller: &Caller, user: Option<String>, request: R
         UserName::Username(name) => user::by_username(env, name)?,
     };
     let user = user.ok_or_else(|| Error::not_found("User"))?;
+    let end = tokens::default_end(setting::read(env)?.token_lifetime(), env.now);
+    let new = NewPersonalToken { expires_at: wanted.new.expires_at.or(end), ..wanted.new };
     let secret = tokens::generate_secret(&*env.entropy);
-    let created = token::create(env, user.id, &Fingerprint::of(secret.as_bytes()), wanted.new)?;
+    let created = token::create(env, user.id, &Fingerprint::of(secret.as_bytes()), new)?;
     let created = created.ok_or_else(too_many_tokens)?;
     Ok(Response::json(StatusCode::CREATED, &tokens::to_json_with_secret(&created, &secret, env.now)))
 }

@@ -136,7 +136,7 @@ fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup 
                     div.fields {
                         label { "User, by id or username" input name="user" required; }
                         label { "Name of the token" input name="name" required maxlength="255"; }
-                        label { "Expires" input type="date" name="expires_at"; }
+                        label { "Expires (empty: after the default lifetime)" input type="date" name="expires_at"; }
                     }
                     div.actions {
                         @for scope in SCOPES {
@@ -280,7 +280,10 @@ pub async fn submit(visit: &Visit<'_>, form: &Params) -> Result<Alert, PageError
             let answer = visit.forge.send(Method::POST, "personal_access_tokens", Some(&body)).await?;
             let made: Value = answer.json()?;
             let secret = made.get("token").and_then(Value::as_str).map(str::to_owned);
-            Ok(Alert { secret, ..Alert::success(format!("The token for {user} is made. It is shown this once:")) })
+            let end = made.get("expires_at").and_then(Value::as_str);
+            let end = end.map_or("does not expire".to_owned(), |day| format!("expires on {day}"));
+            let text = format!("The token for {user} is made and {end}. It is shown this once:");
+            Ok(Alert { secret, ..Alert::success(text) })
         }
         "revoke" => {
             let id = field("id")?;

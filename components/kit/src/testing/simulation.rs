@@ -111,6 +111,7 @@ impl Simulation {
             outbound: Rc::new(NoNetwork),
             clock: Rc::new(self.clone()),
             now: self.now(),
+            caller_headers: Rc::default(),
         }
     }
 

@@ -24,6 +24,51 @@ fn revoked() -> (u16, Value) {
     (401, json!({"error": "invalid_token", "error_description": text}))
 }
 
+fn set_lifetime(env: &Env, days: u64) {
+    let settings = json!({"default_personal_access_token_lifetime": days});
+    assert_eq!(json_call(env, "adm", Method::PUT, "application/settings", settings).0, 200);
+}
+
+#[test]
+fn a_new_token_expires_in_a_year_unless_the_request_or_the_setting_says_otherwise() {
+    let env = forge();
+    let end = |more: Value| {
+        let mut fields = json!({"username": "alice", "name": "ci", "scopes": ["api"]});
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json_call(&env, "adm", Method::POST, "personal_access_tokens", fields).1["expires_at"].clone()
+    };
+    assert_eq!(end(json!({})), "2027-09-21");
+    assert_eq!(end(json!({"expires_at": null})), "2027-09-21");
+    assert_eq!(end(json!({"expires_at": "2099-01-01"})), "2099-01-01");
+    set_lifetime(&env, 30);
+    assert_eq!(end(json!({})), "2026-10-21");
+    set_lifetime(&env, 0);
+    assert_eq!(end(json!({})), Value::Null);
+    let imported = token::find(&env, &Fingerprint::of(b"adm")).unwrap().unwrap();
+    assert_eq!(imported.expires_at, None, "imported tokens stay as they are");
+}
+
+#[test]
+fn answers_tell_of_a_token_that_ends_soon() {
+    let env = forge();
+    let told = |text: &str| {
+        let (env, request) = (
+            Env { caller_headers: Default::default(), ..env.clone() },
+            Request::new(Method::GET, "/api/v4/personal_access_tokens/self"),
+        );
+        let mut request = request;
+        request.headers.insert("private-token", text.parse().unwrap());
+        assert_eq!(handle(env.clone(), request).now_or_never().unwrap().status, 200);
+        let headers = env.caller_headers.take();
+        headers.get("x-token-expires-at").map(|end| end.to_str().unwrap().to_owned())
+    };
+    set_lifetime(&env, 30);
+    assert_eq!(told(&mint(&env, "alice", "soon", "api").1).as_deref(), Some("2026-10-21T00:00:00.000Z"));
+    set_lifetime(&env, 32);
+    assert_eq!(told(&mint(&env, "alice", "later", "api").1), None);
+    assert_eq!(told("adm"), None);
+}
+
 #[test]
 fn users_see_their_own_tokens_and_administrators_all() {
     let env = forge();
@@ -41,7 +86,7 @@ fn users_see_their_own_tokens_and_administrators_all() {
         (
             200,
             json!({"id": id, "name": "ci", "revoked": false, "created_at": env.now.to_iso(), "description": "for tests",
-                "scopes": ["read_api"], "user_id": 2, "last_used_at": null, "active": true, "expires_at": null})
+                "scopes": ["read_api"], "user_id": 2, "last_used_at": null, "active": true, "expires_at": "2027-09-21"})
         )
     );
     assert_eq!(get(&env, &text, &format!("personal_access_tokens/{id}")).0, 200);
@@ -272,9 +317,14 @@ fn npm_creates_tokens_for_the_password_of_their_user() {
     assert_eq!(get(&env, new["token"].as_str().unwrap(), "personal_access_tokens").0, 200);
     assert!(!get(&env, "ali", "personal_access_tokens").1.to_string().contains(new["token"].as_str().unwrap()));
     let end = |body: Value| create(&login, body).1["expires"].as_str().map(str::to_owned);
-    let end_of_password = Some("2099-01-01T00:00:00.000Z");
-    assert_eq!(end(json!({"password": "ali"})).as_deref(), end_of_password, "that of the password");
-    assert_eq!(end(json!({"password": login})), None);
+    let ends = || [end(json!({"password": "ali"})), end(json!({"password": login}))];
+    let year = Some("2027-09-21T00:00:00.000Z".to_owned());
+    assert_eq!(ends(), [year.clone(), year.clone()], "the default lifetime");
+    set_lifetime(&env, 0);
+    let end_of_password = Some("2099-01-01T00:00:00.000Z".to_owned());
+    assert_eq!(ends(), [end_of_password.clone(), year.clone()], "that of the password");
+    set_lifetime(&env, 36_500);
+    assert_eq!(ends(), [end_of_password, year], "that of the password is earlier");
     let late = create(&login, json!({"password": "ali", "expires": 100_000}));
     assert_eq!(late.1["error"], "expires is after the end of the token that is the password, 2099-01-01T00:00:00.000Z");
     assert_eq!(late.0, 400);
