@@ -45,7 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Up(up) => up.run(),
-        Command::Validate(validate) => validate.run(&|name: &str| std::env::var(name).ok()),
+        Command::Validate(validate) => validate.run(),
         Command::Import(import) => import.run(),
         Command::Gc(gc) => gc.run(),
         Command::Fsck(fsck) => fsck.run(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use hexad::cli::code_folder;
+use hexad::cli::{SecretArgs, code_folder};
 use hexad::manifest::{self, Manifest};
 use hexad::store::sqlite;
 use hexad::{Host, Options, Runtime};
@@ -42,6 +42,9 @@ pub struct StoreArgs {
     /// With --data: the application's manifest.
     #[arg(long, default_value = manifest::FILE_NAME, value_name = "FILE")]
     manifest: PathBuf,
+
+    #[command(flatten)]
+    secrets: SecretArgs,
 }
 
 /// A store within reach. For a folder, a server runs inside this process.
@@ -63,7 +66,8 @@ impl StoreArgs {
             return Err(sqlite::OpenError::NoStore { directory: data.clone() }.into());
         }
         let bootstrap_token = token::random()?;
-        let manifest = Manifest::load(&self.manifest, &token::environment_with(bootstrap_token.clone()), None)?;
+        let secrets = self.secrets.read()?.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone());
+        let manifest = Manifest::load(&self.manifest, &|name: &str| secrets.get(name), None)?;
         let runtime = Runtime::new(Some(code_folder(data)))?;
         let options = Options { is_temporary: true, ..Options::new(data.clone()) };
         let mut host = Host::start(&runtime, manifest, &options)?;

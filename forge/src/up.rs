@@ -19,11 +19,12 @@ pub struct UpWithDemo {
 
 impl UpWithDemo {
     pub fn run(self) -> Result<()> {
+        let secrets = self.up.secrets()?;
         if !self.demo {
-            return self.up.run(|name: &str| std::env::var(name).ok(), |_| Ok(()));
+            return self.up.run(secrets, |_| Ok(()));
         }
-        let bootstrap_token = token::bootstrap()?;
-        self.up.run(token::environment_with(bootstrap_token.clone()), |serving| {
+        let bootstrap_token = token::bootstrap(&secrets)?;
+        self.up.run(secrets.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone()), |serving| {
             announce(&demo::load(serving, &bootstrap_token)?);
             Ok(())
         })

@@ -57,6 +57,26 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Reads a secret, without the line break at its end. A file that other users can read or that its group can write is
+/// refused, and so is one of another user than this one and root, who writes those of service managers.
+pub fn read_secret(path: &Path, limit: usize) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    let is_trusted = is_mine(&metadata) || metadata.uid() == 0;
+    if !metadata.is_file() || !is_trusted || metadata.mode() & 0o027 != 0 {
+        let reason =
+            "it is no file of this user or of root that others can neither read nor write; do `chmod 600` on it";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    if metadata.len() > limit as u64 {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+    }
+    let mut text = String::new();
+    file.take(limit as u64).read_to_string(&mut text)?;
+    let line = text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    Ok(line.map(str::to_owned).unwrap_or(text))
+}
+
 /// Makes an empty file, or empties the one that is there.
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)

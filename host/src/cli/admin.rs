@@ -20,7 +20,7 @@ use crate::redaction;
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
 /// instead of a random one; a command needs it with `--admin`.
-const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
+pub const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
 
 /// How long the host may take to answer a question, and a request for a change.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,9 +48,15 @@ pub struct HostArgs {
 
 /// The token in [`TOKEN_VARIABLE`]; `None` if it is unset or empty.
 pub fn token_from_environment() -> Result<Option<String>> {
-    let Some(token) = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty()) else { return Ok(None) };
-    let token = token.into_string().ok().filter(|token| is_sendable(token));
-    token.map(Some).with_context(|| {
+    let Some(token) = std::env::var_os(TOKEN_VARIABLE) else { return Ok(None) };
+    // A text that is no UTF-8 cannot be sent either.
+    checked_token(Some(token.to_string_lossy().into_owned()))
+}
+
+/// A token for the admin listener; `None` if it is unset or empty.
+pub fn checked_token(token: Option<String>) -> Result<Option<String>> {
+    let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
+    Some(token).filter(|token| is_sendable(token)).map(Some).with_context(|| {
         format!(
             "the token in {TOKEN_VARIABLE} cannot be sent in a header: it has to be of ASCII characters, without a line \
              break, and without white space at its beginning or end"

@@ -17,6 +17,7 @@ use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::policy::PolicyArgs;
 use super::reload::{ManifestSource, Reloads};
+use super::secrets::{self, SecretArgs, Secrets};
 use super::service_manager::{self, ServiceState};
 use super::signals::{Signals, StopRequest};
 use super::store::StoreArgs;
@@ -114,6 +115,13 @@ pub struct Up {
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_period)]
     drain_delay: Duration,
 
+    /// Let the system write a core dump if the host crashes. It has tokens and keys in it.
+    #[arg(long)]
+    core_dumps: bool,
+
+    #[command(flatten)]
+    secrets: SecretArgs,
+
     #[command(flatten)]
     store: StoreArgs,
 
@@ -153,24 +161,30 @@ impl Serving<'_> {
 }
 
 impl Up {
-    /// Serves until a signal stops it. `environment` has the values of variables. `started` is called once
-    /// the host serves clients, and its error stops the host.
-    pub fn run(
-        self,
-        environment: impl Fn(&str) -> Option<String> + Send + 'static,
-        started: impl FnOnce(&mut Serving<'_>) -> Result<()>,
-    ) -> Result<()> {
+    /// The values of variables.
+    pub fn secrets(&self) -> Result<Secrets> {
+        self.secrets.read()
+    }
+
+    /// Serves until a signal stops it. `started` is called once the host serves clients, and its error stops the host.
+    pub fn run(self, secrets: Secrets, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
-        let admin_token = admin::token_from_environment()?;
+        if !self.core_dumps {
+            secrets::forbid_core_dumps();
+        }
+        let admin_token = admin::checked_token(secrets.get(admin::TOKEN_VARIABLE))?;
+        let values = Arc::new(secrets);
+        let environment = values.clone();
         let source = ManifestSource {
             path: self.manifest.clone(),
-            environment: Box::new(environment),
+            environment: Box::new(move |name: &str| environment.get(name)),
             external_url: self.external_url.clone(),
             maintenance_every: self.gc_every,
             maintenance_tokens: MaintenanceTokens::default(),
         };
         let manifest = source.load()?;
+        values.check_all_read()?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let mut ingress = self.ingress.options()?;
         let mut options = self.options(ingress.send.total)?;

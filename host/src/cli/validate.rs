@@ -9,15 +9,16 @@ use bytesize::ByteSize;
 use clap::Args;
 
 use super::policy::PolicyArgs;
+use super::secrets::SecretArgs;
 use super::terminal::{one_line, printable};
 use super::values::parse_external_url;
-use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest, ManifestError};
+use crate::manifest::{self, LoadOptions, MaintenanceTokens, Manifest, ManifestError};
 use crate::validation::{ValidComponent, ValidationOptions, validate};
 
 /// Say whether a host would serve a manifest and its components, or swap in a file, before one runs. It
 /// fails if not, and names every reason.
 ///
-/// Variables have the values that the environment gives them. That components can read what is stored is
+/// Variables have the values that the environment and files of secrets give them. That components can read what is stored is
 /// told by a host only.
 #[derive(Args)]
 pub struct Validate {
@@ -42,14 +43,17 @@ pub struct Validate {
     memory: Option<ByteSize>,
 
     #[command(flatten)]
+    secrets: SecretArgs,
+
+    #[command(flatten)]
     policy: PolicyArgs,
 }
 
 impl Validate {
-    /// `environment` has the values of variables.
-    pub fn run(self, environment: Environment<'_>) -> Result<()> {
+    pub fn run(self) -> Result<()> {
+        let secrets = self.secrets.read()?;
         let options = LoadOptions {
-            environment,
+            environment: &|name: &str| secrets.get(name),
             external_url: self.external_url.as_deref(),
             maintenance_every: None,
             maintenance_tokens: &MaintenanceTokens::default(),
@@ -61,6 +65,7 @@ impl Validate {
             }
             manifest => manifest?,
         };
+        secrets.check_all_read()?;
         let routes = manifest.routes.len();
         let options = ValidationOptions {
             replacement: self.component.zip(self.file),
