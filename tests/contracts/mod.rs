@@ -7,6 +7,7 @@ mod grants;
 mod imports;
 mod layout;
 mod links;
+mod release;
 mod scopes;
 mod vendored;
 mod waits;
