@@ -1,6 +1,7 @@
 //! The behaviour of each area in the shipped program, with the built components and the project's own manifest.
 
 mod admin;
+mod authorization;
 mod by_value;
 mod console;
 mod experiments;

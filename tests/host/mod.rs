@@ -19,6 +19,7 @@ mod proxies;
 mod pushes;
 mod races;
 mod reload;
+mod secrets;
 mod stopping;
 mod suggestions;
 mod validate;
