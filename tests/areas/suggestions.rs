@@ -181,3 +181,26 @@ fn every_route_of_the_manifest_leads_to_the_component() {
     assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Basic realm=\"hexad\""));
     assert_eq!(forge.get("/api/v4/suggestions/1", DEVELOPER).json()["message"], "404 Suggestion Not Found");
 }
+
+#[test]
+fn internal_notes_of_a_public_project_are_for_reporters() {
+    let forge = Forge::seeded();
+    import(&forge, PUBLIC, &Repository::with(&[("a.txt", b"one\n")]));
+    let path = format!("/api/v4/projects/{PUBLIC}/merge_requests/1");
+    let notes = format!("{path}/notes");
+    for form in ["body=open", "body=secret&internal=true", "body=secret&confidential=yes"] {
+        let form_type = [("content-type", "application/x-www-form-urlencoded")];
+        let made = forge.send_with("POST", &notes, DEVELOPER, &form_type, form);
+        assert_eq!((made.status, &made.json()["internal"]), (201, &json!(form != "body=open")), "{}", made.text());
+    }
+    let refused = forge.send_with("POST", &notes, GUEST, &JSON, json!({"body": "x", "internal": true}).to_string());
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    for (token, count) in [("", 1), (OUTSIDER, 1), (GUEST, 1), (DEVELOPER, 3), (ADMIN, 3)] {
+        for list in [&notes, &format!("{path}/discussions")] {
+            let shown = forge.get(list, token);
+            assert_eq!(shown.json().as_array().map(Vec::len), Some(count), "{token} {list}: {}", shown.text());
+            assert_eq!(shown.header("x-total"), count.to_string(), "{token} {list}");
+        }
+        assert_eq!(forge.get(&path, token).json()["user_notes_count"], count, "{token}");
+    }
+}

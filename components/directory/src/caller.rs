@@ -36,7 +36,7 @@ use subtle::ConstantTimeEq as _;
 pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
 
 /// The header that tells when the caller's personal token ends.
-pub const TOKEN_EXPIRES_AT: HeaderName = HeaderName::from_static("x-token-expires-at");
+static TOKEN_EXPIRES_AT: HeaderName = HeaderName::from_static("x-token-expires-at");
 
 /// How long before a token's end responses tell of it: 30 days, in milliseconds.
 const END_IS_SOON: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -169,7 +169,7 @@ fn warn_before_end(env: &Env, token: &Token) {
     let soon = env.now.millis().saturating_add(END_IS_SOON);
     let Some(end) = token.expires_at.filter(|end| end.millis() < soon) else { return };
     if let Ok(end) = HeaderValue::try_from(end.to_iso()) {
-        env.caller_headers.borrow_mut().insert(TOKEN_EXPIRES_AT, end);
+        env.caller_headers.borrow_mut().insert(&TOKEN_EXPIRES_AT, end);
     }
 }
 

@@ -33,6 +33,7 @@ pub struct SecretArgs {
 }
 
 /// Values of variables by the names that they have in the environment.
+#[derive(Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
     /// Files that no variable was read from yet.
@@ -85,7 +86,9 @@ impl Secrets {
         if let Ok(mut unread) = self.unread.lock() {
             unread.remove(name);
         }
-        self.values.get(name).cloned().or_else(|| env::var(name).ok())
+        // A value that is no UTF-8 is wrong, and not absent.
+        let given = || env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        self.values.get(name).cloned().or_else(given)
     }
 
     /// The same with another value for a variable.

@@ -118,7 +118,9 @@ fn settings_are_merged_and_secrets_are_never_in_an_answer() {
     assert_eq!(
         settings,
         json!({"license": "premium", "hosted": false, "operator_group": null, "analytics_api_base_url": null,
-            "cube_api_base_url": null, "product_analytics_enabled": true})
+            "cube_api_base_url": null, "product_analytics_enabled": true,
+            "product_analytics_min_access_level": null, "product_analytics_token_min_access_level": null,
+            "default_personal_access_token_lifetime": 365})
     );
     let (status, settings) = json_call(
         &env,

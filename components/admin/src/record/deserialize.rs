@@ -100,6 +100,6 @@ pub fn some_role<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::
     Option::deserialize(from)?.map(known_role).transpose()
 }
 
-fn known_role<E: Error>(level: u64) -> Result<Role, E> {
+fn known_role<E: serde::de::Error>(level: u64) -> Result<Role, E> {
     Role::from_level(level).ok_or_else(|| E::custom(format_args!("access level {level} is not known")))
 }

@@ -2,6 +2,7 @@
 
 use super::deserialize;
 use super::reference::{NamedPath, SharedWith};
+use super::unkept::unkept;
 use crate::line_error::{InvalidLine, LineError};
 use directory::dependents;
 use directory::member::Share;
@@ -34,7 +35,7 @@ impl Group {
 
     /// A warning about restrictions that groups do not have here.
     pub fn warning(&self) -> Option<String> {
-        super::unkept(&[("ip_restriction_ranges", &self.ip_restriction_ranges)])
+        unkept(&[("ip_restriction_ranges", &self.ip_restriction_ranges)])
     }
 
     /// Whether the group is there, and moves below another one.

@@ -2,6 +2,7 @@
 
 use super::deserialize;
 use super::reference::{ById, NamedPath, SharedWith};
+use super::unkept::unkept;
 use crate::line_error::{InvalidLine, LineError};
 use crate::settings;
 use directory::access::Role;
@@ -109,7 +110,7 @@ impl Project {
     pub fn warning(&self) -> Option<String> {
         let key = self.analytics_api_key.as_deref();
         let key = key.and_then(|key| settings::key_warning(settings::ANALYTICS_KEY, key));
-        let unkept = super::unkept(&[
+        let unkept = unkept(&[
             ("external_authorization_classification_label", &self.external_authorization_classification_label),
             ("protected_tags", &self.protected_tags),
             ("push_rule", &self.push_rule),

@@ -47,7 +47,7 @@ fn each_error_has_its_text() {
         ("not[assignee_id]=None", "not[assignee_id] is invalid"),
         ("not[milestone]=a&not[milestone_id]=Any", "not[milestone_id], not[milestone] are mutually exclusive"),
         ("not[milestone_id]=x", "not[milestone_id] does not have a valid value"),
-        ("author_id=x&confidential=y", "author_id is invalid, confidential is invalid"),
+        ("author_id=x&confidential=z", "author_id is invalid, confidential is invalid"),
     ] {
         assert_eq!(instance(query), Err(text.to_owned()), "{query}");
     }

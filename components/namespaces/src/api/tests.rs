@@ -225,7 +225,7 @@ fn parameters_are_checked_together() {
     };
     assert_eq!(error("owned_only=maybe"), (400, "owned_only is invalid".into()));
     assert_eq!(
-        error("top_level_only=x&full_path_search=y&page=z&per_page=0"),
+        error("top_level_only=x&full_path_search=x&page=z&per_page=0"),
         (
             400,
             "top_level_only is invalid, full_path_search is invalid, page is invalid, per_page has a value not allowed"

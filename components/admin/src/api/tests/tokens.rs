@@ -146,7 +146,7 @@ fn tokens_are_filtered_ordered_and_in_pages() {
     assert_eq!(listed("expires_after=2098-01-01"), ["laptop"]);
     assert_eq!(listed("sort=name_asc"), ["build a", "Build b", "laptop"]);
     assert_eq!(listed("sort=id_desc"), ["build a", "Build b", "laptop"]);
-    assert_eq!(listed("sort=expires_at_asc")[0], "laptop");
+    assert_eq!(listed("sort=expires_at_desc")[0], "laptop", "the others have the default lifetime");
     for sort in ["unknown", "name", "name_up", "age_asc"] {
         let refused = (400, json!({"error": "sort does not have a valid value"}));
         assert_eq!(get(&env, "ali", &format!("personal_access_tokens?sort={sort}")), refused, "{sort}");
