@@ -159,7 +159,7 @@ toolchain:
 	@test -d "$$(rustc --print target-libdir --target $(WASM))" || { echo "hexad: Rust's target $(WASM) is missing; run 'rustup target add $(WASM)' with a network, or install Rust through rustup" >&2; exit 1; }
 	@mkdir -p $(TARGET) && test -x $(TARGET)/release/hexad || test "$$(df -Pk $(TARGET) | awk 'END { print $$4 }')" -gt 4500000 || { echo "hexad: the build needs 4.5 GB of disk in $(TARGET); make room, or name another folder in CARGO_TARGET_DIR" >&2; exit 1; }
 	@awk '/^MemAvailable:/ && $$2 < 3000000 { print "hexad: less than 3 GB of memory is free; set CARGO_BUILD_JOBS=1 if the compiler is killed" }' /proc/meminfo 2>/dev/null || true
-	@cargo fetch --locked --quiet 2>/dev/null || { echo "hexad: the dependencies of Cargo.lock cannot be fetched; look at the network, or run 'cargo fetch --locked' to see why" >&2; exit 1; }
+	@MAKEFLAGS= cargo fetch --locked --quiet 2>/dev/null || { echo "hexad: the dependencies of Cargo.lock cannot be fetched; look at the network, or run 'cargo fetch --locked' to see why" >&2; exit 1; }
 
 # The runner of tests, of the machine or else compiled once.
 nextest: toolchain
