@@ -5,7 +5,7 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::net::IpAddr;
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, Uri};
 
 /// The headers and parameters in which a component's clients send their credentials.
@@ -15,15 +15,22 @@ pub struct Credentials {
     pub headers: Vec<HeaderName>,
     /// Query parameters, for a request that has none of the headers.
     pub parameters: Vec<String>,
+    /// Whether the manifest names them: then the component's anonymous work is limited.
+    pub is_declared: bool,
 }
 
 impl Default for Credentials {
     fn default() -> Self {
-        Self { headers: vec![AUTHORIZATION], parameters: Vec::new() }
+        Self { headers: vec![AUTHORIZATION], parameters: Vec::new(), is_declared: false }
     }
 }
 
 impl Credentials {
+    /// Whether the component gets the cookies of visitors' sessions.
+    pub fn has_sessions(&self) -> bool {
+        self.headers.contains(&COOKIE)
+    }
+
     /// A hash of the request's credential, or of the client's address if it has none.
     pub fn caller(&self, headers: &HeaderMap, uri: &Uri, address: Option<IpAddr>) -> u64 {
         self.credential(headers, uri).unwrap_or_else(|| match address {
@@ -69,6 +76,7 @@ mod tests {
         Credentials {
             headers: vec![HeaderName::from_static("x-key"), AUTHORIZATION],
             parameters: vec!["key".to_owned()],
+            is_declared: true,
         }
     }
 

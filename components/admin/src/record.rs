@@ -197,6 +197,19 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, InvalidLine> {
     serde_json::from_slice(line).map_err(InvalidLine::Json)
 }
 
+/// A warning that restrictions of the reference service are not kept, of which each has a value.
+fn unkept(restrictions: &[(&str, &Option<Value>)]) -> Option<String> {
+    let is_empty = |value: &Value| match value {
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        value => value.is_null() || *value == false,
+    };
+    let given = restrictions.iter().filter(|(_, value)| value.as_ref().is_some_and(|value| !is_empty(value)));
+    let names: Vec<&str> = given.map(|(name, _)| *name).collect();
+    (!names.is_empty())
+        .then(|| format!("not supported by this server, which does not restrict by it: {}", names.join(", ")))
+}
+
 fn details(line: &[u8]) -> Result<Box<Details>, InvalidLine> {
     parse::<DetailsFields>(line).map(|fields| Box::new(fields.into()))
 }

@@ -23,6 +23,10 @@ pub struct CheckReport {
     /// How many problems there are; `problems` lists the first of them.
     pub failed: u64,
     pub problems: Vec<Problem>,
+    /// How many sound values an operator should know of; `remarks` lists the first of them.
+    pub remarked: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Problem>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +42,13 @@ impl CheckReport {
         self.failed += 1;
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(Problem { key: key.to_owned(), problem });
+        }
+    }
+
+    fn remark(&mut self, key: &str, problem: &str) {
+        self.remarked += 1;
+        if self.remarks.len() < MAX_PROBLEMS {
+            self.remarks.push(Problem { key: key.to_owned(), problem: problem.to_owned() });
         }
     }
 
@@ -59,6 +70,7 @@ pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, cursor: Option<&str>) -> Re
     let progress = reachability::step(env, roots, &mut cursor, true, &mut |node, tracer| {
         let (is_there, found) = check(env, roots, node)?;
         found.problems().iter().for_each(|(key, problem)| report.found(key, problem.clone()));
+        found.remarks.iter().for_each(|(key, remark)| report.remark(key, remark));
         tracer.extend(found);
         Ok(is_there)
     })?;

@@ -264,12 +264,13 @@ pub fn shows_details(reader: &ProjectReader, is_simple: bool) -> bool {
 /// are read by their projects' ids.
 const PAGES: [&str; 5] = ["admin", "analytics", "merge_requests", "namespaces", "packages"];
 
-/// A project. `record` is its own record, `creator_id` that of its creator, unless they were deleted, `base` the
-/// service's base URL.
+/// A project. `record` is its own record, `creator_id` that of its creator, unless they were deleted, `default_branch`
+/// that of its repository, `base` the service's base URL.
 pub fn to_json(
     project: Project,
     record: &directory::project::Project,
     creator_id: Option<u64>,
+    default_branch: Option<String>,
     reader: &ProjectReader,
     is_simple: bool,
     base: &str,
@@ -288,7 +289,7 @@ pub fn to_json(
     add("name_with_namespace", format!("{} / {}", namespace.full_name(), project.name()).into());
     add("path", project.path().into());
     add("path_with_namespace", full_path.into());
-    add("default_branch", json!(record.default_branch));
+    add("default_branch", json!(default_branch));
     // Where git reads the repository.
     add("http_url_to_repo", repository.into());
     add("web_url", web_url.into());

@@ -76,8 +76,8 @@ use deployment::{DeploymentThreads, MAX_DEPLOYMENTS};
 use history::{History, SAMPLE_PERIOD};
 pub use host_state::{HostMemory, HostState};
 pub use host_status::{
-    CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus,
-    StoreProblemStatus,
+    AnonymousWorkStatus, CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus,
+    ReloadStatus, StoreProblemStatus,
 };
 use operator::OperatorPages;
 use sessions::Sessions;

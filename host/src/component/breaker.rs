@@ -119,8 +119,19 @@ impl Breakers {
     /// Records that an instance failed while it served `path`, or, without a path, while it was made.
     /// True if this opens a breaker.
     pub fn record_failure(&self, path: Option<&str>) -> bool {
+        self.record_failures(path, 1)
+    }
+
+    /// Records that an instance used up its time while it was made. True if this opens the breaker. It does at once,
+    /// because no request decides how long that takes, and 20 of them take too long.
+    pub fn record_endless_start(&self) -> bool {
+        self.record_failures(None, FAILURES)
+    }
+
+    fn record_failures(&self, path: Option<&str>, count: u32) -> bool {
         self.has_failed.store(true, Ordering::Relaxed);
-        let BreakerTransition::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else {
+        let transition = self.breaker_for(path).record_failures_at(Instant::now(), count);
+        let BreakerTransition::Opened(back_off) = transition else {
             return false;
         };
         let (Self { component, generation, .. }, path) = (self, path.unwrap_or_default().escape_debug());
@@ -222,7 +233,12 @@ impl Breaker {
         }
     }
 
+    #[cfg(test)]
     fn record_failure_at(&self, now: Instant) -> BreakerTransition {
+        self.record_failures_at(now, 1)
+    }
+
+    fn record_failures_at(&self, now: Instant, count: u32) -> BreakerTransition {
         let mut detail = self.detail();
         let back_off = match &mut *detail {
             // Of a request that was admitted before the breaker opened.
@@ -232,7 +248,7 @@ impl Breaker {
                 if *failures == 0 || now.saturating_duration_since(*first) > WINDOW {
                     (*failures, *first) = (0, now);
                 }
-                *failures += 1;
+                *failures += count;
                 if *failures < FAILURES {
                     self.state.store(COUNTING, Ordering::Relaxed);
                     return BreakerTransition::None;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use http::Method;
 use jiff::SignedDuration;
 
-use super::schema::{HexadTool, OutboundTool, RouteTool};
+use super::schema::{Coalesce, HexadTool, OutboundTool, RouteTool};
 use crate::imports::outbound::OutboundLimits;
 use crate::router::Router;
 
@@ -170,8 +171,21 @@ fn outbound(tool: &OutboundTool, problem: &mut dyn FnMut(String)) -> OutboundLim
         timeout: times("timeout", &tool.timeout, default.timeout),
         requests_per_client: or_default(per_client, share(requests), problem),
         max_response: or_default(size("max_response", &tool.max_response), default.max_response, problem),
-        coalesce: tool.coalesce,
+        coalesce: or_default(Some(coalesce(&tool.coalesce)), default.coalesce, problem),
         networks: or_default(Some(networks), default.networks, problem),
+    }
+}
+
+fn coalesce(share: &Coalesce) -> Result<Vec<Method>, String> {
+    const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let method = |name: &String| {
+        let known = METHODS.into_iter().find(|method| method.as_str() == name);
+        known.ok_or_else(|| format!("share has \"{name}\", which is no method; write one such as \"POST\""))
+    };
+    match share {
+        Coalesce::Safe(true) => Ok(vec![Method::GET, Method::HEAD]),
+        Coalesce::Safe(false) => Ok(Vec::new()),
+        Coalesce::Methods(names) => names.iter().map(method).collect(),
     }
 }
 

@@ -290,6 +290,22 @@ fn every_problem_is_told_at_once() {
 }
 
 #[test]
+fn requests_that_may_change_something_are_merged_only_by_the_name_of_their_method() {
+    let manifest = |share: &str| {
+        let outbound = format!("tool.hexad.outbound.share = {share}");
+        format!(
+            "trigger.http = [{{ route = \"/a\", component = \"a\" }}]\n[component.a]\nsource = \"a.wasm\"\n{outbound}"
+        )
+    };
+    let methods = |share: &str| parse(&manifest(share)).unwrap().components[0].limits.outbound.coalesce.clone();
+    assert_eq!(methods("true"), ["GET", "HEAD"]);
+    assert_eq!(methods("false"), [""; 0]);
+    assert_eq!(methods("[\"GET\", \"POST\"]"), ["GET", "POST"]);
+    assert_refused(&manifest("[\"GTE\"]"), &["share has \"GTE\"", "POST"]);
+    assert_refused(&manifest("1"), &["share"]);
+}
+
+#[test]
 fn every_part_that_fits_to_no_other_is_told() {
     let text = r#"
         [[trigger.http]]
@@ -395,4 +411,74 @@ fn wrong_missing_and_unknown_keys_are_named_with_their_place() {
         assert!(reason.starts_with(expected), "{expected:?}, not {reason:?}");
         assert!(reason.len() == expected.len() || expected.ends_with(", ") || expected.ends_with("of "), "{reason}");
     }
+}
+
+#[test]
+fn a_misspelt_table_of_the_host_is_refused() {
+    let area = "trigger = {}\n[component.note]\nsource = \"a\"\n";
+    for name in ["hexd", "hexed", "Hexad", "HEXAD", "hexad_", "heaxd", "\"hexad \""] {
+        let text = format!("{area}[component.note.tool.{name}]\nwrite = [\"note/\"]");
+        assert_refused(&text, &["line 7, [component.note.tool.", "is not a tool; write [component.note.tool.hexad]"]);
+    }
+    parse(&format!("{area}[component.note.tool.spin]\nx = 1.5\n[component.note.tool.hexad]\nwrite = []")).unwrap();
+    for name in ["hexad", "hexd", "Hexad"] {
+        let text = format!("[application.tool.{name}]\nwrite = [\"note/\"]\n{area}");
+        assert_refused(&text, &["line 4, [application.tool.", "write [component.<id>.tool.hexad]"]);
+    }
+    for text in [
+        "[[trigger.http]]\nroute = \"/a\"\ncomponent = \"note\"\ntool.hexad = {}",
+        "[[trigger.http]]\nroute = { private = true, tool = 1 }\ncomponent = \"note\"",
+        "[tool.hexad]\nwrite = []\n[trigger]",
+        "[component.note.tools.hexad]\nwrite = []\n[trigger]",
+        "[components.note.tool.hexad]\nwrite = []\n[trigger]",
+    ] {
+        assert_refused(&format!("{text}\n[component.note]\nsource = \"a\""), &["there is no key `"]);
+    }
+    // The table of a component that is not there.
+    let misplaced = format!("{area}[component.notes.tool.hexad]\nwrite = [\"note/\"]");
+    assert_refused(&misplaced, &["component.notes: `source` is missing; add it"]);
+}
+
+/// Components that open a store, each with the lines of its table.
+fn sharing(components: &[(&str, &str)]) -> String {
+    let component = |(id, tool): &(&str, &str)| {
+        let tool = if tool.is_empty() { String::new() } else { format!("[component.{id}.tool.hexad]\n{tool}\n") };
+        format!("[component.{id}]\nsource = \"a\"\nkey_value_stores = [\"default\"]\n{tool}")
+    };
+    format!("trigger = {{}}\n{}", components.iter().map(component).collect::<String>())
+}
+
+#[test]
+fn a_component_without_prefixes_is_refused_beside_one_that_has_them() {
+    let say = "component plug: say write = [\"plug/\"], or write = [\"\"] for every key";
+    for own in ["", "memory = \"1MiB\""] {
+        for other in ["write = [\"area/\"]", "read = []", "write = []", "write = [\"\"]"] {
+            assert_refused(&sharing(&[("plug", own), ("area", other)]), &[say, "the store \"default\"", "line 5: "]);
+        }
+    }
+    for (plug, other) in [("", ""), ("write = [\"plug/\"]", "write = [\"area/\"]"), ("write = [\"\"]", "write = []")] {
+        parse(&sharing(&[("plug", plug), ("area", other)])).unwrap();
+    }
+    // A component that opens another store, or none, shares nothing.
+    let apart = sharing(&[("area", "write = [\"area/\"]")]);
+    parse(&format!("{apart}[component.b]\nsource = \"b\"")).unwrap();
+    parse(&format!("{apart}[component.b]\nsource = \"b\"\nkey_value_stores = [\"other\"]")).unwrap();
+}
+
+#[test]
+fn keys_that_several_components_may_write_are_told() {
+    let notes = |components: &[(&str, &str)]| sharing_notes(parse(&sharing(components)).unwrap().components.iter());
+    assert_eq!(notes(&[("a", "write = [\"a/\"]"), ("b", "write = [\"b/\"]\nread = [\"a/\"]")]), [""; 0]);
+    let shared =
+        notes(&[("a", "write = [\"a/\", \"use/\"]"), ("b", "write = [\"use/\"]"), ("c", "write = [\"use/c/\"]")]);
+    let expected = [
+        "store \"default\": \"use/\" may be written by a, b",
+        "store \"default\": \"use/c/\" may be written by a, b, c",
+    ];
+    assert_eq!(shared, expected);
+    for tool in ["", "write = [\"\"]"] {
+        let expected = "store \"default\": every key may be written by a, b; `write` in tool.hexad narrows that";
+        assert_eq!(notes(&[("a", tool), ("b", tool)]), [expected]);
+    }
+    assert_eq!(sharing_notes(parse("trigger = {}\ncomponent.a.source = \"a\"").unwrap().components.iter()), [""; 0]);
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::admission::{AddressRequests, StreamRequests};
 use crate::shared_map::SharedMap;
 
 /// How many times its budget an address may have.
@@ -32,6 +33,7 @@ pub struct SendBudgets {
     limits: SendLimits,
     total: Arc<Budget>,
     addresses: SharedMap<IpAddr, Budget>,
+    requests: SharedMap<IpAddr, AddressRequests>,
     /// Bytes that are held, with those beyond the budgets of addresses.
     held: Arc<AtomicUsize>,
     /// Tells the writers that wait for a shared budget. One for all of them: few wait, and rarely.
@@ -59,12 +61,18 @@ pub struct Budget {
 impl SendBudgets {
     pub fn new(limits: SendLimits) -> Self {
         let (total, addresses) = (Arc::new(Budget::new(limits.total)), SharedMap::default());
-        Self { limits, total, addresses, held: Arc::default(), freed: Arc::default() }
+        let (requests, held, freed) = Default::default();
+        Self { limits, total, addresses, requests, held, freed }
     }
 
     /// The budget of a new connection.
     pub fn connection(&self) -> Arc<Budget> {
         Arc::new(Budget::new(self.limits.per_connection))
+    }
+
+    /// The requests of a client of `network` on a new HTTP/2 connection.
+    pub fn stream_requests(&self, network: IpAddr) -> StreamRequests {
+        StreamRequests::new(self.requests.get_or_insert_with(network, AddressRequests::default))
     }
 
     /// The budgets of a response to a client of `network` on a connection.

@@ -112,6 +112,7 @@ impl Simulation {
             clock: Rc::new(self.clone()),
             now: self.now(),
             caller_headers: Rc::default(),
+            has_known_caller: Rc::default(),
         }
     }
 

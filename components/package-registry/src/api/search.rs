@@ -33,6 +33,9 @@ const MAX_SIZE: i64 = 250;
 /// Most packages that a search reads of those whose names match, and of the others.
 const MAX_PACKAGES: usize = 2000;
 
+/// Most package names that a search looks at. A search that needs more is refused.
+const MAX_NAMES: usize = 200_000;
+
 /// A name that may match, and the projects that have a package of it.
 struct Candidate {
     name: PackageName,
@@ -124,6 +127,12 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate
         let is_in_scope = |name: &PackageName| request.level != Level::Instance || name.is_below(root);
         for name in store::names(&request.env, &project.key())? {
             if is_in_scope(&name) && query.matches_scope(&name) {
+                if names.len() >= MAX_NAMES {
+                    let text = format!(
+                        "the search has more than {MAX_NAMES} packages to look at; search in a scope, a group or a project"
+                    );
+                    return Err(Error::validation(text));
+                }
                 let empty = || Candidate { name: name.clone(), projects: Vec::new() };
                 names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.key());
             }

@@ -93,7 +93,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let budget = accessor.with(|mut access| access.get().ctx.read_budget.clone());
             let _permit = budget.acquire_owned().await;
             let value = backend.get(&key).await;
-            Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
+            let value = value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?;
+            Ok(accessor.with(|mut access| access.get().ctx.charge_value(value)))
         };
         let outcome = outcome.await;
         to_guest_result(accessor.with(|mut access| finish(call, &access.get().ctx.scope, outcome)))
@@ -124,6 +125,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
                 let view = access.get();
                 let key = view.writable(&bucket, &key)?;
                 let ctx = view.ctx;
+                ctx.charge(value.len());
                 let held =
                     ctx.hold_unqueued(queued_bytes(&key, &value)).map_err(|error| guest_error(error.to_string()))?;
                 Ok::<_, KeyValueError>((key, held, ctx.scope.clone(), ctx.backend.clone(), ctx.queue_budget.clone()))
