@@ -13,7 +13,7 @@ const WAITS: [&str; 2] = ["tests/harness/wait.rs", "tests/harness/wait_async.rs"
 const FOLDERS: [&str; 2] = ["host/tests", "tests"];
 const MODULES: [&str; 4] = ["tests", "testing", "conformance", "torture"];
 
-/// The files of Rust below a folder, without those that tests have made.
+/// The Rust files below a folder. Folders that tests write are left out.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {

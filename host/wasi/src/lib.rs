@@ -28,7 +28,7 @@ impl Guest {
         Self { table, wasi, http, host }
     }
 
-    /// The host's state; `None` if it has another type than the one that the instance was made with.
+    /// The host's state. `None` if the instance was made with a state of another type.
     pub fn host<S: HostState>(&self) -> Option<&S> {
         let host: &dyn Any = &*self.host;
         host.downcast_ref()

@@ -76,8 +76,8 @@ fn entry(token: &PersonalToken) -> Value {
     })
 }
 
-/// Makes a token. The password is a personal token of the user, as for a login, and the new token ends with it
-/// at the latest, or else after the default lifetime. The answer is the only one that has the new token's text.
+/// Makes a token. The password is a personal token of the user, as for a login. The new token ends after the default
+/// lifetime, or with the password if that ends earlier. Only this answer has the new token's text.
 async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Error> {
     let presented = caller::without_credentials(&request, Method::POST);
     let NpmToken { password, mut new } = npm_token::parse(&parameters::read(request).await?, env.now)?;

@@ -209,8 +209,8 @@ impl CountBudget {
     }
 }
 
-/// How many notes of users a merge request has, for a caller who sees internal ones or not. 2 reads for each of its
-/// discussions, at most 1,000, and no more than the budget has; each discussion beyond these counts as one.
+/// How many notes of users a merge request has, for a caller who sees internal ones or not. Reads each of its
+/// discussions with 2 reads: at most 1,000, and as many as the budget has. Every other discussion counts as one note.
 pub fn count_notes(
     env: &Env,
     project: &ProjectKey,
