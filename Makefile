@@ -106,7 +106,7 @@ test-all: $(NEEDED) failover-programs ## Run every test, also what takes long an
 	$(MAKE) --no-print-directory soak
 
 torture: toolchain postgres ## Hosts on one PostgreSQL under seeded faults; SEED=1 MINUTES=10
-	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test $(QUICK) -p hexad --lib torture::seeded_faults -- --nocapture
+	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test $(QUICK) --lib torture::seeded_faults -- --nocapture
 
 failover: postgres build failover-programs ## Start the example in deploy/, kill a host and the primary, and compare what was published
 	HEXAD_FAILOVER=yes cargo nextest run $(QUICK) -E 'test(/^host::deploy::/)'
