@@ -51,6 +51,29 @@ impl Timestamp {
         Timestamp::parse_calendar(text).or_else(|| Timestamp::parse_calendar(&with_calendar_date(text)?))
     }
 
+    /// Reads a date as people and mail programs write it, with or without a time, as the reference service does:
+    /// `10/03/2024` (the day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT`, `2024-03`; and `24:00:00`.
+    pub fn parse_informal(text: &str) -> Option<Self> {
+        if let Some((day, rest)) = text.split_once("24:00").filter(|(day, _)| day.ends_with(['T', 't', ' '])) {
+            let zone = rest.strip_prefix(":00").unwrap_or(rest);
+            let is_end = !zone.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '.' | ','));
+            let midnight = is_end.then(|| format!("{day}00:00:00{zone}"))?;
+            let Timestamp(start) = Timestamp::parse(&midnight).or_else(|| Timestamp::parse_informal(&midnight))?;
+            return Some(Timestamp(start + DAY));
+        }
+        let (date, time) =
+            text.split_at(text.find(':').and_then(|at| text.get(..at)?.rfind(' ')).unwrap_or(text.len()));
+        let parts: Vec<&str> = date.split([' ', ',', '/', '.', '-']).filter(|part| !part.is_empty()).collect();
+        let month = |text: &str| position(MONTHS, text).or_else(|| text.parse().ok());
+        let (year, month, day) = match &parts[..] {
+            [weekday, rest @ ..] if position(WEEKDAYS, weekday).is_some() => date_of(rest, month)?,
+            all => date_of(all, month)?,
+        };
+        let date = Date::new(year, month, day).ok()?;
+        let time = time.trim().replace("GMT", "Z").replace("UTC", "Z").replace(' ', "");
+        Timestamp::parse_calendar(&if time.is_empty() { date.to_string() } else { format!("{date}T{time}") })
+    }
+
     fn parse_calendar(text: &str) -> Option<Self> {
         // The name of a time zone behind it, as in RFC 9557, which the library does not check beside an offset.
         if text.contains('[') {
@@ -72,6 +95,32 @@ impl Timestamp {
     pub fn to_date(self) -> String {
         self.to_iso().split('T').next().unwrap_or_default().to_owned()
     }
+}
+
+const MONTHS: &str = "jan feb mar apr may jun jul aug sep oct nov dec";
+const WEEKDAYS: &str = "mon tue wed thu fri sat sun";
+
+/// In milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// The number, from 1, of the name that `text` begins with.
+fn position(names: &str, text: &str) -> Option<i8> {
+    let letters = text.get(..3)?;
+    let at = names.split(' ').position(|name| name.eq_ignore_ascii_case(letters))?;
+    i8::try_from(at + 1).ok()
+}
+
+/// The year, month and day of the parts of a date, of which a year has four digits.
+fn date_of(parts: &[&str], month: impl Fn(&str) -> Option<i8>) -> Option<(i16, i8, i8)> {
+    let (year, of_year, day) = match *parts {
+        [year, of_year] => (year, of_year, "1"),
+        [year, of_year, day] if year.len() == 4 => (year, of_year, day),
+        [of_year, day, year] if position(MONTHS, of_year).is_some() => (year, of_year, day),
+        [day, of_year, year] => (year, of_year, day),
+        _ => return None,
+    };
+    let is_year = year.len() == 4 && year.bytes().all(|digit| digit.is_ascii_digit());
+    Some((year.parse().ok().filter(|_| is_year)?, month(of_year)?, day.parse().ok()?))
 }
 
 /// A text that begins with the date of a week or of a year, with the same date of the calendar in its place.
@@ -100,6 +149,52 @@ mod tests {
         assert_eq!(Timestamp::from_millis(0).to_iso(), "1970-01-01T00:00:00.000Z");
         assert_eq!(Timestamp::from_millis(1_795_240_196_120).to_iso(), "2026-11-21T05:49:56.120Z");
         assert_eq!(Timestamp::from_millis(1_795_240_196_120).to_date(), "2026-11-21");
+    }
+
+    #[test]
+    fn reads_dates_as_people_write_them() {
+        let read = |text: &str| Timestamp::parse_informal(text).map(Timestamp::to_iso);
+        for (text, expected) in [
+            ("10/03/2024", "2024-03-10T00:00:00.000Z"),
+            ("2024/03/10", "2024-03-10T00:00:00.000Z"),
+            ("10.3.2024", "2024-03-10T00:00:00.000Z"),
+            ("2024-03", "2024-03-01T00:00:00.000Z"),
+            ("10 Mar 2024", "2024-03-10T00:00:00.000Z"),
+            ("March 10, 2024", "2024-03-10T00:00:00.000Z"),
+            ("10 march 2024 09:30", "2024-03-10T09:30:00.000Z"),
+            ("Sun, 10 Mar 2024 09:00:00 GMT", "2024-03-10T09:00:00.000Z"),
+            ("Sun, 10 Mar 2024 09:00:00 +0200", "2024-03-10T07:00:00.000Z"),
+            ("2024-03-10T24:00:00Z", "2024-03-11T00:00:00.000Z"),
+            ("2024-03-10 24:00", "2024-03-11T00:00:00.000Z"),
+            ("10/03/2024 24:00:00", "2024-03-11T00:00:00.000Z"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(expected), "{text}");
+        }
+        let bad = [
+            "soon",
+            "",
+            " ",
+            ":",
+            "2024",
+            "10/03",
+            "10/03/24",
+            "31/02/2024",
+            "03/13/2024",
+            "2024-13",
+            "10 Ma 2024",
+            "Sun",
+            "Sun, 10 Mar",
+            "10 Mar 2024 25:00",
+            "2024-03-10T24:00:01Z",
+            "2024-03-10T24:30:00",
+            "1/2/3/2024",
+            "-10/03/2024x",
+            "ü/03/2024",
+            "10/03/2024 ü:00",
+        ];
+        for text in bad {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 
     #[test]

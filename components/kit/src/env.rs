@@ -11,7 +11,7 @@ use crate::variables::Variables;
 use bytes::Bytes;
 use http::HeaderMap;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The variable with the service's base URL as clients see it.
@@ -31,6 +31,8 @@ pub struct Env {
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,
+    /// Whether the request's credential was accepted. The host counts the work for all other requests.
+    pub has_known_caller: Rc<Cell<bool>>,
     /// For measuring durations only; rules use `now`.
     pub clock: Rc<dyn Clock>,
     /// When the request began, the one time that all of its rules use.

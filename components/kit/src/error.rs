@@ -8,8 +8,16 @@ use crate::body::BodyError;
 use crate::response::Response;
 use crate::store::StoreError;
 use http::StatusCode;
-use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Map, Value, json};
+
+/// The challenges of a 401 (RFC 9110, 11.6.1), each in a header of its own: some clients read only the first scheme of
+/// one. Package managers print advice about tokens where `Bearer` comes first.
+pub const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"hexad\"");
+pub const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"hexad\"");
+
+/// The header with the name of the limit that refused a request, as in the reference service.
+const RATE_LIMIT_NAME: HeaderName = HeaderName::from_static("ratelimit-name");
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,11 +114,14 @@ impl Error {
         Error::pair(StatusCode::PAYLOAD_TOO_LARGE, text.clone(), text)
     }
 
-    /// 429.
-    pub fn too_many_requests() -> Self {
+    /// 429 with the name of the limit, which is that of its variable, and the seconds until it ends.
+    pub fn too_many_requests(limit: &str, seconds: u64) -> Self {
         let text = "This endpoint has been requested too many times. Try again later.";
-        Error::with_body(StatusCode::TOO_MANY_REQUESTS, json!({"message": {"error": text}}))
-            .with_header(RETRY_AFTER, HeaderValue::from_static("60"))
+        let mut error =
+            Error::with_body(StatusCode::TOO_MANY_REQUESTS, json!({"message": {"error": text}, "limit": limit}))
+                .with_header(RETRY_AFTER, HeaderValue::from(seconds));
+        error.headers.extend(HeaderValue::from_str(limit).map(|limit| (RATE_LIMIT_NAME, limit)));
+        error
     }
 
     /// 500. `cause` is for the log.
@@ -149,7 +160,13 @@ impl Error {
 impl From<Error> for Response {
     fn from(error: Error) -> Self {
         let mut response = Response::json(error.status, &error.body);
-        response.headers.extend(error.headers);
+        error.headers.into_iter().for_each(|(name, value)| {
+            response.headers.append(name, value);
+        });
+        if error.status == StatusCode::UNAUTHORIZED && !response.headers.contains_key(WWW_AUTHENTICATE) {
+            response.headers.append(WWW_AUTHENTICATE, BEARER);
+            response.headers.append(WWW_AUTHENTICATE, BASIC);
+        }
         response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response.cause = error.cause;
         response
@@ -201,6 +218,18 @@ mod tests {
     }
 
     #[test]
+    fn every_401_says_how_to_authenticate() {
+        let challenges = |error: Error| -> Vec<HeaderValue> {
+            Response::from(error).headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect()
+        };
+        assert_eq!(challenges(Error::unauthorized()), [BEARER, BASIC]);
+        assert_eq!(challenges(Error::pair(StatusCode::UNAUTHORIZED, "no", "no").paired()), [BEARER, BASIC]);
+        let own = Error::unauthorized().with_header(WWW_AUTHENTICATE, BASIC).with_header(WWW_AUTHENTICATE, BEARER);
+        assert_eq!(challenges(own), [BASIC, BEARER]);
+        assert!(challenges(Error::forbidden()).is_empty());
+    }
+
+    #[test]
     fn pairing_fills_the_missing_key_only() {
         assert_eq!(
             Error::forbidden().paired().to_json(),
@@ -212,7 +241,7 @@ mod tests {
         );
         let pair = Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", "Package not found");
         assert_eq!(pair.clone().paired(), pair);
-        let paired = Error::too_many_requests().paired().to_json();
+        let paired = Error::too_many_requests("x_rate_limit", 7).paired().to_json();
         assert!(paired["error"].is_string() && paired["message"]["error"] == paired["error"], "{paired}");
         let structured = Error::with_body(StatusCode::BAD_REQUEST, json!({"message": {"name": ["is missing"]}}));
         assert_eq!(structured.clone().paired(), structured);

@@ -23,6 +23,10 @@ pub struct CheckReport {
     /// How many problems there are; `problems` lists the first of them.
     pub failed: u64,
     pub problems: Vec<Problem>,
+    /// How many sound values an operator should know of; `remarks` lists the first of them.
+    pub remarked: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Problem>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +45,13 @@ impl CheckReport {
         }
     }
 
+    fn remark(&mut self, key: &str, problem: &str) {
+        self.remarked += 1;
+        if self.remarks.len() < MAX_PROBLEMS {
+            self.remarks.push(Problem { key: key.to_owned(), problem: problem.to_owned() });
+        }
+    }
+
     /// Adds another report.
     pub fn extend(&mut self, other: CheckReport) {
         self.roots += other.roots;
@@ -49,6 +60,9 @@ impl CheckReport {
         self.failed += other.failed;
         self.problems.extend(other.problems);
         self.problems.truncate(MAX_PROBLEMS);
+        self.remarked += other.remarked;
+        self.remarks.extend(other.remarks);
+        self.remarks.truncate(MAX_PROBLEMS);
     }
 }
 
@@ -59,6 +73,7 @@ pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, cursor: Option<&str>) -> Re
     let progress = reachability::step(env, roots, &mut cursor, true, &mut |node, tracer| {
         let (is_there, found) = check(env, roots, node)?;
         found.problems().iter().for_each(|(key, problem)| report.found(key, problem.clone()));
+        found.remarks.iter().for_each(|(key, remark)| report.remark(key, remark));
         tracer.extend(found);
         Ok(is_there)
     })?;

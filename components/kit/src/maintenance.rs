@@ -90,6 +90,13 @@ pub async fn answer(
         StepError::Store(error @ StoreError::Corrupt { .. }) if task == Task::CollectGarbage => {
             Error::message(StatusCode::CONFLICT, format!("the store is damaged, so nothing more is removed: {error}"))
         }
+        StepError::Store(error @ StoreError::Other(_)) => {
+            // The administrator has to know why no run ends, as where a host lists too many keys at once.
+            let text = format!("500 Internal Server Error - {error}");
+            let mut answer = Error::message(StatusCode::INTERNAL_SERVER_ERROR, text);
+            answer.cause = Some(error.to_string());
+            answer
+        }
         StepError::Store(error) => error.into(),
     })
 }

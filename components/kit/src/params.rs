@@ -212,8 +212,13 @@ impl<'a> Validation<'a> {
         })
     }
 
-    /// ISO 8601, a date alone included.
+    /// ISO 8601, a date alone included, and the forms of [`Timestamp::parse_informal`].
     pub fn datetime(&self, name: &str) -> Option<Timestamp> {
+        self.coerce(name, |text| Timestamp::parse(text).or_else(|| Timestamp::parse_informal(text)))
+    }
+
+    /// ISO 8601, a date alone included: of a time that decides how long something holds.
+    pub fn strict_datetime(&self, name: &str) -> Option<Timestamp> {
         self.coerce(name, Timestamp::parse)
     }
 
@@ -325,6 +330,18 @@ mod tests {
             let error = Params::from_json(json!({&*name: value}).as_object().unwrap()).unwrap_err();
             assert_eq!(error.status, 400);
         }
+    }
+
+    #[test]
+    fn booleans_are_read_as_by_the_reference_service() {
+        let read = |text: &str| {
+            let params = Params::parse(&format!("b={text}"));
+            Validation::new(&params).boolean("b")
+        };
+        for (text, expected) in [("yes", true), ("Y", true), ("ON", true), ("t", true), ("no", false), ("n", false)] {
+            assert_eq!(read(text), Some(expected), "{text}");
+        }
+        assert_eq!(["ja", "yess", "2", "-1", "null"].map(read), [None; 5]);
     }
 
     #[test]

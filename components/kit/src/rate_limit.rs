@@ -10,7 +10,9 @@
 //!
 //! Counts are in the store, so they hold across instances and hosts. Callers are hashed to a fixed
 //! number of roots ([`SLOTS`]), each of which holds only the callers of the present window, so the
-//! stored size does not grow with the number of callers ever seen.
+//! stored size does not grow with the number of callers ever seen. The hash has a stored random key, so a
+//! client cannot choose addresses that share a root with another client's. A full root forgets its caller
+//! with the fewest requests, so strangers cannot have anyone refused.
 //!
 //! A store that cannot count, because it is full or locked, stops no request: until it can again, an instance that
 //! has no permits left counts by itself, from the beginning of a window.
@@ -28,6 +30,7 @@ use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -37,17 +40,26 @@ const SLOTS: u64 = 1024;
 /// The most callers of one root in one window, so that a flood of addresses cannot grow it.
 const MAX_CALLERS: usize = 1000;
 
+/// The most distinct items of a caller that a root remembers. Beyond, each request counts.
+const MAX_ITEMS: usize = 1000;
+
 /// The most callers whose leases an instance remembers.
 const MAX_LEASES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
 /// A rate limit.
 pub struct RateLimit<'a> {
-    /// The variable with the number of requests per caller and window.
+    /// The variable with the number of requests per caller and window. It names the limit in a refusal.
     pub variable: &'a str,
     /// The length of the window.
     pub seconds: i64,
     /// The key prefix of this limit's roots.
     pub keys: &'a str,
+}
+
+/// The random key of the hash that chooses a caller's slot.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct HashKey {
+    key: u64,
 }
 
 /// The callers of one slot.
@@ -56,83 +68,142 @@ struct Slot {
     callers: BTreeMap<String, Window>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Window {
     began: Timestamp,
     count: u64,
     /// Names the call that counted last. Earlier builds wrote none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<u32>,
+    /// The distinct items that were counted ([`check_distinct`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    items: Vec<u32>,
 }
 
 /// Counts a request of `caller`, or refuses it with 429. A window begins with its first request.
 pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
     match env.variables.number(limit.variable, 0) {
         0 => Ok(()),
-        allowed => match take(env, limit, allowed, caller, 1) {
-            Ok(Lease { permits: 0, .. }) | Err(NotTaken::Refused) => Err(Error::too_many_requests()),
+        allowed => match take(env, limit, allowed, caller, Wanted::up_to(1)) {
+            Ok(lease) if lease.permits == 0 => Err(lease.refusal(env, limit)),
             Ok(_) => Ok(()),
-            Err(NotTaken::Store) => count_leased(env, limit, caller, |_| Ok(Lease::of_instance(env, allowed))),
+            Err(_) => count_leased(env, limit, caller, |_| Lease::of_instance(env, allowed)),
         },
     }
 }
 
-/// The same with a `default` for a variable that is unset, where 0 disables the limit too. The instance takes the
-/// permits of up to `lease` requests at once, so that most requests cost nothing. Permits that it has taken and does
-/// not use are lost to the caller, so with several instances a caller may be refused after fewer requests than are
-/// allowed, and never after more.
-pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, caller: &str) -> Result<(), Error> {
+/// The same with a `default` for a variable that is unset, where 0 disables the limit too. An instance takes the
+/// permits of several requests at once, so that most requests cost nothing: a quarter as many as it has used in the
+/// window, 1 at first and `max_lease` at most. Permits that an instance takes and does not use are lost to the caller.
+/// A caller therefore gets four fifths of the allowed requests at least, however many instances there are and however
+/// short they live, and never more than are allowed.
+pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, max_lease: u64, caller: &str) -> Result<(), Error> {
     let allowed = env.variables.number(limit.variable, default);
     if allowed == 0 {
         return Ok(());
     }
-    count_leased(env, limit, caller, |env| match take(env, limit, allowed, caller, lease.max(1)) {
-        Err(NotTaken::Refused) => Err(Error::too_many_requests()),
-        Err(NotTaken::Store) => Ok(Lease::of_instance(env, allowed)),
-        Ok(taken) => Ok(taken),
+    count_leased(env, limit, caller, |used| {
+        let wanted = (used / 4).clamp(1, max_lease.max(1));
+        take(env, limit, allowed, caller, Wanted::up_to(wanted)).unwrap_or_else(|_| Lease::of_instance(env, allowed))
     })
 }
 
-/// Counts a request by the lease that the instance has for the caller, or by one that `take` gives.
-fn count_leased(
-    env: &Env,
-    limit: &RateLimit,
-    caller: &str,
-    take: impl FnOnce(&Env) -> Result<Lease, Error>,
-) -> Result<(), Error> {
-    let leases = leases(env);
-    let key = [limit.keys, caller].concat();
-    if let Some(lease) = leases.0.borrow_mut().get_mut(&key).filter(|lease| lease.is_current(env, limit)) {
-        if lease.permits == 0 && lease.is_last {
-            return Err(Error::too_many_requests());
-        }
-        if lease.permits > 0 {
-            lease.permits -= 1;
-            return Ok(());
-        }
+/// Counts a request that costs `cost` permits at once, or refuses it with 429 if fewer are left. One that costs more than
+/// all gets all of them.
+pub fn check_cost(env: &Env, limit: &RateLimit, default: u64, cost: u64, caller: &str) -> Result<(), Error> {
+    let allowed = env.variables.number(limit.variable, default);
+    let cost = cost.min(allowed);
+    if cost == 0 {
+        return Ok(());
     }
-    let mut taken = take(env)?;
-    let outcome = match taken.permits.checked_sub(1) {
-        None => Err(Error::too_many_requests()),
+    match take(env, limit, allowed, caller, Wanted { permits: cost, least: cost, item: None }) {
+        Ok(lease) if lease.permits == 0 => Err(lease.refusal(env, limit)),
+        Ok(_) => Ok(()),
+        // An instance counts requests and not what they cost.
+        Err(_) => count_leased(env, limit, caller, |_| Lease::of_instance(env, (allowed / cost).max(1))),
+    }
+}
+
+/// Counts an item of `caller`, such as a hash of what it sent, or refuses it with 429. An item that was counted in the
+/// window does not count again and is not refused. An instance that knows the item reads nothing.
+pub fn check_distinct(env: &Env, limit: &RateLimit, default: u64, caller: &str, item: u32) -> Result<(), Error> {
+    let allowed = env.variables.number(limit.variable, default);
+    let known = Leases::key(limit, &format!("{caller} {item}"));
+    let leases = leases(env);
+    if allowed == 0 || leases.current(env, limit, &known).is_some() {
+        return Ok(());
+    }
+    let Ok(lease) = take(env, limit, allowed, caller, Wanted { item: Some(item), ..Wanted::up_to(1) }) else {
+        count_leased(env, limit, caller, |_| Lease::of_instance(env, allowed))?;
+        leases.put(known, Lease::of_instance(env, allowed));
+        return Ok(());
+    };
+    if lease.is_last {
+        leases.put(Leases::key(limit, caller), Lease { permits: 0, ..lease });
+    }
+    if lease.permits == 0 {
+        return Err(lease.refusal(env, limit));
+    }
+    leases.put(known, lease);
+    Ok(())
+}
+
+/// Counts a request by the lease that the instance has for the caller, or by one that `take` gives. `take` gets how
+/// many permits the instance has used in the window.
+fn count_leased(env: &Env, limit: &RateLimit, caller: &str, take: impl FnOnce(u64) -> Lease) -> Result<(), Error> {
+    let (leases, key) = (leases(env), Leases::key(limit, caller));
+    let present = leases.current(env, limit, &key);
+    let mut lease = match present {
+        Some(lease) if lease.permits > 0 || lease.is_last => lease,
+        _ => {
+            let used = present.map_or(0, |lease| lease.used);
+            Lease { used, ..take(used) }
+        }
+    };
+    let outcome = match lease.permits.checked_sub(1) {
+        None => Err(lease.refusal(env, limit)),
         Some(left) => {
-            taken.permits = left;
+            (lease.permits, lease.used) = (left, lease.used + 1);
             Ok(())
         }
     };
-    leases.0.borrow_mut().put(key, taken);
+    leases.put(key, lease);
     outcome
 }
 
-/// Whether this instance knows that [`check_leased`] refuses the caller. Reads nothing.
-pub fn is_refused(env: &Env, limit: &RateLimit, caller: &str) -> bool {
+/// The refusal that the caller's next request gets, if this instance knows that the window has no permits left. Reads
+/// nothing.
+pub fn known_refusal(env: &Env, limit: &RateLimit, caller: &str) -> Option<Error> {
     let leases = leases(env);
-    let leases = leases.0.borrow();
-    let known = (!leases.is_empty()).then(|| leases.peek(&[limit.keys, caller].concat()).copied()).flatten();
-    known.is_some_and(|lease| lease.permits == 0 && lease.is_last && lease.is_current(env, limit))
+    if leases.leases.borrow().is_empty() {
+        return None;
+    }
+    let lease = leases.current(env, limit, &Leases::key(limit, caller))?;
+    (lease.permits == 0 && lease.is_last).then(|| lease.refusal(env, limit))
 }
 
-/// The leases of an instance by limit and caller.
-struct Leases(RefCell<LruCache<String, Lease>>);
+/// What an instance remembers.
+struct Leases {
+    /// By limit and caller.
+    leases: RefCell<LruCache<String, Lease>>,
+    /// The keys of hashes, by limit.
+    hash_keys: RefCell<BTreeMap<String, u64>>,
+}
+
+impl Leases {
+    fn key(limit: &RateLimit, caller: &str) -> String {
+        [limit.keys, caller].concat()
+    }
+
+    /// The lease of the present window.
+    fn current(&self, env: &Env, limit: &RateLimit, key: &str) -> Option<Lease> {
+        self.leases.borrow_mut().get(key).copied().filter(|lease| is_current(env, limit, lease.began))
+    }
+
+    fn put(&self, key: String, lease: Lease) {
+        self.leases.borrow_mut().put(key, lease);
+    }
+}
 
 /// Permits that were taken from the store and not used yet.
 #[derive(Clone, Copy)]
@@ -140,6 +211,8 @@ struct Lease {
     /// When the window began.
     began: Timestamp,
     permits: u64,
+    /// How many permits the instance has used in the window.
+    used: u64,
     /// Whether the window has no more permits in the store.
     is_last: bool,
 }
@@ -147,17 +220,19 @@ struct Lease {
 impl Lease {
     /// All permits of a window, without the store.
     fn of_instance(env: &Env, allowed: u64) -> Self {
-        Self { began: env.now, permits: allowed, is_last: true }
+        Self { began: env.now, permits: allowed, used: 0, is_last: true }
     }
 
-    fn is_current(&self, env: &Env, limit: &RateLimit) -> bool {
-        (env.now.millis() - self.began.millis()).abs() < length(limit)
+    /// 429 until the window ends.
+    fn refusal(&self, env: &Env, limit: &RateLimit) -> Error {
+        let left = (length(limit) - (env.now.millis() - self.began.millis())).min(length(limit));
+        Error::too_many_requests(limit.variable, u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
     }
 }
 
 fn leases(env: &Env) -> Rc<Leases> {
     env.instance_cache.get().unwrap_or_else(|| {
-        let leases = Rc::new(Leases(RefCell::new(LruCache::new(MAX_LEASES))));
+        let leases = Rc::new(Leases { leases: RefCell::new(LruCache::new(MAX_LEASES)), hash_keys: RefCell::default() });
         env.instance_cache.put(leases.clone());
         leases
     })
@@ -168,187 +243,98 @@ fn length(limit: &RateLimit) -> i64 {
     limit.seconds.saturating_mul(1000)
 }
 
-/// Why the store gave no permits.
-enum NotTaken {
-    /// The caller's slot has no room.
-    Refused,
-    /// It cannot count. The host logs why.
-    Store,
+fn is_current(env: &Env, limit: &RateLimit, began: Timestamp) -> bool {
+    (env.now.millis() - began.millis()).abs() < length(limit)
 }
 
-impl From<StoreError> for NotTaken {
-    fn from(_: StoreError) -> Self {
-        Self::Store
+/// What [`take`] is to take.
+struct Wanted {
+    permits: u64,
+    /// None are taken if fewer are left.
+    least: u64,
+    /// One that was counted in the window takes no permits, and is let through.
+    item: Option<u32>,
+}
+
+impl Wanted {
+    fn up_to(permits: u64) -> Self {
+        Wanted { permits, least: 1, item: None }
     }
 }
 
-/// Takes up to `wanted` of the caller's permits.
-fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -> Result<Lease, NotTaken> {
-    let key = format!("{}{}", limit.keys, slot(caller));
+/// Takes permits of the caller. The host logs why the store cannot count.
+fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: Wanted) -> Result<Lease, StoreError> {
+    let Wanted { permits: wanted, least, item } = wanted;
+    let key = format!("{}{}", limit.keys, slot(env, limit, caller)?);
     // A swap that took place but was reported lost is counted twice if another call counted in between. That is within
     // the precision of a rate limit, and cheaper than recording every request.
     let mut taken: Option<(u32, Lease)> = None;
     root::update(env, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
-        slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length(limit));
+        slot.callers.retain(|_, window| is_current(env, limit, window.began));
         if slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller) {
-            return Err(NotTaken::Refused);
+            let fewest = slot.callers.iter().min_by_key(|(_, window)| window.count).map(|(caller, _)| caller.clone());
+            fewest.and_then(|caller| slot.callers.remove(&caller));
         }
-        let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0, last: None });
+        let window = slot.callers.entry(caller.to_owned());
+        let window = window.or_insert_with(|| Window { began: env.now, count: 0, last: None, items: Vec::new() });
         if let Some((_, lease)) = taken.filter(|(id, _)| window.last == Some(*id)) {
             return Ok(Decision::Done(Lease { is_last: window.count >= allowed, ..lease }));
         }
-        let permits = wanted.min(allowed.saturating_sub(window.count));
-        let lease = Lease { began: window.began, permits, is_last: window.count + permits >= allowed };
-        if permits == 0 {
+        let is_known = item.is_some_and(|item| window.items.contains(&item));
+        let left = allowed.saturating_sub(window.count);
+        let permits = if is_known {
+            1
+        } else if left < least {
+            0
+        } else {
+            wanted.min(left)
+        };
+        let count = if is_known { window.count } else { window.count + permits };
+        let lease = Lease { began: window.began, permits, used: 0, is_last: count >= allowed };
+        if permits == 0 || is_known {
             return Ok(Decision::Done(lease));
         }
-        let id = taken.map_or_else(|| random(env), |(id, _)| id);
+        let id = taken.map_or_else(|| random(env) as u32, |(id, _)| id);
         taken = Some((id, lease));
-        window.count += permits;
-        window.last = Some(id);
+        (window.count, window.last) = (count, Some(id));
+        window.items.extend(item.filter(|_| window.items.len() < MAX_ITEMS));
         Ok(Decision::Write(slot, lease))
     })
 }
 
-fn random(env: &Env) -> u32 {
-    let mut bytes = [0; 4];
+fn random(env: &Env) -> u64 {
+    let mut bytes = [0; 8];
     env.entropy.fill(&mut bytes);
-    u32::from_le_bytes(bytes)
+    u64::from_le_bytes(bytes)
 }
 
-/// FNV-1a. It need not resist attacks: a caller who shares a slot only shares its swaps.
-fn slot(caller: &str) -> u64 {
-    caller
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-        % SLOTS
+/// The slot of a caller. The first request of an instance reads the hash's key, and the first of a store writes it.
+fn slot(env: &Env, limit: &RateLimit, caller: &str) -> Result<u64, StoreError> {
+    let leases = leases(env);
+    let known = leases.hash_keys.borrow().get(limit.keys).copied();
+    let key = match known {
+        Some(key) => key,
+        None => {
+            let stored = [limit.keys, "key"].concat();
+            let key = match root::read(&*env.store, &stored)? {
+                Some(HashKey { key }) => key,
+                None => root::update(env, &stored, |present: Option<HashKey>| {
+                    let new = HashKey { key: random(env) };
+                    Ok::<_, StoreError>(match present {
+                        Some(present) => Decision::Done(present.key),
+                        None => Decision::Write(new, new.key),
+                    })
+                })?,
+            };
+            leases.hash_keys.borrow_mut().insert(limit.keys.to_owned(), key);
+            key
+        }
+    };
+    let mut hasher = DefaultHasher::new();
+    (key, caller).hash(&mut hasher);
+    Ok(hasher.finish() % SLOTS)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{self, FailingStore, LostReplyStore, MemoryStore, NOW, SwapReply};
-
-    const LIMIT: RateLimit = RateLimit { variable: "limit", seconds: 15, keys: "a/rate/" };
-
-    fn ask(store: &MemoryStore, limit: &str, caller: &str, after: i64) -> bool {
-        let mut env = testing::env(store.clone(), &[("limit", limit)]);
-        env.now = Timestamp::from_millis(NOW.millis() + after);
-        match check(&env, &LIMIT, caller) {
-            Ok(()) => true,
-            Err(error) => {
-                assert_eq!(error, Error::too_many_requests());
-                false
-            }
-        }
-    }
-
-    #[test]
-    fn a_window_begins_with_its_first_request_and_ends() {
-        let store = MemoryStore::default();
-        let asked = [0, 1, 2, 14_999, 15_000, 15_001, 29_999].map(|after| ask(&store, "2", "u", after));
-        assert_eq!(asked, [true, true, false, false, true, true, false]);
-    }
-
-    #[test]
-    fn callers_do_not_count_for_each_other() {
-        let store = MemoryStore::default();
-        for n in 0..5000 {
-            assert!(ask(&store, "1", &format!("u{n}"), 0), "{n}");
-        }
-        assert!(!ask(&store, "1", "u0", 0));
-    }
-
-    #[test]
-    fn slots_do_not_grow_with_former_callers() {
-        let store = MemoryStore::default();
-        for n in 0..20_000 {
-            assert!(ask(&store, "1", &format!("u{n}"), n * 15_000));
-        }
-        let slots = store.keys().into_iter().filter(|key| !key.ends_with("/init"));
-        let largest = slots.map(|key| crate::store::Store::get(&store, &key).unwrap().unwrap().len()).max();
-        assert!(largest < Some(100), "{largest:?}");
-    }
-
-    #[test]
-    fn without_a_limit_nothing_is_read() {
-        for limit in ["", "0", "many"] {
-            let env = testing::env(FailingStore::after(0, MemoryStore::default()), &[("limit", limit)]);
-            assert_eq!(check(&env, &LIMIT, "u"), Ok(()), "{limit}");
-        }
-    }
-
-    #[test]
-    fn leased_permits_cost_no_operation_and_are_never_more_than_allowed() {
-        let store = MemoryStore::default();
-        let ask = |env: &Env| check_leased(env, &LIMIT, 10, 4, "u").is_ok();
-        let [one, other] = [(), ()].map(|()| testing::env(store.clone(), &[]));
-        // One instance takes 4, the other 4, then the first the last 2.
-        assert_eq!([(); 3].map(|()| ask(&one)), [true, true, true]);
-        assert_eq!([(); 3].map(|()| ask(&other)), [true, true, true]);
-        let offline = Env { store: Rc::new(FailingStore::after(0, store.clone())), ..one.clone() };
-        assert!(ask(&offline), "leased");
-        assert_eq!([(); 4].map(|()| ask(&one)), [true, true, false, false]);
-        assert_eq!([(); 2].map(|()| ask(&other)), [true, false]);
-        assert!(is_refused(&one, &LIMIT, "u") && !is_refused(&one, &LIMIT, "v"));
-        assert!(!ask(&offline), "a refusal is remembered");
-        let later = Env { now: Timestamp::from_millis(NOW.millis() + 15_000), ..one.clone() };
-        assert!(!is_refused(&later, &LIMIT, "u") && ask(&later));
-    }
-
-    /// Spin with Redis reports every swap as lost.
-    #[test]
-    fn a_swap_that_is_reported_as_lost_is_counted_once() {
-        let store = MemoryStore::default();
-        let env = testing::env(LostReplyStore::with(store.clone(), |_| SwapReply::Denied), &[("limit", "3")]);
-        let asked = [(); 5].map(|()| check(&env, &LIMIT, "u").is_ok());
-        assert_eq!(asked, [true, true, true, false, false]);
-        let asked = [(); 12].map(|()| check_leased(&env, &LIMIT, 10, 4, "v").is_ok());
-        assert_eq!(asked.iter().filter(|passed| **passed).count(), 3, "the variable is set");
-        let env = testing::env(LostReplyStore::with(store, |_| SwapReply::Denied), &[]);
-        let asked = [(); 12].map(|()| check_leased(&env, &LIMIT, 10, 4, "w").is_ok());
-        assert_eq!(asked.iter().filter(|passed| **passed).count(), 10);
-    }
-
-    #[test]
-    fn while_the_store_cannot_count_each_instance_does() {
-        let store = MemoryStore::default();
-        let full = || testing::env(FailingStore::after(0, store.clone()), &[("limit", "3")]);
-        let env = full();
-        assert_eq!([(); 5].map(|()| check(&env, &LIMIT, "u").is_ok()), [true, true, true, false, false]);
-        assert_eq!([(); 4].map(|()| check_leased(&env, &LIMIT, 10, 2, "v").is_ok()), [true, true, true, false]);
-        let later = Env { now: Timestamp::from_millis(NOW.millis() + 15_000), ..env.clone() };
-        assert!(check(&later, &LIMIT, "u").is_ok());
-        let again = Env { store: Rc::new(store.clone()), ..env };
-        assert_eq!([(); 4].map(|()| check(&again, &LIMIT, "u").is_ok()), [true, true, true, false]);
-    }
-
-    #[test]
-    fn counts_stored_by_an_earlier_build_are_continued() {
-        let store = MemoryStore::default();
-        assert!(ask(&store, "2", "u", 0));
-        let key = store.keys().into_iter().find(|key| !key.ends_with("/init")).unwrap();
-        let earlier =
-            format!(r#"{{"callers":{{"u":{{"began":{},"count":2}}}}}}"#, serde_json::to_string(&NOW).unwrap());
-        crate::store::Store::set(&store, &key, earlier.as_bytes()).unwrap();
-        assert!(!ask(&store, "2", "u", 0) && ask(&store, "3", "u", 0));
-    }
-
-    #[test]
-    fn a_default_holds_until_the_variable_is_set() {
-        for (variable, allowed) in [("", 2), ("0", 20), ("5", 5)] {
-            let env = testing::env(MemoryStore::default(), &[("limit", variable)]);
-            let passed = (0..20).filter(|_| check_leased(&env, &LIMIT, 2, 3, "u").is_ok()).count();
-            assert_eq!(passed, allowed, "{variable}");
-        }
-    }
-
-    #[test]
-    fn a_refused_request_writes_nothing() {
-        let store = MemoryStore::default();
-        assert!(ask(&store, "1", "u", 0));
-        let env = testing::env(FailingStore::after(2, store), &[("limit", "1")]);
-        assert_eq!(check(&env, &LIMIT, "u"), Err(Error::too_many_requests()));
-    }
-}
+mod tests;

@@ -143,6 +143,8 @@ pub struct Tracer {
     pub check: bool,
     /// Key and problem.
     problems: Vec<(String, String)>,
+    /// Key and remark: of sound values that an operator should know of.
+    pub(crate) remarks: Vec<(String, String)>,
     /// How far an earlier step came with the removal of a root that it suspended.
     resumed: Option<String>,
     /// How far this step came with such a removal.
@@ -200,6 +202,11 @@ impl Tracer {
     /// Records a problem; the visit goes on. Only for checks.
     pub fn found(&mut self, key: impl fmt::Display, problem: impl fmt::Display) {
         self.problems.push((key.to_string(), problem.to_string()));
+    }
+
+    /// Records what is no problem, and is to be listed. Only for checks.
+    pub fn remark(&mut self, key: impl fmt::Display, remark: impl fmt::Display) {
+        self.remarks.push((key.to_string(), remark.to_string()));
     }
 
     /// Records damage as a problem, so that the visit can go on; passes other errors through.

@@ -333,6 +333,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
         outbound: Rc::new(NoNetwork),
+        has_known_caller: Rc::default(),
         clock: Rc::new(NOW),
         now: NOW,
         caller_headers: Rc::default(),

@@ -23,7 +23,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::store::{NoStore, Store};
 use crate::variables::Variables;
-use ::http::Method;
+use ::http::{HeaderName, HeaderValue, Method};
 use key_value::KeyValue;
 use spin_sdk::wasip3::clocks::system_clock;
 use spin_sdk::wasip3::random::random;
@@ -52,6 +52,9 @@ const BLOB_CACHE_SIZE: usize = 16 << 20;
 /// The default allocator, by name: the compiler can inline the calls of an allocator that is named.
 #[global_allocator]
 static ALLOCATOR: System = System;
+
+/// Tells `hexad` whether it has to count the work for this request; it takes the header off.
+const CALLER: HeaderName = HeaderName::from_static("hexad-caller");
 
 thread_local! {
     /// The state that outlives a request. A component has one thread.
@@ -101,8 +104,10 @@ where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
     let (method, path) = (request.method.clone(), request.path.clone());
-    let caller_headers = env.caller_headers.clone();
-    let response = handle(env, request).await.with_caller_headers(caller_headers.take());
+    let (caller_headers, has_known_caller) = (env.caller_headers.clone(), env.has_known_caller.clone());
+    let mut response = handle(env, request).await.with_caller_headers(caller_headers.take());
+    let caller = if has_known_caller.get() { "known" } else { "anonymous" };
+    response.headers.insert(CALLER, HeaderValue::from_static(caller));
     if let Some(cause) = &response.cause {
         let path = if response.has_secret_path { "(hidden)" } else { &path };
         eprintln!("{} {method} {path}: {cause}", response.status.as_u16());
@@ -284,6 +289,7 @@ async fn environment(outbound: Rc<dyn Client>, names: &[&str], open: impl FnOnce
         variables: instance.variables,
         entropy: instance.entropy,
         outbound,
+        has_known_caller: Rc::default(),
         clock: Rc::new(SystemClock),
         now: SystemClock.now(),
         caller_headers: Rc::default(),

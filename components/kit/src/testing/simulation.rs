@@ -51,8 +51,8 @@ struct State {
     /// Microseconds since [`NOW`].
     now: u64,
     rng: fastrand::Rng,
-    /// The versions of each key, with the moment from which reads see them.
-    records: BTreeMap<String, Vec<(u64, Vec<u8>)>>,
+    /// The versions of each key, `None` where it was deleted, with the moment from which reads see them.
+    records: BTreeMap<String, Vec<(u64, Option<Vec<u8>>)>>,
     turns: BTreeSet<Turn>,
     next: u64,
     /// How many writers, or this thread.
@@ -112,6 +112,7 @@ impl Simulation {
             clock: Rc::new(self.clone()),
             now: self.now(),
             caller_headers: Rc::default(),
+            has_known_caller: Rc::default(),
         }
     }
 
@@ -202,15 +203,15 @@ impl State {
     /// The value that reads see now.
     fn seen(&self, key: &str) -> Option<Vec<u8>> {
         let versions = self.records.get(key)?;
-        versions.iter().rfind(|(seen, _)| *seen <= self.now).map(|(_, value)| value.clone())
+        versions.iter().rfind(|(seen, _)| *seen <= self.now).and_then(|(_, value)| value.clone())
     }
 
     fn latest(&self, key: &str) -> Option<&Vec<u8>> {
-        self.records.get(key)?.last().map(|(_, value)| value)
+        self.records.get(key)?.last().and_then(|(_, value)| value.as_ref())
     }
 
     fn put(&mut self, key: &str, seen: u64, value: &[u8]) {
-        self.records.entry(key.to_owned()).or_default().push((seen, value.to_vec()));
+        self.records.entry(key.to_owned()).or_default().push((seen, Some(value.to_vec())));
     }
 }
 
@@ -255,7 +256,7 @@ impl Store for Writer {
     }
 
     fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.write(key, |state, _| state.records.remove(key));
+        self.write(key, |state, seen| state.records.entry(key.to_owned()).or_default().push((seen, None)));
         Ok(())
     }
 
@@ -285,7 +286,7 @@ impl Store for Writer {
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         Ok(self.simulation.operate(&self.simulation.0.behaviour.read, |state| {
             let below = state.records.keys().filter(|key| key.starts_with(prefix) && key.as_str() > after);
-            below.take(limit).cloned().collect()
+            below.filter(|key| state.latest(key).is_some()).take(limit).cloned().collect()
         }))
     }
 }
