@@ -77,7 +77,11 @@ pub struct Job {
 /// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more. 429 after too many invalid credentials
 /// from the client's address.
 pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    invalid_tokens::limited(env, request, accepted, || look_up(env, request, accepted))
+    let caller = invalid_tokens::limited(env, request, accepted, || look_up(env, request, accepted))?;
+    if !caller.is_anonymous() {
+        env.has_known_caller.set(true);
+    }
+    Ok(caller)
 }
 
 fn look_up(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {

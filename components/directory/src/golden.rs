@@ -4,6 +4,7 @@
 mod catalog;
 
 use crate::access::Role;
+use crate::demo::DemoRecord;
 use crate::feature;
 use crate::member::{self, Source};
 use crate::project::{self, ProjectLookup};
@@ -26,7 +27,8 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 28] = [
+const KEYS: [(&str, &str); 29] = [
+    ("demo", "directory/v1/demo"),
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -99,6 +101,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::ProjectRecord>(&["project-of-a-creator-with-a-used-id"]);
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path", "path-of-a-used-id"]);
     check::<store::MembershipsRecord>(&["access"]);
+    check::<DemoRecord>(&["demo"]);
     check::<store::FeatureRecords>(&["features"]);
     check::<serde_json::Map<String, serde_json::Value>>(&["settings"]);
 }

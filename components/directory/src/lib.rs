@@ -12,12 +12,14 @@
 //! | `tokens/migration` | how far tokens that are older than `tokens/…` are listed there |
 //! | `token-use/v1/<fingerprint>`, beside `directory/` | when the token was used last; every area writes it |
 //! | `token-use/v1/refused/<slot>` | counts of invalid credentials by address, which every area writes ([`kit::rate_limit`]) |
+//! | `token-use/v1/rate/<limit>/<slot>` | counts of writes by user, and of records by address ([`request_limits`]) |
 //! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
 //! | `project/<id>` | project; names its namespace by id |
 //! | `path/<namespace id, 0 at the top>/<segment in lower case>` | the present or former owner of the path; stays when the owner is deleted |
 //! | `access/<user id>` | all direct memberships of a user |
 //! | `settings` | settings with a value, by name |
 //! | `features` | gates of every feature, by name |
+//! | `demo` | whether the demo is loaded, or being loaded |
 //! | `catalog` | the revision of the catalog, a copy of the records above for lists and counts |
 //! | `catalog/blob/<id>` | a part of it (immutable) |
 //! | `catalog/changes` | intents: changes that may not be in the catalog yet |
@@ -41,15 +43,17 @@
 //!
 //! Each layer uses only those before it: plain values (`model`, `glob`, [`service_url`]); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
-//! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
+//! [`token`], [`feature`], [`setting`], [`default_branch`]); authentication ([`caller`]); authorization ([`access`],
 //! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`];
-//! [`reauthorization`]; and the [`dependents`] of deleted and moved records.
+//! [`reauthorization`]; and the [`dependents`] of deleted and moved records; whether the [`demo`] is there.
 
 pub mod access;
 pub mod caller;
 pub mod catalog;
 mod consistency;
 mod credential;
+pub mod default_branch;
+pub mod demo;
 pub mod dependents;
 pub mod feature;
 pub mod glob;
@@ -65,6 +69,7 @@ mod reachability;
 pub mod reauthorization;
 pub mod record_cache;
 pub mod redirect;
+pub mod request_limits;
 mod save_error;
 pub mod seal;
 pub mod service_url;

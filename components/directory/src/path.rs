@@ -17,6 +17,14 @@ use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 
+/// Words below which every address is a page for people, so that it is not that of a namespace with such a path.
+const PAGES: [&str; 7] = ["admin", "analytics", "experiments", "issues", "merge_requests", "namespaces", "packages"];
+
+/// Whether the full path of a namespace or project begins with the word of a page.
+pub fn begins_like_page(full_path: &str) -> bool {
+    full_path.split('/').next().is_some_and(|root| PAGES.contains(&root))
+}
+
 /// How often a writer challenges the owner of a path; more than once only if others do so too.
 const CHALLENGES: u32 = 20;
 

@@ -161,7 +161,7 @@ pub fn repository_existence(env: &Env, id: u64) -> Result<Existence, StoreError>
 }
 
 /// Deletes the record of a project. [`crate::dependents`] deletes its dependents.
-pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
+pub fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<ProjectRecord>(env, &Key::Project(id), None)
 }
 

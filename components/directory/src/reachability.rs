@@ -1,8 +1,10 @@
 //! The blobs that the catalog reaches, for garbage collection, and checks of every record.
 
+use crate::catalog::intent_log;
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::consistency::{Comparison, Subject, TokenLists, gate_problems, missing, repair, token_lists};
+use crate::demo::DemoRecord;
 use crate::dependents::finish_interrupted;
 use crate::store::{self, Key};
 use crate::token::Fingerprint;
@@ -64,6 +66,7 @@ impl Roots for DirectoryRoots<'_> {
             roots: below(&["catalog"]),
             records: below(&[
                 "access/",
+                "demo",
                 "features",
                 "namespace/",
                 "path/",
@@ -154,7 +157,13 @@ impl DirectoryRoots<'_> {
 
     fn visit_intents(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
         let intents = store::read::<Vec<Intent>>(self.env, &Key::CatalogChanges)?.unwrap_or_default();
-        intents.iter().for_each(|intent| tracer.reach(&intent.blob));
+        for intent in &intents {
+            tracer.reach(&intent.blob);
+            if tracer.check {
+                let changes = intent_log::logged_changes(self.env, intent);
+                tracer.note(changes)?;
+            }
+        }
         Ok(())
     }
 
@@ -182,6 +191,7 @@ impl DirectoryRoots<'_> {
     fn check_record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
         match name.split('/').next() {
             Some("access") => self.read::<store::MembershipsRecord>(key),
+            Some("demo") => self.read::<DemoRecord>(key),
             Some("features") => self.read::<store::FeatureRecords>(key),
             Some("namespace") => self.read::<store::NamespaceRecord>(key),
             Some("path") => self.read::<store::PathRecord>(key),

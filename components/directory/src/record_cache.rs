@@ -29,7 +29,7 @@ const OVERHEAD: usize = 128;
 const MAX_DERIVED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The prefix of all keys of the directory.
-const PREFIX: &str = "directory/v1/";
+pub(crate) const PREFIX: &str = "directory/v1/";
 
 /// The keys below it whose changes move the catalog's root.
 const FOLLOWED: [&str; 5] = ["user/", "access/", "namespace/", "project/", "path/"];

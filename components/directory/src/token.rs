@@ -17,6 +17,7 @@ pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subje
 pub(crate) use damaged::{Damage, Repair, damaged, delete_unreadable, repair};
 pub(crate) use former::delete_of_former;
 pub(crate) use issued::{IssuedToken, find_issued, holder};
+pub(crate) use last_use::last_use;
 pub use last_use::{LAST_USE_MINUTES, record_use, with_last_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create};
 pub use lookup::{find, revoke};

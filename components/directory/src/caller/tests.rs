@@ -273,29 +273,72 @@ fn status(env: &Env, accepted: AcceptedTokens, address: &str, headers: &[(&str, 
 
 #[test]
 fn invalid_credentials_count_against_the_address_whatever_their_form() {
-    // The last ones are base64 of `any:no`, and no base64.
-    for (accepted, guess) in [
-        (AcceptedTokens::Api, ("private-token", "no")),
-        (AcceptedTokens::Api, ("authorization", "Bearer dep")),
-        (AcceptedTokens::Registry, ("job-token", "no")),
-        (AcceptedTokens::Registry, ("authorization", "Basic YW55Om5v")),
-        (AcceptedTokens::Repository, ("authorization", "Basic YW55Om5v")),
-        (AcceptedTokens::Repository, ("authorization", "Basic !")),
-    ] {
+    let basic = |text: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+    type Guess<'a> = &'a dyn Fn(u32) -> (&'static str, String);
+    let guesses: [(_, Guess<'_>); 6] = [
+        (AcceptedTokens::Api, &|n| ("private-token", format!("no{n}"))),
+        (AcceptedTokens::Api, &|n| ("authorization", format!("Bearer a-long-guess-of-a-token-{n}"))),
+        (AcceptedTokens::Registry, &|n| ("job-token", format!("no{n}"))),
+        (AcceptedTokens::Registry, &|n| ("authorization", format!("Basic {}", basic(&format!("any:no{n}"))))),
+        (AcceptedTokens::Repository, &|n| ("authorization", format!("Basic {}", basic(&format!("any:no{n}"))))),
+        (AcceptedTokens::Repository, &|n| ("authorization", format!("Basic !{n}"))),
+    ];
+    for (accepted, guess) in guesses {
         let env = forge_with_tokens();
-        let ask = |env: &Env, address, headers: &[_]| status(env, accepted, address, headers);
+        issue(&env, "a-token-that-cannot-be-guessed", new_token(Subject::User(2), &["api"]));
+        let ask = |env: &Env, address: &str, headers: &[(&str, &str)]| status(env, accepted, address, headers);
+        let guess = |env: &Env, address: &str, n: u32| {
+            let (name, value) = guess(n);
+            ask(env, address, &[(name, value.as_str())])
+        };
         for n in 0..100 {
-            assert_eq!(ask(&env, "192.0.2.1:1", &[guess]), 401, "{n} of {guess:?}");
+            assert_eq!(guess(&env, "192.0.2.1:1", n), 401, "{n}");
             assert_eq!(ask(&env, "192.0.2.1:1", &[]), 200, "a request without a credential");
         }
-        assert_eq!(ask(&env, "192.0.2.1:2", &[guess]), 429, "{guess:?}");
+        assert_eq!(guess(&env, "192.0.2.1:2", 100), 429);
         assert_eq!(ask(&env, "192.0.2.1:1", &[("private-token", "pat")]), 429, "a right guess looks like a wrong one");
+        let long = [("private-token", "a-token-that-cannot-be-guessed")];
+        assert_eq!(ask(&env, "192.0.2.1:1", &long), 200, "no guess");
         assert_eq!(ask(&env, "192.0.2.1:1", &[]), 200);
         assert_eq!(ask(&env, "192.0.2.2:1", &[("private-token", "pat")]), 200, "another address");
         let other = Env { instance_cache: Rc::default(), ..env.clone() };
-        assert_eq!(ask(&other, "192.0.2.1:1", &[guess]), 429, "another instance");
+        assert_eq!(guess(&other, "192.0.2.1:1", 100), 429, "another instance");
         let later = Env { now: kit::Timestamp::from_millis(env.now.millis() + 60_000), ..env };
         assert_eq!(ask(&later, "192.0.2.1:1", &[("private-token", "pat")]), 200);
+    }
+}
+
+#[test]
+fn a_refused_token_that_is_repeated_locks_nobody_out() {
+    let env = forge_with_tokens();
+    for token in ["no", "fin", "dep"] {
+        for _ in 0..300 {
+            assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", token)]), 401);
+        }
+    }
+    assert_eq!(status(&env, AcceptedTokens::Api, "192.0.2.1:1", &[("private-token", "pat")]), 200);
+}
+
+/// All callers have one address, and each request an instance of its own, or all have the same one.
+#[test]
+fn who_shares_an_address_with_guesses_goes_on() {
+    for is_shared in [true, false] {
+        let env = kit::testing::env(MemoryStore::default(), &[(token::LAST_USE_MINUTES, "10")]);
+        fill(&env);
+        let long = "a-token-that-cannot-be-guessed";
+        for text in ["pat", "new", long] {
+            issue(&env, text, new_token(Subject::User(2), &["api"]));
+        }
+        let ask = |token: &str| {
+            let instance_cache = if is_shared { env.instance_cache.clone() } else { Rc::default() };
+            let env = Env { instance_cache, ..env.clone() };
+            status(&env, AcceptedTokens::Api, "127.0.0.1:1", &[("private-token", token)])
+        };
+        assert_eq!(ask("pat"), 200);
+        let refused: Vec<u16> = (0..160).map(|n| ask(&format!("wrong-{n}"))).collect();
+        assert_eq!(refused, [[401; 100].as_slice(), &[429; 60]].concat());
+        assert_eq!([ask("pat"), ask(long)], [200, 200], "used before, and no guess");
+        assert_eq!(ask("new"), if is_shared { 429 } else { 200 });
     }
 }
 

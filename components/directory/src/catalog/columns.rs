@@ -127,10 +127,12 @@ impl<'a> Columns<'a> {
         let (rows, content) = content.split_at_checked(count.checked_mul(4)?)?;
         let (ends, text) = content.split_at_checked(count.checked_mul(4)?)?;
         let text = std::str::from_utf8(text).ok()?;
-        let mut start = 0;
+        let (mut start, mut next) = (0, 0);
         for (row, end) in numbers(rows).zip(numbers(ends)) {
-            each(row as usize, text.get(start..end as usize)?);
-            start = end as usize;
+            // They are looked for by binary search.
+            let row = (next..self.rows).contains(&(row as usize)).then_some(row as usize)?;
+            each(row, text.get(start..end as usize)?);
+            (start, next) = (end as usize, row + 1);
         }
         Some(())
     }

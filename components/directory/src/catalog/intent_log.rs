@@ -24,6 +24,7 @@ use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A blob has at most this many rows; a larger one is divided into blobs of half as many.
@@ -45,14 +46,16 @@ pub struct IntentLog {
 }
 
 impl IntentLog {
-    /// Logs which records are about to change. 1 blob and a swap, and a read for each user.
+    /// Logs which records are about to change. 1 read, 1 for each intent, 1 blob and a swap, and a read for each user.
     pub fn begin(env: &Env, mut changes: Changes) -> Result<IntentLog, StoreError> {
         if changes.is_empty() {
             return Ok(IntentLog { changes, blob: None });
         }
+        // A damaged intent stops all commits: nothing is written that they would not follow.
+        pending(env)?;
         // The namespace of a user who is about to be deleted is known only now.
         changes.resolve(env)?;
-        let id = write_blob(env, &serde_json::to_vec(&changes).unwrap_or_default())?;
+        let id = write_json(env, &changes)?;
         update_intents(env, |intents| {
             if !intents.iter().any(|other| other.blob == id) {
                 intents.push(Intent { logged_at: env.now, blob: id.clone() });
@@ -115,10 +118,7 @@ impl IntentLog {
             if done.contains(&other.blob) {
                 continue;
             }
-            // It is gone if its writer has committed in the meantime.
-            if let Some(blob) = env.store.get(&Key::CatalogBlob(&other.blob).to_string())? {
-                changes.extend(serde_json::from_slice(&blob).unwrap_or_default());
-            }
+            changes.extend(logged_changes(env, &other)?);
             if is_older(other.logged_at, env.now, ABANDONED_AFTER) {
                 done.push(other.blob);
             }
@@ -151,6 +151,11 @@ fn update_intents(env: &Env, change: impl Fn(&mut Vec<Intent>)) -> Result<(), St
         change(&mut intents);
         intents
     })
+}
+
+fn write_json(env: &Env, content: &impl Serialize) -> Result<String, StoreError> {
+    let content = serde_json::to_vec(content).map_err(|why| StoreError::corrupt(&Key::Catalog.to_string(), why))?;
+    write_blob(env, &content)
 }
 
 fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
@@ -221,7 +226,7 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
         }
         update.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
         new.retired.push(RetiredBlobs { retired_at: now, blobs: update.removed });
-        let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
+        let revision = write_json(env, &new)?;
         Ok(Decision::Write(Root { revision, batch: batch.clone() }, ()))
     })
 }
@@ -270,11 +275,38 @@ pub(crate) fn rows_of_member(env: &Env, user_id: u64) -> Result<Vec<MemberRow>, 
 pub(crate) fn pending(env: &Env) -> Result<Changes, StoreError> {
     let mut changes = Changes::default();
     for intent in store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default() {
-        if let Some(blob) = env.store.get(&Key::CatalogBlob(&intent.blob).to_string())? {
-            changes.extend(serde_json::from_slice(&blob).unwrap_or_default());
-        }
+        changes.extend(logged_changes(env, &intent)?);
     }
     Ok(changes)
+}
+
+/// The changes of an intent; none if its writer has committed since the intents were read. 1 read, or 2.
+pub(crate) fn logged_changes(env: &Env, intent: &Intent) -> Result<Changes, StoreError> {
+    let key = Key::CatalogBlob(&intent.blob).to_string();
+    if let Some(changes) = root::read(&*env.store, &key)? {
+        return Ok(changes);
+    }
+    // A writer takes its intent off the list before it removes the blob.
+    let intents = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
+    match intents.contains(intent) {
+        true => Err(StoreError::corrupt(&key, "it is missing, and the list of intents names it")),
+        false => Ok(Changes::default()),
+    }
+}
+
+/// Takes intents off the list whose changes cannot be read. Only for a repair, which reads every record anew.
+pub(crate) fn drop_damaged(env: &Env) -> Result<(), StoreError> {
+    let mut damaged = BTreeSet::new();
+    for intent in store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default() {
+        match logged_changes(env, &intent) {
+            Err(StoreError::Corrupt { .. }) => drop(damaged.insert(intent.blob)),
+            changes => drop(changes?),
+        }
+    }
+    match damaged.is_empty() {
+        true => Ok(()),
+        false => update_intents(env, |intents| intents.retain(|intent| !damaged.contains(&intent.blob))),
+    }
 }
 
 fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, StoreError> {

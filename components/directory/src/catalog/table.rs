@@ -3,6 +3,7 @@
 use super::columns::{Columns, Numbers, Texts, Writer};
 use super::manifest::RowKey;
 use crate::model::incarnation::Incarnation;
+use crate::namespace::Details;
 use crate::store::ShareRecord;
 use std::ops::Range;
 
@@ -127,7 +128,12 @@ impl Table for Namespaces {
         columns.texts(6, &mut self.paths)?;
         columns.texts(7, &mut self.names)?;
         decode_shares(&columns, 8, base, &mut self.shares)?;
-        columns.sparse(9, |row, details| self.details.push(((base + row) as u32, details.to_owned())))?;
+        let mut valid = true;
+        columns.sparse(9, |row, details| {
+            valid &= serde_json::from_str::<Details>(details).is_ok();
+            self.details.push(((base + row) as u32, details.to_owned()));
+        })?;
+        valid.then_some(())?;
         columns.sparse(10, |row, id| self.owner_incarnations.push(((base + row) as u32, id.to_owned())))
     }
 
@@ -302,7 +308,8 @@ impl<'a> Members<'a> {
             rows: columns.rows,
             sources: columns.numbers(1)?,
             users: columns.numbers(2)?,
-            roles: columns.find(3).unwrap_or_default(),
+            // Absent if all of them are 0.
+            roles: columns.find(3).map_or(Some(&[][..]), |roles| (roles.len() == columns.rows).then_some(roles))?,
             ends: columns.numbers(4)?,
         })
     }
@@ -351,4 +358,41 @@ fn copy_sparse<T: Clone>(into: &mut Vec<(u32, T)>, from: &[(u32, T)], rows: &Ran
     let before = |bound: usize| from.partition_point(|(row, _)| (*row as usize) < bound);
     let inside = from.get(before(rows.start)..before(rows.end)).unwrap_or_default();
     into.extend(inside.iter().map(|(row, value)| ((*row as usize - rows.start + base) as u32, value.clone())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_columns_are_no_rows() {
+        let row = |details: &str| NamespaceRow {
+            id: 1,
+            parent_id: 0,
+            owner_id: 0,
+            owner_flags: 0,
+            owner_incarnation: String::new(),
+            visibility: 0,
+            path: "a".into(),
+            name: "A".into(),
+            shares: Vec::new(),
+            details: details.into(),
+        };
+        for (details, is_read) in [("", true), ("{}", true), ("{", false), ("x", false), ("[1", false)] {
+            let blob = NamespaceRow::encode(&[row("{}"), row(details)]);
+            assert_eq!(NamespaceRow::decode(&blob).is_some(), is_read, "{details}");
+        }
+        for (roles, is_read) in [(&[10, 20][..], true), (&[10], false), (&[10, 20, 30], false)] {
+            let mut writer = Writer::new(2);
+            writer.numbers(1, [1, 2].into_iter());
+            writer.numbers(2, [1, 2].into_iter());
+            writer.bytes(3, roles.iter().copied());
+            assert_eq!(MemberRow::decode(&writer.finish()).is_some(), is_read, "{roles:?}");
+        }
+        for (rows, is_read) in [([0, 1], true), ([1, 0], false), ([1, 1], false), ([0, 2], false)] {
+            let mut writer = Writer::new(2);
+            writer.sparse(9, rows.into_iter().map(|row| (row, "{}".to_owned())));
+            assert_eq!(NamespaceRow::decode(&writer.finish()).is_some(), is_read, "{rows:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::{Comparison, PREFIX, PresentPath, Subject, holders, missing, token_lists, tree};
 use crate::catalog::changes::Changes;
-use crate::catalog::intent_log::{DanglingRows, IntentLog};
+use crate::catalog::intent_log::{self, DanglingRows, IntentLog};
 use crate::catalog::manifest::{Intent, Root};
 use crate::path;
 use crate::save_error::SaveError;
@@ -131,6 +131,7 @@ fn empty_if_damaged(env: &Env) -> Result<(), StoreError> {
     let empty = || Root { revision: String::new(), batch: env.id() };
     store::replace_unreadable(env, &Key::Catalog, Some(&empty()))?;
     store::replace_unreadable::<Vec<Intent>>(env, &Key::CatalogChanges, Some(&Vec::new()))?;
+    intent_log::drop_damaged(env)?;
     match Comparison::default().tables(env) {
         Err(StoreError::Corrupt { .. }) => root::update(env, &Key::Catalog.to_string(), |root: Option<Root>| {
             let is_empty = root.is_none_or(|root| root.revision.is_empty());

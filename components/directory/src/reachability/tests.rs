@@ -146,6 +146,38 @@ fn the_blob_of_an_abandoned_intent_is_kept() {
 }
 
 #[test]
+fn a_damaged_intent_ends_every_commit_until_a_repair() {
+    for damage in [Some("x"), Some(""), Some("null"), Some("{\"namespaces\":[11"), None] {
+        let (store, env) = forge();
+        let mut changes = Changes::default();
+        changes.group(11);
+        // Its writer dies before the catalog follows.
+        let _ = IntentLog::begin(&env, changes).unwrap();
+        dependents::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
+        let intents: Vec<Intent> = store::read(&env, &Key::CatalogChanges).unwrap().unwrap();
+        let key = Key::CatalogBlob(&intents[0].blob).to_string();
+        match damage {
+            Some(bytes) => store.set(&key, bytes.as_bytes()).unwrap(),
+            None => store.delete(&key).unwrap(),
+        }
+        for minutes in [1, 60] {
+            let outcome = rename(&later(&env, minutes * 60_000), 12, "guild2");
+            let Err(crate::SaveError::Store(StoreError::Corrupt { key: damaged, .. })) = outcome else {
+                panic!("{damage:?} {minutes}: {outcome:?}")
+            };
+            assert_eq!(damaged, key);
+        }
+        let env = later(&env, 61 * 60_000);
+        assert_eq!(problems(&env), [key.as_str()], "{damage:?}");
+        assert_eq!(repair(&env), 0);
+        assert_eq!(problems(&env), [""; 0], "{damage:?}");
+        rename(&env, 12, "guild3").unwrap();
+        let catalog = catalog::read(&env).unwrap();
+        assert_eq!([11, 12].map(|id| catalog.namespace(id).unwrap().path()), ["renamed", "guild3"]);
+    }
+}
+
+#[test]
 fn every_damaged_record_and_blob_is_reported() {
     let (store, env) = forge();
     let env = later(&env, GRACE + 1000);

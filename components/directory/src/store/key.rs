@@ -25,6 +25,7 @@ pub(crate) enum Key<'a> {
     /// A blob of the catalog, by its id.
     CatalogBlob(&'a str),
     CatalogChanges,
+    Demo,
 }
 
 impl Key<'_> {
@@ -91,6 +92,7 @@ impl fmt::Display for Key<'_> {
             Key::Catalog => f.write_str("catalog"),
             Key::CatalogBlob(id) => write!(f, "catalog/blob/{id}"),
             Key::CatalogChanges => f.write_str("catalog/changes"),
+            Key::Demo => f.write_str("demo"),
         }
     }
 }

@@ -80,7 +80,7 @@ pub fn with_last_use(env: &Env, token: PersonalToken) -> Result<PersonalToken, S
 
 /// When a token was used last; `None` if no use was recorded. 1 read. Every area can write the record, so one that
 /// cannot be read is none: it must not keep a user's tokens from being listed and revoked.
-pub(super) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Timestamp>, StoreError> {
+pub(crate) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Timestamp>, StoreError> {
     match root::read::<LastUseRecord>(&*env.store, &key(&fingerprint.to_hex())) {
         Err(StoreError::Corrupt { .. }) => Ok(None),
         last => Ok(last?.map(|last| last.at)),

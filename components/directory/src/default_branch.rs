@@ -1,0 +1,113 @@
+//! The default branch of a project's repository: the one that git has checked out in a clone.
+//!
+//! The area `suggestions` writes repositories, and reads this module's order of candidates. Other areas read the few of
+//! its records that the answer takes; its tests compare both.
+
+use crate::project::Project;
+use kit::Env;
+use kit::id;
+use kit::root;
+use kit::store::StoreError;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::{BTreeMap, BTreeSet};
+
+const PREFIX: &str = "suggestions/v1/";
+
+/// The longest name of a ref, in bytes.
+const MAX_REF_NAME: usize = 255;
+
+/// The value of a ref. A deleted one is `null`.
+#[derive(Deserialize)]
+struct RefRecord {
+    lock: Option<RefLockRecord>,
+}
+
+/// A ref that is updated together with others.
+#[derive(Deserialize)]
+struct RefLockRecord {
+    transaction: String,
+    new: Option<IgnoredAny>,
+    #[serde(default)]
+    is_creation: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct HeadRecord {
+    default: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct NamesRecord {
+    #[serde(default)]
+    names: BTreeSet<String>,
+    #[serde(default)]
+    creating: BTreeMap<String, IgnoredAny>,
+}
+
+/// Names of refs, `heads/main`, of which the first one that is there is the default branch; if none is, any branch.
+/// `configured` is the branch that the project's record names, `imported` the ref that the imported repository had
+/// checked out.
+pub fn candidates(configured: Option<&str>, imported: Option<String>) -> impl Iterator<Item = String> {
+    let configured = configured.map(|branch| format!("heads/{branch}"));
+    configured.into_iter().chain(imported).chain(["heads/main".into(), "heads/master".into()])
+}
+
+/// The default branch; of an empty repository the one that the project's record names. 1 read if that is there; else 1
+/// for the names, and 1 for each candidate.
+pub fn find(env: &Env, project: &Project) -> Result<Option<String>, StoreError> {
+    let repository = Repository::of(env, project);
+    let branch = |name: &str| name.strip_prefix("heads/").map(str::to_owned);
+    let configured = project.default_branch.as_deref();
+    if let Some(name) = configured.map(|branch| format!("heads/{branch}"))
+        && repository.has(&name)?
+    {
+        return Ok(branch(&name));
+    }
+    let key = format!("{PREFIX}branches/{}", repository.id);
+    let Some(names) = env.store.get(&key)? else { return Ok(configured.map(str::to_owned)) };
+    let corrupt = |why| StoreError::corrupt(&key, why);
+    // A repository may have many names, and few need be looked at.
+    let HeadRecord { default } = serde_json::from_slice(&names).map_err(corrupt)?;
+    for name in candidates(None, default) {
+        if repository.has(&name)? {
+            return Ok(branch(&name));
+        }
+    }
+    let NamesRecord { mut names, creating } = serde_json::from_slice(&names).map_err(corrupt)?;
+    names.extend(creating.into_keys());
+    for name in names.iter().filter(|name| name.starts_with("heads/")) {
+        if repository.has(name)? {
+            return Ok(branch(name));
+        }
+    }
+    Ok(configured.map(str::to_owned))
+}
+
+struct Repository<'a> {
+    env: &'a Env,
+    /// As keys have it: the project's id, and the incarnation of one whose id a deleted project had.
+    id: String,
+}
+
+impl<'a> Repository<'a> {
+    fn of(env: &'a Env, project: &Project) -> Self {
+        let incarnation = project.repository_incarnation.id().and_then(id::number);
+        let later = incarnation.map_or(String::new(), |number| format!("-{number:032x}"));
+        Repository { env, id: format!("{}{later}", project.id) }
+    }
+
+    /// Whether a ref is there. 1 read, and 1 for one that is updated together with others.
+    fn has(&self, name: &str) -> Result<bool, StoreError> {
+        if name.len() > MAX_REF_NAME {
+            return Ok(false);
+        }
+        let key = format!("{PREFIX}ref/{}/{}", self.id, kit::path::encode(name));
+        let record: Option<Option<RefRecord>> = root::read(&*self.env.store, &key)?;
+        let Some(RefRecord { lock }) = record.flatten() else { return Ok(false) };
+        let Some(lock) = lock else { return Ok(true) };
+        let outcome: Option<String> =
+            root::read(&*self.env.store, &format!("{PREFIX}ref_transaction/{}", lock.transaction))?;
+        Ok(if outcome.as_deref() == Some("committed") { lock.new.is_some() } else { !lock.is_creation })
+    }
+}

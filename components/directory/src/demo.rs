@@ -1,0 +1,126 @@
+//! Whether the store has the demo of `hexad up --demo`. The record is in the store, so that a copy of the store, and
+//! every host that shares it, knows.
+
+use crate::catalog;
+use crate::dependents::finish_interrupted;
+use crate::store::{self, Key};
+use crate::{feature, record_cache, setting, user};
+use kit::Env;
+use kit::store::StoreError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// How far the demo is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DemoState {
+    /// Written before the demo's first record. The next host that is asked for the demo finishes it.
+    Loading,
+    Loaded,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DemoRecord {
+    state: DemoState,
+}
+
+/// Why the demo is not loaded, or the failure of the store.
+#[derive(Debug)]
+pub enum DemoError {
+    /// The store has this record.
+    Occupied(String),
+    Store(StoreError),
+}
+
+impl From<StoreError> for DemoError {
+    fn from(error: StoreError) -> Self {
+        DemoError::Store(error)
+    }
+}
+
+/// Begins to load the demo, or goes on with it. `demo` has the [names](names) of the demo's records. The store must be
+/// empty at first, and have records of the demo only if its loading was interrupted. Earlier builds recorded nothing:
+/// where all groups, projects and users of the demo are, it is loaded.
+pub fn begin(env: &Env, demo: &BTreeSet<String>) -> Result<DemoState, DemoError> {
+    let recorded = store::read::<DemoRecord>(env, &Key::Demo)?.map(|record| record.state);
+    let state = match recorded {
+        Some(DemoState::Loaded) => return Ok(DemoState::Loaded),
+        Some(DemoState::Loading) => match names(env)?.difference(demo).next() {
+            Some(other) => return Err(DemoError::Occupied(other.clone())),
+            None => DemoState::Loading,
+        },
+        None => {
+            let stored = names(env)?;
+            match stored.iter().find(|name| !demo.contains(*name)).or(stored.first()) {
+                None => match any_record(env)? {
+                    None => DemoState::Loading,
+                    Some(key) => return Err(DemoError::Occupied(format!("the record {key}"))),
+                },
+                Some(_) if demo.iter().filter(|name| is_of_tree(name)).all(|name| stored.contains(name)) => {
+                    DemoState::Loaded
+                }
+                Some(name) => return Err(DemoError::Occupied(name.clone())),
+            }
+        }
+    };
+    let reached = advance(env, state)?;
+    // Others may have written since the names were read, and see the demo's record from now on.
+    match reached == DemoState::Loading && recorded.is_none() {
+        true => match names(env)?.difference(demo).next() {
+            Some(other) => Err(DemoError::Occupied(other.clone())),
+            None => Ok(reached),
+        },
+        false => Ok(reached),
+    }
+}
+
+/// A key of the tree. The catalog, from which [`names`] are read, may have lost its row.
+fn any_record(env: &Env) -> Result<Option<String>, StoreError> {
+    for kind in ["user/", "namespace/", "project/"] {
+        if let Some(key) = env.store.list(&format!("{}{kind}", record_cache::PREFIX), "", 1)?.into_iter().next() {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// Records that the demo is loaded.
+pub fn finish(env: &Env) -> Result<DemoState, StoreError> {
+    advance(env, DemoState::Loaded)
+}
+
+/// Another host may have finished it.
+fn advance(env: &Env, state: DemoState) -> Result<DemoState, StoreError> {
+    let mut reached = state;
+    store::update(env, &Key::Demo, |current: Option<DemoRecord>| {
+        let is_loaded = current.is_some_and(|record| record.state == DemoState::Loaded);
+        reached = if is_loaded { DemoState::Loaded } else { state };
+        DemoRecord { state: reached }
+    })?;
+    Ok(reached)
+}
+
+/// The users, groups, projects, settings and features of the store, as `user 1 (root)`, `group 5 (acme)`,
+/// `project 7 (acme/site)`, `setting license`, `feature dark`.
+fn names(env: &Env) -> Result<BTreeSet<String>, StoreError> {
+    finish_interrupted(env)?;
+    let catalog = catalog::read(env)?;
+    let mut names = BTreeSet::new();
+    for namespace in catalog.namespaces() {
+        let owner = namespace.owner().map(|id| Ok((id, user::by_id(env, id)?))).transpose()?;
+        names.insert(match owner {
+            Some((id, user)) => {
+                format!("user {id} ({})", user.as_ref().map_or(namespace.path(), |user| &user.username))
+            }
+            None => format!("group {} ({})", namespace.id(), namespace.full_path()),
+        });
+    }
+    names.extend(catalog.projects().map(|project| format!("project {} ({})", project.id(), project.full_path())));
+    names.extend(setting::read(env)?.all().keys().map(|name| format!("setting {name}")));
+    names.extend(feature::all(env)?.keys().map(|name| format!("feature {name}")));
+    Ok(names)
+}
+
+fn is_of_tree(name: &str) -> bool {
+    !name.starts_with("setting ") && !name.starts_with("feature ")
+}
