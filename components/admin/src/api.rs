@@ -8,9 +8,11 @@ use crate::route::{self, Route};
 use crate::{import, parameters, setting_types, settings};
 use directory::DirectoryRoots;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller, INVALID_TOKENS};
+use directory::demo::{self, DemoError};
 use directory::feature::Actor;
 use directory::project::{Incarnation, ProjectLookup};
 use directory::reauthorization::{self, AdminRequest};
+use directory::request_limits::TOKENS;
 use directory::token::LAST_USE_MINUTES;
 use directory::{SaveError, dependents, feature, namespace, project, seal, setting, user};
 use http::{Method, StatusCode};
@@ -18,10 +20,13 @@ use kit::env::EXTERNAL_URL;
 use kit::maintenance;
 use kit::ndjson;
 use kit::{Env, Error, Request, Response};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, seal::KEY];
+pub const VARIABLES: &[&str] =
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, TOKENS.variable, seal::KEY];
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -48,6 +53,7 @@ async fn answer(env: &Env, mut request: Request, route: Route) -> Result<Respons
     let env = &env;
     match route {
         Route::Import => import_directory(env, &caller, request).await,
+        Route::LoadDemo => load_demo(env, &caller, request).await,
         Route::ReadSettings => {
             require_admin(&caller)?;
             let settings = setting::read(env)?;
@@ -81,7 +87,8 @@ async fn answer(env: &Env, mut request: Request, route: Route) -> Result<Respons
 /// The caller, if their token has a scope for the route.
 fn authenticate(env: &Env, request: &Request, route: &Route) -> Result<Caller, Error> {
     let caller = match caller::authenticate(env, request, AcceptedTokens::Api) {
-        Err(refusal) if matches!(route, Route::RotateToken(_)) => {
+        // Only 401 tells that the token is none that works.
+        Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED && matches!(route, Route::RotateToken(_)) => {
             tokens::revoke_line(env, request)?;
             return Err(refusal);
         }
@@ -116,6 +123,31 @@ async fn import_directory(env: &Env, caller: &Caller, mut request: Request) -> R
     require_admin(caller)?;
     let body = std::mem::take(&mut request.body);
     Ok(Response::ok(&import::run(env, &AdminRequest::new(request), body).await?))
+}
+
+/// What `hexad up --demo` says before the demo's first record, and after its last one.
+#[derive(Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+enum DemoStep {
+    Loading { records: BTreeSet<String> },
+    Loaded,
+}
+
+async fn load_demo(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+    let fields = parameters::read(request).await?;
+    require_admin(caller)?;
+    let step = serde_json::from_value(fields.into()).map_err(|why| Error::bad_request(&why.to_string()))?;
+    let state = match step {
+        DemoStep::Loading { records } => demo::begin(env, &records).map_err(|error| match error {
+            DemoError::Store(error) => error.into(),
+            DemoError::Occupied(record) => {
+                let text = format!("The demo is loaded into an empty store only, and this one has {record}");
+                Error::message(StatusCode::CONFLICT, text)
+            }
+        })?,
+        DemoStep::Loaded => demo::finish(env)?,
+    };
+    Ok(Response::ok(&json!({"state": state})))
 }
 
 async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {

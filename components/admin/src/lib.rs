@@ -3,6 +3,7 @@
 //! | endpoint, below `/api/v4` | |
 //! |---|---|
 //! | `POST /import/directory` | upserts users, tokens, groups, projects, members, settings and features, one JSON object a line |
+//! | `POST /import/demo` | begins or finishes loading the demo of `hexad up --demo`; refused where the store has other records |
 //! | `GET, PUT /application/settings` | settings of the whole service; secrets can be set and are never shown |
 //! | `GET /features` | every feature with a record |
 //! | `POST, DELETE /features/:name` | switches a feature on or off, for all or for some actors; deletes it |

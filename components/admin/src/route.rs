@@ -9,6 +9,7 @@ const BASE: &str = "/api/v4";
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
     Import,
+    LoadDemo,
     ReadSettings,
     WriteSettings,
     ListFeatures,
@@ -59,7 +60,8 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let get = matches!(*method, Method::GET | Method::HEAD);
     match (names.as_slice(), method) {
         (["import", "directory"], &Method::POST) => Ok(Route::Import),
-        (["import", "directory"], _) => Err(Error::method_not_allowed("POST")),
+        (["import", "demo"], &Method::POST) => Ok(Route::LoadDemo),
+        (["import", "directory" | "demo"], _) => Err(Error::method_not_allowed("POST")),
         (["maintenance", "admin", task], _) => Task::named(method, task).map(Route::Maintain),
         (["application", "settings"], _) if get => Ok(Route::ReadSettings),
         (["application", "settings"], &Method::PUT) => Ok(Route::WriteSettings),
@@ -123,6 +125,7 @@ mod tests {
     #[test]
     fn paths() {
         assert_eq!(answer(Method::POST, "/api/v4/import/directory"), "Import");
+        assert_eq!(answer(Method::POST, "/api/v4/import/demo"), "LoadDemo");
         assert_eq!(answer(Method::POST, "/api/v4/maintenance/admin/fsck"), "Maintain(Check)");
         assert_eq!(answer(Method::HEAD, "/api/v4/application/settings"), "ReadSettings");
         assert_eq!(answer(Method::PUT, "/api/v4/application/settings"), "WriteSettings");

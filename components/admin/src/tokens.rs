@@ -103,7 +103,7 @@ pub fn rotation_end(params: &Params, now: Timestamp) -> Result<Timestamp, Error>
 }
 
 fn future_end(checks: &Validation, now: Timestamp) -> Option<Timestamp> {
-    let end = checks.datetime("expires_at");
+    let end = checks.strict_datetime("expires_at");
     if end.is_some_and(|end| end <= now) {
         checks.reject("expires_at must be in the future");
     }

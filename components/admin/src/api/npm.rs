@@ -7,9 +7,9 @@ use crate::route::NpmRoute;
 use crate::{parameters, tokens};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::reauthorization;
-use directory::setting;
 use directory::token::{self, Fingerprint, PersonalToken};
 use directory::user::User;
+use directory::{request_limits, setting};
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{Method, StatusCode};
 use kit::{Env, Error, Request, Response, Timestamp};
@@ -36,6 +36,7 @@ pub async fn answer(env: &Env, mut request: Request, route: &NpmRoute) -> Result
         }
         NpmRoute::CreateToken => {
             caller.require_scope(caller::api_scopes(&request.method))?;
+            request_limits::check_write(env, &caller, &request_limits::TOKENS)?;
             create(env, user, request).await
         }
         NpmRoute::RevokeToken(key) => {

@@ -1,5 +1,6 @@
 mod authority;
 mod damaged_tokens;
+mod demo;
 mod import;
 mod import_tree;
 mod invalid_lines;
@@ -71,7 +72,8 @@ fn send_lines(env: &Env, lines: impl Into<Body>) -> (u16, Value) {
 }
 
 fn empty() -> Env {
-    env(MemoryStore::default(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)])
+    // New tokens are not counted, unless a test says otherwise.
+    env(MemoryStore::default(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN), ("tokens_rate_limit", "0")])
 }
 
 fn forge() -> Env {
@@ -309,7 +311,7 @@ fn a_storage_failure_is_500_at_every_endpoint() {
             let store = MemoryStore::default();
             send_lines(&env(store.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]), FORGE);
             let failing = FailingStore::after(operations, store);
-            let env = env(failing.clone(), &[]);
+            let env = env(failing.clone(), &[("tokens_rate_limit", "0")]);
             let (status, answer) = json_call(&env, "adm", method.clone(), path, body.clone());
             if !failing.failed() {
                 assert!(status < 300, "{path} {status}");

@@ -7,6 +7,7 @@ use crate::token_filter::TokenFilter;
 use crate::token_list;
 use crate::tokens::{self, UserName};
 use directory::caller::{self, AcceptedTokens, Caller};
+use directory::request_limits;
 use directory::token::{self, Fingerprint, MAX_TOKENS, NewPersonalToken, PersonalToken, Rotation, TokenId};
 use directory::{catalog, setting, user};
 use http::StatusCode;
@@ -83,6 +84,7 @@ pub async fn create(env: &Env, caller: &Caller, user: Option<String>, request: R
         fields.remove("username");
         fields.insert("user_id".to_owned(), user.into());
     }
+    request_limits::check_write(env, caller, &request_limits::TOKENS)?;
     let wanted = tokens::parse(&fields, env.now)?;
     if !caller.is_admin() {
         return Err(Error::forbidden());
@@ -128,6 +130,7 @@ pub fn revoke(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -
 /// `POST /personal_access_tokens/:id/rotate` and `…/self/rotate`.
 pub async fn rotate(env: &Env, caller: &Caller, name: &TokenName, request: Request) -> Result<Response, Error> {
     let presented = caller::presented_token(&request, AcceptedTokens::Api)?;
+    request_limits::check_write(env, caller, &request_limits::TOKENS)?;
     let params = Params::from_json(&parameters::read(request).await?)?;
     let end = tokens::rotation_end(&params, env.now)?;
     let old = find(env, caller, name, presented)?;

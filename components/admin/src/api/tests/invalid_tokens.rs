@@ -1,7 +1,9 @@
 //! The limit of invalid credentials.
 
+use super::tokens::{mint, revoked};
 use super::*;
 use http::HeaderName;
+use std::rc::Rc;
 
 fn ask(env: &Env, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> u16 {
     let mut request = Request::new(method, &format!("/api/v4/{path}"));
@@ -14,7 +16,6 @@ fn ask(env: &Env, method: Method, path: &str, headers: &[(&str, &str)], body: &s
 
 #[test]
 fn every_endpoint_counts_invalid_tokens_of_an_address() {
-    let wrong = [("private-token", "wrong")];
     for (method, path) in [
         (Method::GET, "projects/100/packages/npm/-/npm/v1/tokens"),
         (Method::DELETE, "packages/npm/-/user/token/x"),
@@ -26,11 +27,45 @@ fn every_endpoint_counts_invalid_tokens_of_an_address() {
         let env = forge();
         let ask = |headers: &[(&str, &str)]| ask(&env, method.clone(), path, headers, "");
         for n in 0..100 {
-            assert_eq!(ask(&wrong), 401, "{n} at {path}");
+            assert_eq!(ask(&[("private-token", &format!("wrong-{n}"))]), 401, "{n} at {path}");
+            // The last one that counts closes the window.
+            let again = if n < 99 { 401 } else { 429 };
+            assert_eq!(ask(&[("private-token", "wrong-0")]), again, "the same once more, {n} at {path}");
             assert_eq!(ask(&[]), 401, "no credential at {path}");
         }
-        assert_eq!((ask(&wrong), ask(&[])), (429, 401), "{path}");
+        assert_eq!((ask(&[("private-token", "wrong")]), ask(&[])), (429, 401), "{path}");
     }
+}
+
+/// Only a token that was looked up and is revoked tells that someone else may have the one that replaced it.
+#[test]
+fn a_rotation_that_was_not_looked_at_revokes_nothing() {
+    let env = forge();
+    let (_, first) = mint(&env, "alice", "ci", "self_rotate");
+    let path = "personal_access_tokens/self/rotate";
+    let (status, new) = json_call(&env, &first, Method::POST, path, json!({}));
+    assert_eq!(status, 200, "{new}");
+    let second = new["token"].as_str().unwrap().to_owned();
+    let rotate = |token: &str| ask(&env, Method::POST, path, &[("private-token", token)], "");
+    for n in 0..100 {
+        assert_eq!(rotate(&format!("wrong-{n}")), 401);
+    }
+    assert_eq!(rotate(&first), 429);
+    assert_eq!(get(&env, &second, "personal_access_tokens/self").0, 200);
+    let later = Env { now: kit::Timestamp::from_millis(env.now.millis() + 60_000), ..env.clone() };
+    assert_eq!(ask(&later, Method::POST, path, &[("private-token", &first)], ""), 401);
+    assert_eq!(get(&later, &second, "personal_access_tokens/self"), revoked());
+}
+
+#[test]
+fn new_tokens_of_a_user_are_bounded_by_default() {
+    let env = forge();
+    let limited = Env { variables: Rc::new([("tokens_rate_limit", "2".to_owned())].into_iter().collect()), ..env };
+    let create = || {
+        let fields = json!({"username": "alice", "name": "n", "scopes": ["api"]});
+        json_call(&limited, "adm", Method::POST, "personal_access_tokens", fields).0
+    };
+    assert_eq!([(); 3].map(|()| create()), [201, 201, 429]);
 }
 
 #[test]

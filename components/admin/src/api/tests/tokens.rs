@@ -3,7 +3,7 @@
 use super::*;
 
 /// Mints a token for `username` and returns its id and text.
-fn mint(env: &Env, username: &str, name: &str, scope: &str) -> (u64, String) {
+pub(super) fn mint(env: &Env, username: &str, name: &str, scope: &str) -> (u64, String) {
     let fields = json!({"username": username, "name": name, "scopes": [scope], "description": "for tests"});
     let (status, token) = json_call(env, "adm", Method::POST, "personal_access_tokens", fields);
     assert_eq!(status, 201, "{token}");
@@ -19,7 +19,7 @@ fn unauthorized() -> (u16, Value) {
     (401, json!({"message": "401 Unauthorized"}))
 }
 
-fn revoked() -> (u16, Value) {
+pub(super) fn revoked() -> (u16, Value) {
     let text = "Token was revoked. You have to re-authorize from the user.";
     (401, json!({"error": "invalid_token", "error_description": text}))
 }
