@@ -34,14 +34,27 @@ use crate::route::{self, MergeRequestEndpoint, Route};
 use crate::store::reachability::Repositories;
 use context::RequestContext;
 use directory::caller::{BOOTSTRAP_ADMIN_TOKEN, INVALID_TOKENS};
+use directory::request_limits::{self, WriteLimit};
 use directory::token::LAST_USE_MINUTES;
+use http::StatusCode;
+use http::header::LOCATION;
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
 use kit::{Body, Env, Error, Request, Response};
 use notes::MergeRequestName;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES];
+pub const VARIABLES: &[&str] = &[
+    BOOTSTRAP_ADMIN_TOKEN,
+    EXTERNAL_URL,
+    INVALID_TOKENS,
+    LAST_USE_MINUTES,
+    request_limits::ANONYMOUS_RECORDS,
+    request_limits::MERGE_REQUESTS.variable,
+    request_limits::NOTES.variable,
+    request_limits::PUSHES.variable,
+    request_limits::SUGGESTIONS.variable,
+];
 
 /// The largest body of a request for maintenance, in bytes: more than `kit` accepts, which refuses it in its words.
 const MAX_MAINTENANCE_BODY: u64 = 128 << 10;
@@ -53,11 +66,18 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn dispatch(env: Env, mut request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
+    if let Route::Page(page) = route {
+        let location = format!("{}{page}", env.external_url(&request));
+        return Ok(Response::new(StatusCode::FOUND).with_text(LOCATION, &location));
+    }
     if let Route::Repository { project, service } = route {
         return repository::answer(env, request, &project, service).await;
     }
     let body = std::mem::take(&mut request.body);
     let mut context = RequestContext::new(env, request)?;
+    if let Some(limit) = write_limit(&route) {
+        request_limits::check_write(&context.env, &context.caller, limit)?;
+    }
     match route {
         Route::GetSuggestion { suggestion } => show::suggestion(&context, &suggestion),
         Route::ApplySuggestion { suggestion } => {
@@ -91,7 +111,27 @@ async fn dispatch(env: Env, mut request: Request) -> Result<Response, Error> {
             let RequestContext { env, caller, head, .. } = context;
             maintenance::answer(&env, head, caller.is_admin(), task, &Repositories::new(&env)?).await
         }
-        Route::Repository { .. } => Err(Error::unrouted()),
+        Route::Repository { .. } | Route::Page(_) => Err(Error::unrouted()),
+    }
+}
+
+/// The limit of a user's requests that a request counts against.
+fn write_limit(route: &Route) -> Option<&'static WriteLimit> {
+    use MergeRequestEndpoint as Endpoint;
+    match route {
+        Route::ApplySuggestion { .. } | Route::ApplyBatch => Some(&request_limits::SUGGESTIONS),
+        Route::CreateMergeRequest { .. } => Some(&request_limits::MERGE_REQUESTS),
+        Route::MergeRequest { endpoint, .. } => match endpoint {
+            Endpoint::Update => Some(&request_limits::MERGE_REQUESTS),
+            Endpoint::CreateDiscussion
+            | Endpoint::ResolveDiscussion { .. }
+            | Endpoint::Reply { .. }
+            | Endpoint::CreateNote
+            | Endpoint::EditNote { .. }
+            | Endpoint::DeleteNote { .. } => Some(&request_limits::NOTES),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

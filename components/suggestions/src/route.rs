@@ -54,6 +54,8 @@ pub enum Route {
     },
     /// Garbage collection or a check of the store.
     Maintenance(Task),
+    /// An address of the reference service for people; the console's page for it, below the base URL.
+    Page(String),
 }
 
 /// The endpoints of one merge request.
@@ -226,7 +228,9 @@ fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
         let names: Option<Vec<_>> = names.iter().map(|segment| segment.decode()).collect();
         names.map(|names| names.join("/")).ok_or_else(Error::unrouted)
     };
-    if let Some(end) = segments.iter().position(|segment| segment.0.ends_with(".git")) {
+    let is_get = matches!(*method, Method::GET | Method::HEAD);
+    let end = segments.iter().position(|segment| segment.0.ends_with(".git"));
+    if let Some(end) = end.filter(|end| !is_get || end + 1 < segments.len()) {
         let (above, rest) = segments.split_at_checked(end + 1).ok_or_else(Error::unrouted)?;
         let project = project(above)?.strip_suffix(".git").unwrap_or_default().to_owned();
         return Ok(Route::Repository { project, service: git_service(method, rest)? });
@@ -238,8 +242,38 @@ fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
         {
             Ok(Route::Repository { project: project(above)?, service: GitService::RefsWithoutSuffix })
         }
+        [.., Segment("info"), Segment("refs")] => Err(Error::unrouted()),
+        _ if is_get => page(&segments).map(Route::Page).ok_or_else(Error::unrouted),
         _ => Err(Error::unrouted()),
     }
+}
+
+/// The console's page for an address of the reference service, such as `/<full path>/-/merge_requests/1`. The console
+/// itself has the addresses of one or two parts.
+fn page(segments: &[Segment]) -> Option<String> {
+    let names: Vec<String> =
+        segments.iter().map(|segment| Some(segment.decode()?.into_owned())).collect::<Option<_>>()?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.len() < 3 || names.contains(&"") || names.starts_with(&["api"]) {
+        return None;
+    }
+    let (path, below) = names.split_at(names.iter().position(|name| *name == "-").unwrap_or(names.len()));
+    let (kind, path) = match path {
+        ["groups", path @ ..] => ("group", path),
+        path => ("project", path),
+    };
+    let parts: Vec<String> = path.iter().map(|name| path::encode(name)).collect();
+    let (id, path) = (parts.join("%2F"), parts.join("/"));
+    Some(match below {
+        _ if parts.is_empty() => return None,
+        ["-", "merge_requests", iid, ..] => format!("/merge_requests/{path}/{}", path::encode(iid)),
+        ["-", list @ ("merge_requests" | "issues" | "packages"), ..] => format!("/{list}?{kind}={id}"),
+        [] | ["-", "blob" | "commit" | "commits" | "tree", ..] => {
+            format!("/namespaces/{}", path.strip_suffix(".git").unwrap_or(&path))
+        }
+        // Others are for programs, such as archives: a page in their place would be taken for one.
+        _ => return None,
+    })
 }
 
 fn git_service(method: &Method, segments: &[Segment]) -> Result<GitService, Error> {
@@ -365,6 +399,27 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_pages_lead_to_the_console() {
+        for (address, expected) in [
+            ("/acme/labs/site", "/namespaces/acme/labs/site"),
+            ("/acme/labs/site.git", "/namespaces/acme/labs/site"),
+            ("/groups/acme/labs", "/namespaces/acme/labs"),
+            ("/acme/a%20b/-/merge_requests/7", "/merge_requests/acme/a%20b/7"),
+            ("/acme/labs/site/-/merge_requests/7/diffs", "/merge_requests/acme/labs/site/7"),
+            ("/acme/site/-/merge_requests", "/merge_requests?project=acme%2Fsite"),
+            ("/acme/site/-/issues/3", "/issues?project=acme%2Fsite"),
+            ("/acme/site/-/packages/3", "/packages?project=acme%2Fsite"),
+            ("/groups/acme/labs/-/packages", "/packages?group=acme%2Flabs"),
+            ("/groups/acme/-/issues", "/issues?group=acme"),
+            ("/acme/site/-/commit/0a1b", "/namespaces/acme/site"),
+            ("/acme/site/-/tree/main/src", "/namespaces/acme/site"),
+        ] {
+            let route = parse(&Method::GET, address).unwrap_or_else(|_| panic!("{address} is refused"));
+            assert_eq!(route, Route::Page(expected.to_owned()), "{address}");
+        }
+    }
+
+    #[test]
     fn repositories_by_their_full_path() {
         let service = |method, path| match parse(&method, path) {
             Ok(Route::Repository { project, service }) => format!("{project} {service:?}"),
@@ -387,6 +442,14 @@ mod tests {
             (Method::GET, "/acme/site.git/HEAD", "acme/site Head"),
             (Method::GET, "/acme/site.git/config", "404"),
             (Method::GET, "/", "404"),
+            (Method::POST, "/acme/sub/site.git", "404"),
+            (Method::POST, "/acme/site/-/merge_requests/1", "404"),
+            (Method::GET, "/api/v5/projects/1", "404"),
+            (Method::GET, "/-/acme/site", "404"),
+            (Method::GET, "/groups/-/acme", "404"),
+            (Method::GET, "/acme/site/-/archive/main.tar.gz", "404"),
+            (Method::GET, "/acme/site/-/raw/main/a", "404"),
+            (Method::GET, "/acme//-/issues", "404"),
             (Method::GET, "/acme/site.git/git-upload-pack", "405"),
         ] {
             assert_eq!(service(method, path), expected, "{path}");

@@ -9,13 +9,14 @@ use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
 use crate::store::discussions;
-use crate::store::{default_branch, merge_requests, refs};
+use crate::store::{default_branch, merge_requests, ref_names, refs};
 use crate::suggestion::Suggestion;
 use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::namespace::Visibility;
 use directory::project::{self, Project, ProjectKey, ProjectLookup};
 use directory::record_cache;
+use directory::request_limits;
 use directory::user::{self, User, UserKey};
 use http::StatusCode;
 use kit::store::StoreError;
@@ -292,7 +293,17 @@ impl PushableRepository {
 /// The project, if the caller may push to some branch of its repository: a Developer. Otherwise as
 /// [`readable_repository`], with 403 and a reason.
 pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<PushableRepository, Error> {
+    pushable_by(env, caller::authenticate(env, request, AcceptedTokens::Repository)?, id)
+}
+
+/// The same for a push, which counts against the limit of the user's pushes.
+pub fn repository_to_push_to(env: &Env, request: &Request, id: &str) -> Result<PushableRepository, Error> {
     let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
+    request_limits::check_write(env, &caller, &request_limits::PUSHES)?;
+    pushable_by(env, caller, id)
+}
+
+fn pushable_by(env: &Env, caller: Caller, id: &str) -> Result<PushableRepository, Error> {
     caller.known_or_401()?;
     let project = readable_by(env, &caller, id)?;
     let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, why);
@@ -325,9 +336,24 @@ pub fn still_pushable_repository(
 /// The project, if the caller may read its repository with git. 401 for an anonymous caller; for one with
 /// credentials 404 if they may not see the project, and 403 if they may not read its code.
 pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
+    Ok(repository_and_reader(env, request, id)?.0)
+}
+
+/// The same for a request that reads the branches and tags, which count against the limit of anonymous requests. 1 read
+/// more for an anonymous caller.
+pub fn repository_with_refs(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
+    let (project, caller) = repository_and_reader(env, request, id)?;
+    if caller.is_anonymous() {
+        let refs = ref_names::read(env, RepositoryId::of(&project))?.names.len();
+        request_limits::check_anonymous_records(env, request, &caller, refs)?;
+    }
+    Ok(project)
+}
+
+fn repository_and_reader(env: &Env, request: &Request, id: &str) -> Result<(Project, Caller), Error> {
     let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
     caller.require_scope(REPOSITORY_SCOPES)?;
-    readable_by(env, &caller, id)
+    Ok((readable_by(env, &caller, id)?, caller))
 }
 
 fn readable_by(env: &Env, caller: &Caller, id: &str) -> Result<Project, Error> {

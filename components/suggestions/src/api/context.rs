@@ -4,6 +4,7 @@ use directory::caller::{self, AcceptedTokens, Caller};
 use directory::project::Project;
 use directory::record_cache;
 use directory::redirect::Redirect;
+use directory::request_limits;
 use directory::user::User;
 use kit::params::Params;
 use kit::{Env, Error, Request};
@@ -31,6 +32,16 @@ impl RequestContext {
         self.env = record_cache::renew(&self.env)?;
         self.caller = authenticate(&self.env, &self.head)?;
         Ok(())
+    }
+
+    /// Counts the records that an anonymous request is about to read; 429 beyond the limit.
+    pub fn check_records(&self, records: usize) -> Result<(), Error> {
+        request_limits::check_anonymous_records(&self.env, &self.head, &self.caller, records)
+    }
+
+    /// The same for rows of the catalog.
+    pub fn check_rows(&self, rows: usize) -> Result<(), Error> {
+        request_limits::check_anonymous_rows(&self.env, &self.head, &self.caller, rows)
     }
 
     /// The parameters of the query.

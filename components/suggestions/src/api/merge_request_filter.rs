@@ -206,6 +206,11 @@ impl MergeRequestFilter {
         Ok(People { author, not_author: find(&self.not_author)?, merge_user: find(&self.merge_user)? })
     }
 
+    /// Whether only open merge requests are accepted.
+    pub fn is_of_open(&self) -> bool {
+        self.state == Some(MergeRequestState::Opened)
+    }
+
     /// Whether a merge request with this iid need be read.
     pub fn may_accept(&self, iid: u64) -> bool {
         self.iids.as_ref().is_none_or(|iids| iids.contains(&iid))

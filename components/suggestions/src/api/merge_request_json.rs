@@ -197,7 +197,10 @@ impl<'a> MergeRequestRenderer<'a> {
                 "relative": format!("!{iid}"),
                 "full": format!("{full_path}!{iid}"),
             },
-            "web_url": format!("{}/{full_path}/-/merge_requests/{iid}", self.context.url),
+            "web_url": match directory::path::begins_like_page(&full_path) {
+                true => format!("{}/merge_requests/{full_path}/{iid}", self.context.url),
+                false => format!("{}/{full_path}/-/merge_requests/{iid}", self.context.url),
+            },
         }))
     }
 }

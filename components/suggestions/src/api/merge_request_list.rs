@@ -6,20 +6,18 @@ use super::json_page::JsonPage;
 use super::merge_request_filter::{MergeRequestFilter, People, Scope, is_filter};
 use super::merge_request_json::MergeRequestRenderer;
 use crate::merge_request::MergeRequest;
-use crate::store::merge_requests as store;
+use crate::store::merge_requests::{self as store, MergeRequestList};
 use directory::catalog::Project as CatalogProject;
 use directory::project::{self, Project};
 use directory::{access as rights, catalog, namespace, record_cache};
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
-use kit::store::StoreError;
 use kit::{Error, Response, Timestamp};
 use std::rc::Rc;
 
-/// The most merge requests that a list reads: of a project, the highest iids.
+/// The most merge requests that a list reads, and the most projects in which it looks. A list that needs more is
+/// refused.
 const MAX_READ: usize = 20_000;
-
-/// The most projects in which the list of all merge requests looks: the highest ids.
 const MAX_PROJECTS: usize = 20_000;
 
 /// The values of `order_by`. By properties that no merge request has here, all are equal, and their ids decide.
@@ -76,8 +74,12 @@ pub fn of_project(context: &RequestContext, project: &str) -> Result<Response, E
     }
     let people = list.filter.people(context)?;
     let mut found = Vec::new();
-    let iids = store::list(&context.env, &project.key())?.iids;
-    list.collect(context, &project, iids, &people, &mut MAX_READ.clone(), &mut found)?;
+    let listed = store::list(&context.env, &project.key())?;
+    if listed.iids.len() > MAX_READ && list.is_by_number() {
+        let by_number = |iid| Found { project: project.clone(), iid, sort_key: SortKey::Same };
+        return list.respond(context, listed.iids.into_iter().map(by_number).collect());
+    }
+    list.collect(context, &project, listed, &people, &mut Reads::default(), &mut found)?;
     list.respond(context, found)
 }
 
@@ -124,21 +126,35 @@ impl<'a> ListRequest<'a> {
         Ok(ListRequest { params, filter, page, order_by, is_ascending })
     }
 
-    /// Adds the merge requests of a project that the filter accepts. Reads at most `left`, and subtracts their number.
+    /// Whether the list is all merge requests in the order of their creation, which is that of their numbers.
+    fn is_by_number(&self) -> bool {
+        let is_narrowed = self
+            .params
+            .pairs()
+            .any(|(name, value)| is_filter(name) && ![("state", "all"), ("scope", "all")].contains(&(name, value)));
+        self.order_by == "created_at" && !is_narrowed
+    }
+
+    /// Adds the merge requests of a project that the filter accepts. 400 if the list reads too many.
     fn collect(
         &self,
         context: &RequestContext,
         project: &Rc<Project>,
-        iids: Vec<u64>,
+        listed: MergeRequestList,
         people: &People,
-        left: &mut usize,
+        reads: &mut Reads,
         found: &mut Vec<Found>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Error> {
         let key = project.key();
-        let iids: Vec<u64> = iids.into_iter().filter(|iid| self.filter.may_accept(*iid)).collect();
-        let read = iids.len().min(*left);
-        *left -= read;
-        for iid in iids.into_iter().rev().take(read) {
+        let mut iids: Vec<u64> = match self.filter.is_of_open() {
+            true => listed.open.iter().map(|listed| listed.iid).collect(),
+            false => listed.iids,
+        };
+        // One that gets other branches is listed with both.
+        iids.dedup();
+        iids.retain(|iid| self.filter.may_accept(*iid));
+        reads.add(context, iids.len())?;
+        for iid in iids.into_iter().rev() {
             if let Some(merge_request) = store::read(&context.env, &key, iid)?
                 && self.filter.accepts(&merge_request, people)
             {
@@ -161,19 +177,21 @@ impl<'a> ListRequest<'a> {
         }
         let env = record_cache::attach(&context.env)?;
         let catalog = catalog::read(&env)?;
+        context.check_rows(catalog.projects().count())?;
         let access = catalog.access_snapshot(&env, &context.caller)?;
         let projects = catalog.projects().filter(|project| access.may_read(*project) && is_in_question(*project));
         let mut ids: Vec<u64> = projects.map(|project| project.id()).collect();
+        if ids.len() > MAX_PROJECTS {
+            return Err(too_long());
+        }
         ids.sort_unstable_by(|one, other| other.cmp(one));
-        let (mut found, mut left) = (Vec::new(), MAX_READ);
-        for id in ids.into_iter().take(MAX_PROJECTS) {
-            if left == 0 {
-                break;
-            }
+        let (mut found, mut reads) = (Vec::new(), Reads::default());
+        for id in ids {
+            reads.count(context, 1)?;
             let Some(project) = project::by_id(&env, id)? else { continue };
-            let iids = store::list_if_any(&env, &project.key())?.iids;
-            if !iids.is_empty() && rights::may_read_merge_requests(&env, &context.caller, &project)? {
-                self.collect(context, &Rc::new(project), iids, &people, &mut left, &mut found)?;
+            let listed = store::list_if_any(&env, &project.key())?;
+            if !listed.iids.is_empty() && rights::may_read_merge_requests(&env, &context.caller, &project)? {
+                self.collect(context, &Rc::new(project), listed, &people, &mut reads, &mut found)?;
             }
         }
         self.respond(context, found)
@@ -206,4 +224,41 @@ impl<'a> ListRequest<'a> {
         let effective: Vec<(&str, &str)> = self.params.pairs().filter(|(name, _)| is_effective(name)).collect();
         Ok(self.page.describe(shown.into_response(), &url, &effective, total))
     }
+}
+
+/// What a list has read so far.
+#[derive(Default)]
+struct Reads {
+    merge_requests: usize,
+    /// Records that do not count against the limit of anonymous requests yet.
+    uncounted: usize,
+}
+
+impl Reads {
+    /// How many records are counted together. Fewer are free.
+    const COUNTED: usize = 1000;
+
+    fn add(&mut self, context: &RequestContext, merge_requests: usize) -> Result<(), Error> {
+        self.merge_requests += merge_requests;
+        if self.merge_requests > MAX_READ {
+            return Err(too_long());
+        }
+        self.count(context, merge_requests)
+    }
+
+    fn count(&mut self, context: &RequestContext, records: usize) -> Result<(), Error> {
+        self.uncounted += records;
+        if self.uncounted > Self::COUNTED {
+            context.check_records(std::mem::take(&mut self.uncounted))?;
+        }
+        Ok(())
+    }
+}
+
+fn too_long() -> Error {
+    let text = format!(
+        "the list has more than {MAX_READ} merge requests or {MAX_PROJECTS} projects to look at: ask for open ones \
+         (state=opened), for some iids, or for those of a project or of a smaller group"
+    );
+    Error::bad_request(&text)
 }

@@ -281,13 +281,15 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let time = |note: &Note| if order_by == "created_at" { note.created } else { note.updated };
     // Time, note, and the id of its discussion.
     let mut notes: Vec<(Timestamp, u64, Rc<str>)> = Vec::new();
-    store::visit(&context.env, &project, iid, sees_internal, 0..MAX_DISCUSSIONS, |discussion| {
+    check_anonymous(context, &readable)?;
+    let discussions = store::visit(&context.env, &project, iid, sees_internal, 0..MAX_DISCUSSIONS, |discussion| {
         if let Some(discussion) = discussion {
             let id: Rc<str> = discussion.id.as_str().into();
             notes.extend(discussion.notes.iter().filter(is_asked_for).map(|note| (time(note), note.id, id.clone())));
         }
         ControlFlow::Continue(())
     })?;
+    check_discussions(discussions)?;
     match sort {
         "asc" => notes.sort_unstable(),
         _ => notes.sort_unstable_by(|one, other| other.cmp(one)),
@@ -330,14 +332,43 @@ fn find_discussion(
         None => {
             let mut found = None;
             let (key, sees_internal) = (readable.project.key(), readable.sees_internal_notes);
-            store::visit(&context.env, &key, readable.iid, sees_internal, 0..MAX_DISCUSSIONS, |discussion| {
-                found = discussion.filter(|discussion| discussion.note(note_id).is_some());
-                if found.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
+            check_anonymous(context, readable)?;
+            let discussions =
+                store::visit(&context.env, &key, readable.iid, sees_internal, 0..MAX_DISCUSSIONS, |discussion| {
+                    found = discussion.filter(|discussion| discussion.note(note_id).is_some());
+                    if found.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })?;
+            if found.is_none() {
+                check_discussions(discussions)?;
+            }
             found
         }
     };
     found.ok_or_else(|| Error::not_found("Note"))
+}
+
+/// Counts the discussions that an anonymous request is about to read; 429 beyond the limit. 1 read for an anonymous
+/// caller.
+fn check_anonymous(context: &RequestContext, readable: &ReadableMergeRequest) -> Result<(), Error> {
+    if !context.caller.is_anonymous() {
+        return Ok(());
+    }
+    let (project, iid) = (readable.project.key(), readable.iid);
+    context.check_records(store::visit(&context.env, &project, iid, readable.sees_internal_notes, 0..0, |_| {
+        ControlFlow::Break(())
+    })?)
+}
+
+/// 400 if a merge request has more discussions than are looked through.
+fn check_discussions(count: usize) -> Result<(), Error> {
+    if count <= MAX_DISCUSSIONS {
+        return Ok(());
+    }
+    let text = format!(
+        "the merge request has {count} discussions, and at most {MAX_DISCUSSIONS} are looked through: \
+         its discussions have all notes, in pages"
+    );
+    Err(Error::bad_request(&text))
 }
 
 fn respond_with_note(

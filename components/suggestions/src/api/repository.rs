@@ -18,6 +18,7 @@ use crate::route::GitService;
 use directory::record_cache;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use kit::error::{BASIC, BEARER};
 use kit::{Env, Error, Request, Response};
 use ref_list::RefList;
 use request_body::RequestBody;
@@ -45,9 +46,9 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
         }
     };
     outcome.or_else(|error| match error.status {
-        // git sends credentials only after a challenge.
+        // git sends credentials only after a challenge, and other clients than git may know only the first one.
         StatusCode::UNAUTHORIZED => {
-            Err(error.with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"hexad\"")))
+            Err(error.with_header(WWW_AUTHENTICATE, BASIC).with_header(WWW_AUTHENTICATE, BEARER))
         }
         StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if is_git => Ok(plain_text(error)),
         _ => Err(error),
@@ -78,10 +79,13 @@ fn advertise(env: &Env, request: &Request, project: &str) -> Result<Response, Er
     let service = request.params().last("service").map(str::to_owned);
     match service.as_deref() {
         Some("git-upload-pack") => {
-            let project = access::readable_repository(env, request, project)?;
             let body = match version(request) {
-                2 => ref_list::capabilities_v2(),
+                2 => {
+                    access::readable_repository(env, request, project)?;
+                    ref_list::capabilities_v2()
+                }
                 version => {
+                    let project = access::repository_with_refs(env, request, project)?;
                     let list = RefList::read(env, &project)?;
                     ref_list::advertise_v0(env, RepositoryId::of(&project), &list, "git-upload-pack", version)?
                 }
@@ -97,7 +101,7 @@ fn advertise(env: &Env, request: &Request, project: &str) -> Result<Response, Er
         }
         Some(_) => Err(Error::message(StatusCode::FORBIDDEN, "Unsupported service")),
         None => {
-            let project = access::readable_repository(env, request, project)?;
+            let project = access::repository_with_refs(env, request, project)?;
             let list = RefList::read(env, &project)?;
             let lines: String = list.refs.iter().map(|(name, id)| format!("{id}\trefs/{name}\n")).collect();
             Ok(git_response("text/plain; charset=utf-8", lines.into()))
@@ -107,7 +111,7 @@ fn advertise(env: &Env, request: &Request, project: &str) -> Result<Response, Er
 
 /// `GET HEAD`: the branch that a clone checks out.
 fn head(env: &Env, request: &Request, project: &str) -> Result<Response, Error> {
-    let project = access::readable_repository(env, request, project)?;
+    let project = access::repository_with_refs(env, request, project)?;
     let list = RefList::read(env, &project)?;
     Ok(git_response("text/plain; charset=utf-8", format!("ref: refs/{}\n", list.head).into()))
 }
@@ -124,7 +128,10 @@ async fn fetch(env: Env, mut request: Request, project: &str) -> Result<Response
     let version = version(&request);
     let body = RequestBody::of(&mut request, MAX_FETCH_BODY)?.collect(MAX_FETCH_BODY).await?;
     let env = record_cache::renew(&env)?;
-    let project = access::readable_repository(&env, &request, project)?;
+    let project = match version == 2 && !fetch::lists_refs(&body) {
+        true => access::readable_repository(&env, &request, project)?,
+        false => access::repository_with_refs(&env, &request, project)?,
+    };
     let outcome = match version {
         2 => fetch::answer_v2(&env, &project, &body)?,
         _ => fetch::answer_v0(&env, &project, &body)?,

@@ -18,6 +18,7 @@ mod import;
 mod import_packs;
 mod internal_notes;
 mod later_users;
+mod limits;
 mod line_endings;
 mod long_histories;
 mod loose_objects;
@@ -28,6 +29,7 @@ mod merge_request_filters;
 mod merge_request_races;
 mod merge_requests;
 mod merges;
+mod misread_names;
 mod notes;
 mod odd_objects;
 mod pack_damage;
@@ -180,7 +182,17 @@ impl Forge {
     }
 
     pub fn env_over(&self, store: impl kit::store::Store + 'static) -> Env {
-        let mut env = testing::env(store, &[("external_url", "https://forge.test:8443")]);
+        self.env_with(store, &[])
+    }
+
+    /// The same with more variables. Without them, writes are not counted.
+    pub fn env_with(&self, store: impl kit::store::Store + 'static, variables: &[(&str, &str)]) -> Env {
+        let unlimited =
+            ["merge_requests_rate_limit", "notes_rate_limit", "pushes_rate_limit", "suggestions_rate_limit"];
+        let mut all = vec![("external_url", "https://forge.test:8443")];
+        all.extend(unlimited.map(|name| (name, "0")));
+        all.extend(variables);
+        let mut env = testing::env(store, &all);
         env.entropy = self.entropy.clone();
         env
     }

@@ -34,7 +34,10 @@ impl<'a> UserRenderer<'a> {
                 "name": user.name,
                 "state": user.state.as_str(),
                 "avatar_url": null,
-                "web_url": format!("{url}/{}", user.username),
+                "web_url": match directory::path::begins_like_page(&user.username) {
+                    true => format!("{url}/namespaces/{}", user.username),
+                    false => format!("{url}/{}", user.username),
+                },
             })
         });
         self.users.insert(key.clone(), json.clone());

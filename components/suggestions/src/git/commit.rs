@@ -34,14 +34,19 @@ impl Commit {
         Some(Commit { tree, parents, seconds })
     }
 
-    /// The contents of a commit on top of `parent`, whose author is also its committer.
-    pub fn render(tree: ObjectId, parent: ObjectId, signature: &Signature, message: &str) -> Vec<u8> {
-        let text = format!("tree {tree}\nparent {parent}\nauthor {signature}\ncommitter {signature}\n\n{message}");
-        text.into_bytes()
+    /// The contents of a commit on top of `parent`.
+    pub fn render(
+        tree: ObjectId,
+        parent: ObjectId,
+        author: &Signature,
+        committer: &Signature,
+        message: &str,
+    ) -> Vec<u8> {
+        format!("tree {tree}\nparent {parent}\nauthor {author}\ncommitter {committer}\n\n{message}").into_bytes()
     }
 }
 
-/// The author of a commit and when it was made.
+/// The author or committer of a commit, and when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     pub name: String,
@@ -73,11 +78,12 @@ mod tests {
         let tree = ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap();
         let parent = ObjectId::parse("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391").unwrap();
         let signature = Signature { name: "A U Thor".into(), email: "a@example.com".into(), seconds: 1_700_000_000 };
-        let contents = Commit::render(tree, parent, &signature, "one\n\ntwo");
+        let committer = Signature { name: "C O Mitter".into(), email: "c@example.com".into(), ..signature };
+        let contents = Commit::render(tree, parent, &signature, &committer, "one\n\ntwo");
         let expected = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n\
             parent e69de29bb2d1d6434b8b29ae775ad8c2e48c5391\n\
             author A U Thor <a@example.com> 1700000000 +0000\n\
-            committer A U Thor <a@example.com> 1700000000 +0000\n\none\n\ntwo";
+            committer C O Mitter <c@example.com> 1700000000 +0000\n\none\n\ntwo";
         assert_eq!(String::from_utf8(contents.clone()).unwrap(), expected);
         assert_eq!(Commit::parse(&contents), Some(Commit { tree, parents: vec![parent], seconds: 1_700_000_000 }));
         assert_eq!(Object::new(ObjectKind::Commit, contents).id.to_string().len(), 40);

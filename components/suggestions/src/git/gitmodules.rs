@@ -19,7 +19,10 @@ fn check_variable(variable: &Variable) -> Result<(), &'static str> {
     let Some(value) = value else { return Ok(()) };
     match key.as_slice() {
         b"url" if !is_accepted_url(value) => Err("gitmodulesUrl: disallowed submodule url"),
-        b"path" if value.starts_with(b"-") => Err("gitmodulesPath: disallowed submodule path"),
+        // git once lost such a character at the end, and wrote where the path then led (CVE-2025-48384).
+        b"path" if value.starts_with(b"-") || value.iter().any(u8::is_ascii_control) => {
+            Err("gitmodulesPath: disallowed submodule path")
+        }
         b"update" if value.starts_with(b"!") => Err("gitmodulesUpdate: disallowed submodule update setting"),
         _ => Ok(()),
     }

@@ -1,5 +1,7 @@
 //! Names of refs.
 
+use super::id::ObjectId;
+
 /// The longest name of a ref, in bytes.
 pub const MAX_REF_NAME: usize = 255;
 
@@ -20,6 +22,40 @@ pub fn is_ref_name(name: &str) -> bool {
 /// Whether this is the name of a branch (`heads/…`) or tag (`tags/…`).
 pub fn is_branch_or_tag(name: &str) -> bool {
     is_ref_name(name) && (name.starts_with("heads/") || name.starts_with("tags/"))
+}
+
+/// Names that git reads from files of its own before it looks for a branch or tag (gitrevisions).
+const PSEUDO_REFS: [&str; 9] = [
+    "HEAD",
+    "FETCH_HEAD",
+    "ORIG_HEAD",
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "BISECT_HEAD",
+    "AUTO_MERGE",
+];
+
+/// What clients take a name below `refs/` for, if not for this ref. No ref with such a name is created or moved: who
+/// names a commit, or another branch, would get this one.
+pub fn misreading(name: &str) -> Option<&'static str> {
+    let is_id = |text: &str| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (kind, short) = name.split_once('/')?;
+    match (kind, short.split('/').next().unwrap_or_default()) {
+        ("refs", _) => Some("another ref"),
+        ("replace", _) => ObjectId::parse(short).is_none().then_some("a replacement of an object"),
+        ("heads" | "tags", first) if is_id(first) => Some("the id of a commit"),
+        ("heads" | "tags", first) if PSEUDO_REFS.contains(&first) || short == "@" => Some("a ref of git's own"),
+        ("heads" | "tags", "refs" | "heads" | "tags" | "remotes") if short.contains('/') => Some("another ref"),
+        ("heads" | "tags", _) if short.starts_with('-') => Some("an option"),
+        _ => None,
+    }
+}
+
+/// Says it, in a sentence.
+pub fn explain_misreading(name: &str, taken_for: &str) -> String {
+    format!("Clients read refs/{name} as something else: {taken_for}. Choose another name; it can still be deleted.")
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use directory::project::ProjectKey;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
-pub use list::{ListedBranches, list, list_if_any};
+pub use list::{ListedBranches, MergeRequestList, list, list_if_any};
 pub use stored::read;
 
 /// Ids of merge requests that are made here begin above imported ones.

@@ -9,7 +9,7 @@ use crate::api::text_budget::TextBudget;
 use crate::applicability::InapplicableReason;
 use crate::commit_message::{self, PlaceholderValues};
 use crate::discussion::{CommentedFile, Discussion, Note};
-use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature};
+use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature, explain_misreading, misreading};
 use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
@@ -20,7 +20,7 @@ use crate::store::new_pack::{self, NewObject};
 use crate::store::refs::{self, RefValue};
 use crate::suggestion::Suggestion;
 use directory::project::{Project, ProjectKey};
-use directory::user::{self, UserKey};
+use directory::user::{self, User, UserKey};
 use http::StatusCode;
 use kit::Error;
 use kit::gc;
@@ -173,6 +173,9 @@ impl<'a> SuggestionBatch<'a> {
             budget.spend(from_content.len() + item.suggestion.to_content.len())?;
         }
         let name = format!("heads/{}", self.branch);
+        if let Some(taken_for) = misreading(&name) {
+            return Err(Error::message(StatusCode::BAD_REQUEST, explain_misreading(&name, taken_for)));
+        }
         let mut shown = Vec::new();
         let mut is_repeated = false;
         let commit = refs::update(env, self.repository, &name, |head| {
@@ -260,8 +263,12 @@ impl<'a> SuggestionBatch<'a> {
         }
         let trees = tree.replace_blobs(&changed);
         let root = trees.last().map(|(tree, _)| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
-        let message = self.render_message(message, edits.keys().map(String::as_str).collect())?;
-        let contents = Commit::render(root, head.commit, &self.signature()?, &message);
+        let (committer, authors) = (self.context.caller.user_or_401()?, self.authors()?);
+        let message = self.render_message(message, edits.keys().map(String::as_str).collect(), &authors)?;
+        // As in the reference service: of suggestions by several people, who applies them is the author.
+        let author = if let [Some(author)] = &authors[..] { author } else { committer };
+        let [author, committer] = [author, committer].map(|user| self.signature(user));
+        let contents = Commit::render(root, head.commit, &author, &committer, &message);
         let commit = Object::new(ObjectKind::Commit, contents);
         let id = commit.id;
         new.extend(trees.into_iter().map(|(object, previous)| NewObject { object, previous: Some(previous) }));
@@ -349,30 +356,39 @@ impl<'a> SuggestionBatch<'a> {
         SourceBranch::load(env, source, head, std::iter::once(file), true)
     }
 
-    fn signature(&self) -> Result<Signature, Error> {
-        let user = self.context.caller.user_or_401()?;
-        Ok(Signature {
+    fn signature(&self, user: &User) -> Signature {
+        Signature {
             name: user.name.clone(),
             email: self.context.commit_email(user),
             seconds: self.context.env.now.millis().div_euclid(1000),
-        })
+        }
     }
 
-    fn render_message(&self, requested: Option<&str>, file_paths: Vec<&str>) -> Result<String, Error> {
-        let user = self.context.caller.user_or_401()?;
-        let applying = user.key();
+    /// The authors of the suggestions, each once; `None` for a deleted one.
+    fn authors(&self) -> Result<Vec<Option<User>>, Error> {
+        let applying = self.context.caller.user_or_401()?;
         let mut authors: Vec<&UserKey> = Vec::new();
         for item in &self.items {
-            if item.author != applying && !authors.contains(&&item.author) {
+            if !authors.contains(&&item.author) {
                 authors.push(&item.author);
             }
         }
-        let mut co_authors = Vec::new();
-        for author in authors {
-            if let Some(author) = user::by_key(&self.context.env, author)? {
-                co_authors.push((author.name.clone(), self.context.commit_email(&author)));
-            }
-        }
+        let read = |author: &UserKey| match *author == applying.key() {
+            true => Ok(Some(applying.clone())),
+            false => user::by_key(&self.context.env, author).map_err(Error::from),
+        };
+        authors.into_iter().map(read).collect()
+    }
+
+    fn render_message(
+        &self,
+        requested: Option<&str>,
+        file_paths: Vec<&str>,
+        authors: &[Option<User>],
+    ) -> Result<String, Error> {
+        let user = self.context.caller.user_or_401()?;
+        let others = authors.iter().flatten().filter(|author| author.key() != user.key());
+        let co_authors = others.map(|author| (author.name.clone(), self.context.commit_email(author))).collect();
         let values = PlaceholderValues {
             branch_name: &self.branch,
             file_paths,

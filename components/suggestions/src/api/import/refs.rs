@@ -3,7 +3,7 @@
 use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::api::merge_detection::{self, BranchUpdate};
-use crate::git::{ObjectId, is_branch_or_tag};
+use crate::git::{ObjectId, explain_misreading, is_branch_or_tag, misreading};
 use crate::repository_id::RepositoryId;
 use crate::store::kept_objects::find_unkept;
 use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
@@ -53,6 +53,9 @@ struct RefUpdateReport {
     /// Refs that had the new value already.
     unchanged: u64,
     failed: Vec<RejectedRefUpdate>,
+    /// Refs that are neither created nor moved, because clients read their names as something else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<RejectedRefUpdate>,
 }
 
 #[derive(Serialize)]
@@ -75,10 +78,16 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     if updates.refs.len() > MAX_REFS {
         return Err(Error::validation(format!("refs has more than {MAX_REFS} elements")));
     }
-    if let Some(default) = updates.head.filter(|name| is_branch_or_tag(name)) {
+    if let Some(default) = updates.head.filter(|name| is_branch_or_tag(name) && misreading(name).is_none()) {
         ref_names::set_default(env, project, &default)?;
     }
+    let left_out = |RefUpdate { name, new, .. }: &RefUpdate| {
+        let taken_for = misreading(name).filter(|_| new.is_some() && is_branch_or_tag(name))?;
+        Some(RejectedRefUpdate { name: name.clone(), error: explain_misreading(name, taken_for) })
+    };
+    let report = RefUpdateReport { left_out: updates.refs.iter().filter_map(left_out).collect(), ..Default::default() };
     let mut updates = updates.refs;
+    updates.retain(|update| left_out(update).is_none());
     // A deleted ref is not in the way of a new one.
     updates.sort_by_key(|update| update.new.is_some());
     let valid = || updates.iter().filter(|update| is_branch_or_tag(&update.name));
@@ -89,8 +98,7 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     let deleted = deleted.filter_map(|update| update.name.strip_prefix("heads/").zip(update.old));
     merge_detection::before_deletions(env, project, deleted)?;
     let names = Reservation::make(env, project, &new, &freed)?;
-    let mut import =
-        RefImport { env, project, names, freed, unkept, report: RefUpdateReport::default(), moved: Vec::new() };
+    let mut import = RefImport { env, project, names, freed, unkept, report, moved: Vec::new() };
     let applied = updates.iter().try_for_each(|update| import.apply(update));
     let RefImport { names, report, moved, .. } = import;
     // Also after an error: refs that were moved before it stay moved. Nor do errors of these steps undo the moves.

@@ -17,6 +17,11 @@ use kit::{Body, Env};
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
+/// Whether a request of version 2 asks for the list of branches and tags.
+pub fn lists_refs(body: &[u8]) -> bool {
+    matches!(fetch_request::parse_v2(body), Ok(Some(Command::List(_))))
+}
+
 /// Answers a command of version 2.
 pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, Refusal>, StoreError> {
     let fetch = match fetch_request::parse_v2(body) {

@@ -20,7 +20,7 @@ const MAX_COMPRESSED_PUSH: u64 = 1 << 30;
 
 /// `POST git-receive-pack`.
 pub async fn answer(env: &Env, mut request: Request, project: &str) -> Result<Response, Error> {
-    let repository = access::pushable_repository(env, &request, project)?;
+    let repository = access::repository_to_push_to(env, &request, project)?;
     let mut reader = PushReader::new(RequestBody::of(&mut request, MAX_COMPRESSED_PUSH)?);
     let push = reader.commands().await?;
     let media_type = "application/x-git-receive-pack-result";

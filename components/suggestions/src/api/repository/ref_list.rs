@@ -1,10 +1,11 @@
 //! The branches and tags of a repository, and the server's capabilities.
 
 use super::fetch_request::ListRequest;
-use crate::git::{ObjectId, pktline};
+use crate::git::{ObjectId, misreading, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
 use crate::store::{ref_names, refs};
+use directory::default_branch;
 use directory::project::Project;
 use kit::Env;
 use kit::store::StoreError;
@@ -32,12 +33,11 @@ impl RefList {
             }
         }
         let is_there = |wanted: &String| list.iter().any(|(name, _)| name == wanted);
-        let configured = project.default_branch.as_ref().map(|branch| format!("heads/{branch}"));
-        let unborn = configured.clone();
-        let candidates =
-            [configured, names.default].into_iter().flatten().chain(["heads/main".into(), "heads/master".into()]);
+        let configured = project.default_branch.as_deref();
+        let unborn = configured.map(|branch| format!("heads/{branch}")).filter(|name| misreading(name).is_none());
         let any = list.iter().map(|(name, _)| name).find(|name| name.starts_with("heads/")).cloned();
-        let head = candidates.into_iter().find(is_there).or(any).or(unborn).unwrap_or_else(|| "heads/main".into());
+        let head = default_branch::candidates(configured, names.default).find(is_there).or(any).or(unborn);
+        let head = head.unwrap_or_else(|| "heads/main".into());
         Ok(RefList { head, refs: list })
     }
 

@@ -3,7 +3,7 @@
 use super::push_request::{MAX_COMMANDS, MAX_OPTION_BYTES, MAX_OPTIONS, PushCommands, RefCommand};
 use crate::api::access::PushableRepository;
 use crate::api::merge_detection::{self, BranchUpdate};
-use crate::git::{ObjectId, ObjectKind, is_ref_name};
+use crate::git::{ObjectId, ObjectKind, explain_misreading, is_ref_name, misreading};
 use crate::repository_id::RepositoryId;
 use crate::store::history::{History, MAX_NESTED_TAGS};
 use crate::store::kept_objects::find_unkept;
@@ -96,6 +96,9 @@ fn check_command(repository: &PushableRepository, command: &RefCommand) -> Resul
     };
     if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
         return Err(refuse("deny updating a hidden ref"));
+    }
+    if let Some(taken_for) = misreading(name).filter(|_| command.new.is_some()) {
+        return Err(explain("misleading refname", &explain_misreading(name, taken_for)));
     }
     let Some(branch) = name.strip_prefix("heads/") else { return Ok(()) };
     if command.new.is_none() && repository.is_protected(branch) {

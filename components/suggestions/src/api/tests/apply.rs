@@ -48,10 +48,37 @@ fn a_suggestion_becomes_a_commit() {
     assert_eq!(clone.text(&["rev-parse", "HEAD^"]), before);
     assert_eq!(clone.text(&["rev-parse", "main"]), before, "other branches stay");
     let log = clone.text(&["log", "-1", "--format=%an|%ae|%cn|%ce|%at|%B"]);
-    let expected = "mia of Acme|mia@acme.test|mia of Acme|mia@acme.test|1790000000|Apply 1 suggestion(s) to 1 file(s)\n\n\
-        Co-authored-by: rep of Acme <4-rep@users.noreply.forge.test>";
+    let expected = "rep of Acme|4-rep@users.noreply.forge.test|mia of Acme|mia@acme.test|1790000000|\
+        Apply 1 suggestion(s) to 1 file(s)\n\nCo-authored-by: rep of Acme <4-rep@users.noreply.forge.test>";
     assert_eq!(log, expected);
     assert_eq!(clone.text(&["diff", "--name-only", "HEAD^", "HEAD"]), "a.txt");
+}
+
+#[test]
+fn the_author_is_who_made_all_suggestions_and_the_committer_who_applies_them() {
+    let forge = forge();
+    let suggest = |token: &str, line: u64| {
+        let head = forge.head(PUBLIC, "topic");
+        let text = format!("{token} {line} {head}");
+        let answer = forge.comment(1, token, comment(&head, "a.txt", line, &block("", &text))).json();
+        answer["notes"][0]["suggestions"][0]["id"].as_u64().unwrap()
+    };
+    for (authors, author) in [
+        (&["otto"][..], "otto"),
+        (&["otto", "otto"][..], "otto"),
+        (&["dev"][..], "dev"),
+        (&["otto", "rep"][..], "dev"),
+        (&["otto", "dev"][..], "dev"),
+    ] {
+        let ids: Vec<u64> = authors.iter().zip(1..).map(|(token, line)| suggest(token, line)).collect();
+        assert_eq!(forge.apply_all(&ids, "dev").status, 200, "{authors:?}");
+        let clone = forge.clone(PUBLIC);
+        let signed = clone.text(&["log", "-1", "--format=%an|%cn", "topic"]);
+        assert_eq!(signed, format!("{author} of Acme|dev of Acme"), "{authors:?}");
+        let co_authors: std::collections::BTreeSet<_> = authors.iter().filter(|token| **token != "dev").collect();
+        let message = clone.text(&["log", "-1", "--format=%B", "topic"]);
+        assert_eq!(message.matches("Co-authored-by").count(), co_authors.len(), "{message}");
+    }
 }
 
 #[test]

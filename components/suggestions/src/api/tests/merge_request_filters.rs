@@ -153,7 +153,7 @@ fn only_the_merge_requests_that_are_named_are_read() {
 }
 
 /// The catalog as an import makes it of the records that it names.
-fn build_catalog(forge: &Forge) {
+pub fn build_catalog(forge: &Forge) {
     let mut changes = Changes::default();
     [10, 11, 12].into_iter().for_each(|id| changes.group(id));
     [PUBLIC, PRIVATE].into_iter().for_each(|id| changes.project(id));

@@ -1,11 +1,16 @@
 //! The repository over git's protocol. The tests in `tests/clients` clone it with git.
 
 use super::{Forge, PRIVATE, PUBLIC, Repository};
+use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
+use crate::store::ref_transaction::{RefChange, update_all};
 use directory::member::Source;
+use directory::project;
 use directory::token::{self, Fingerprint, Subject, Token};
 use futures::executor::block_on;
 use http::{HeaderMap, Method};
 use kit::Request;
+use kit::testing::FailingStore;
 use serde_json::Value;
 
 fn forge() -> Forge {
@@ -138,4 +143,56 @@ fn the_head_is_the_projects_default_branch_if_it_is_there() {
     assert_eq!(head(), "ref: refs/heads/topic\n");
     forge.delete_branch(PUBLIC, "topic");
     assert_eq!(head(), "ref: refs/heads/main\n", "the imported one");
+}
+
+/// The areas that show projects show the branch that git shows.
+#[test]
+fn the_default_branch_of_a_project_is_the_head_of_its_repository() {
+    let found = |forge: &Forge| {
+        let project = project::by_id(&forge.env(), PUBLIC).unwrap().unwrap();
+        directory::default_branch::find(&forge.env(), &project).unwrap()
+    };
+    let agree = |forge: &Forge| {
+        let head = forge.get(&format!("projects/{PUBLIC}/repository.git/HEAD"), "").text();
+        assert_eq!(found(forge), head.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned));
+    };
+    let configure = |forge: &Forge, branch: Option<&str>| {
+        forge.project(PUBLIC, |project| project.default_branch = branch.map(str::to_owned));
+    };
+    let empty = Forge::new();
+    agree(&empty);
+    configure(&empty, None);
+    assert_eq!(found(&empty), None);
+    let forge = forge();
+    let long = "x".repeat(300);
+    let all = [None, Some("main"), Some("topic"), Some("gone"), Some(long.as_str())];
+    for configured in all {
+        configure(&forge, configured);
+        agree(&forge);
+    }
+    // A deletion that breaks off, at each point.
+    configure(&forge, Some("main"));
+    let commit = ObjectId::parse(&forge.head(PUBLIC, "main")).unwrap();
+    let deletion = [RefChange { name: "heads/main", old: Some(commit), new: None }];
+    let before = forge.store.snapshot();
+    for operations in 0.. {
+        let state = Forge { store: before.snapshot(), entropy: forge.entropy.clone() };
+        let failing = FailingStore::after(operations, state.store.clone());
+        let _ = update_all(&state.env_over(failing.clone()), RepositoryId::first(PUBLIC), &deletion);
+        agree(&state);
+        if !failing.failed() {
+            break;
+        }
+    }
+    forge.delete_branch(PUBLIC, "main");
+    for configured in all {
+        configure(&forge, configured);
+        agree(&forge);
+    }
+    // A later project with the id.
+    project::delete(&forge.env(), PUBLIC).unwrap();
+    configure(&forge, None);
+    assert_eq!(found(&forge), None);
+    forge.git(&Repository::with(&[("a", b"a\n")]), PUBLIC, "mia", &["push", "-q", "URL", "topic:later"]).unwrap();
+    agree(&forge);
 }

@@ -161,3 +161,13 @@ fn bases_that_the_repository_has_may_be_deltas_of_the_pack_before_their_deltas()
         forge.clone(PUBLIC);
     }
 }
+
+#[test]
+fn a_control_character_in_the_path_of_a_submodule_is_refused() {
+    for path in ["\"s\\r\"", "\"s\r\"", "\"s\\t\"", "\"s\\b\"", "\"a\\nb\"", "a\u{7f}", "\u{1}"] {
+        let text = format!("[submodule \"s\"]\n\tpath = {path}\n\turl = https://example.com/s\n").replace("\\r", "\r");
+        let (forge, repository) = (Forge::new(), Repository::with(&[(".gitmodules", text.as_bytes())]));
+        let refusal = forge.git(&repository, PUBLIC, "dev", &["push", "URL", "topic"]).unwrap_err();
+        assert!(refusal.contains("gitmodulesPath"), "{path:?}: {refusal}");
+    }
+}

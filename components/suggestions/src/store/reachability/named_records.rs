@@ -1,11 +1,12 @@
 //! Records that others name, and that may be lost.
 
 use super::{MERGE_REQUEST, Repositories};
-use crate::git::ObjectId;
+use crate::git::{ObjectId, explain_misreading, misreading};
 use crate::repository_id::RepositoryId;
 use crate::store::key::{Key, PREFIX};
 use crate::store::record::{RefNamesRecord, RefRecord};
 use crate::store::{objects, ref_names};
+use kit::path::Segment;
 use kit::reachability::{Roots, Tracer};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
@@ -126,6 +127,18 @@ impl Repositories<'_> {
             return Ok(());
         }
         self.report_lost(key, transaction, format!("it is missing, and {key} is locked by it"), tracer)
+    }
+
+    /// Remarks on the name of a ref that is there, and that earlier builds created.
+    pub(super) fn remark_misread_name(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) {
+        let name = key.rsplit('/').next().and_then(|name| Segment(name).decode());
+        if let Some((name, taken_for)) = name.and_then(|name| Some((name.clone(), misreading(&name)?))) {
+            let project = repository.project;
+            tracer.remark(
+                key,
+                format!("in the repository of project {project}: {}", explain_misreading(&name, taken_for)),
+            );
+        }
     }
 
     /// Looks for the name of a ref that is there: it is reserved before the ref is created, and forgotten after it is

@@ -125,6 +125,7 @@ impl Repositories<'_> {
         }
         if tracer.check {
             self.check_transaction(key, &record, tracer)?;
+            self.remark_misread_name(key, repository, tracer);
         }
         if !tracer.check && has_pack_list {
             return Ok(());
