@@ -19,6 +19,7 @@ use directory::catalog::{self, Catalog, Namespace};
 use directory::feature::{self, Actor, Features};
 use directory::namespace;
 use directory::path::Identifier;
+use directory::request_limits::ANONYMOUS_RECORDS;
 use directory::setting::{self, License, Settings};
 use directory::token::LAST_USE_MINUTES;
 use groups::Depth;
@@ -34,7 +35,7 @@ use std::rc::Rc;
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, EXISTS_RATE_LIMIT];
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, INVALID_TOKENS, LAST_USE_MINUTES, EXISTS_RATE_LIMIT, ANONYMOUS_RECORDS];
 
 /// The variable with the number of `exists` requests that a user may send per minute; empty: no limit.
 const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";

@@ -36,7 +36,7 @@
 //! | `exists` | 4; with a rate limit one more and a swap |
 //! | `/user` | 3 |
 //! | a page of users | 3, and 1 for each; with `blocked=true` also 1, and those who are not active, once until the catalog changes; with an `@` in an administrator's search also 1, 1 for each who has the address, and all users once until the catalog changes |
-//! | a page of projects | 4, for each its record and those of the namespaces above it, and 1 for each of their creators; with `with_merge_requests_enabled=true` also 1, and the records of all candidates, once until the catalog changes |
+//! | a page of projects | 4, for each its record, those of the namespaces above it and its default branch ([`directory::default_branch`]), and 1 for each of their creators; with `with_merge_requests_enabled=true` also 1, and the records of all candidates, once until the catalog changes |
 //! | a page of groups | 4 |
 //! | a page of members | 4, the parts of the member table with them, and 1 for each |
 

@@ -260,16 +260,13 @@ pub fn shows_details(reader: &ProjectReader, is_simple: bool) -> bool {
     !(is_simple || reader.is_anonymous)
 }
 
-/// Words below which every address is a page for people. The repositories of a root namespace that is called like one
-/// are read by their projects' ids.
-const PAGES: [&str; 5] = ["admin", "analytics", "merge_requests", "namespaces", "packages"];
-
-/// A project. `record` is its own record, `creator_id` that of its creator, unless they were deleted, `base` the
-/// service's base URL.
+/// A project. `record` is its own record, `creator_id` that of its creator, unless they were deleted, `default_branch`
+/// that of its repository, `base` the service's base URL.
 pub fn to_json(
     project: Project,
     record: &directory::project::Project,
     creator_id: Option<u64>,
+    default_branch: Option<String>,
     reader: &ProjectReader,
     is_simple: bool,
     base: &str,
@@ -277,9 +274,10 @@ pub fn to_json(
     let (namespace, full_path) = (project.namespace(), project.full_path());
     let web_url = web_url::page(base, &full_path);
     let api = format!("{base}{}", route::project(project.id()));
-    let repository = match full_path.split('/').next() {
-        Some(root) if PAGES.contains(&root) => format!("{api}/repository.git"),
-        _ => format!("{web_url}.git"),
+    // Where a page is in the way, the repository is read by the project's id.
+    let repository = match directory::path::begins_like_page(&full_path) {
+        true => format!("{api}/repository.git"),
+        false => format!("{web_url}.git"),
     };
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -288,7 +286,7 @@ pub fn to_json(
     add("name_with_namespace", format!("{} / {}", namespace.full_name(), project.name()).into());
     add("path", project.path().into());
     add("path_with_namespace", full_path.into());
-    add("default_branch", json!(record.default_branch));
+    add("default_branch", json!(default_branch));
     // Where git reads the repository.
     add("http_url_to_repo", repository.into());
     add("web_url", web_url.into());

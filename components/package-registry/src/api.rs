@@ -33,6 +33,7 @@ mod visibility;
 use crate::route::{self, Endpoint, Route};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, INVALID_TOKENS};
 use directory::record_cache;
+use directory::request_limits::PUBLISHES;
 use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
@@ -54,6 +55,7 @@ pub const VARIABLES: &[&str] = &[
     rate_limit::UNAUTHENTICATED,
     rate_limit::LOOKUPS,
     rate_limit::SEARCHES,
+    PUBLISHES.variable,
 ];
 
 /// Answers a request.

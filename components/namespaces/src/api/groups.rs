@@ -99,6 +99,7 @@ fn respond(
     if is_keyset && !filter.is_by_name() {
         return Err(keyset::unavailable());
     }
+    asked.check_rows(catalog.namespaces().len())?;
     let reader = reader(asked, catalog)?;
     let candidates: Vec<Namespace> = match &filter.query {
         Some(query) => {

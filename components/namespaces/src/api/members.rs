@@ -23,6 +23,7 @@ pub fn list(asked: &DirectoryRequest, source: &MembersOf) -> Result<Response, Er
     checks.finish()?;
     let catalog = catalog::read(asked.env)?;
     let members = find(asked, &catalog, source)?;
+    asked.check_rows(members.len())?;
     // The record of a user may have been deleted, whose memberships follow.
     let is_listed = |user_id: &u64| catalog.namespace_of_user(*user_id).is_some_and(|user| filter.covers(user));
     let mut members: Vec<(u64, Membership)> = members.into_iter().filter(|(user_id, _)| is_listed(user_id)).collect();
@@ -35,7 +36,9 @@ pub fn list(asked: &DirectoryRequest, source: &MembersOf) -> Result<Response, Er
 /// `GET …/members/:user_id`, `…/members/all/:user_id`.
 pub fn show(asked: &DirectoryRequest, source: &MembersOf, user_id: u64) -> Result<Response, Error> {
     let catalog = catalog::read(asked.env)?;
-    let member = find(asked, &catalog, source)?.remove(&user_id).map(|membership| (user_id, membership));
+    let mut members = find(asked, &catalog, source)?;
+    asked.check_rows(members.len())?;
+    let member = members.remove(&user_id).map(|membership| (user_id, membership));
     let member = member.map(|member| render(asked, &catalog, member)).transpose()?.flatten();
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
     Ok(Response::ok(&member.ok_or_else(not_found)?))

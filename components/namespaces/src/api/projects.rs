@@ -50,7 +50,10 @@ pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
         project.shares().iter().any(|share| share.group_id == group.id() && current(share))
     };
     let shared: Vec<Project> = match filter.projects.with_shared {
-        true => catalog.projects().filter(|project| !known.contains(&project.id()) && is_shared(project)).collect(),
+        true => {
+            asked.check_rows(catalog.projects().count())?;
+            catalog.projects().filter(|project| !known.contains(&project.id()) && is_shared(project)).collect()
+        }
         false => Vec::new(),
     };
     respond(asked, &catalog, &filter, own.into_iter().chain(shared).collect())
@@ -76,7 +79,8 @@ pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
     let (project, record) = find(asked, &catalog, &reader.snapshot, id)?;
     let shows_details = view::shows_details(&reader, is_simple);
     let creator_id = if shows_details { Creators::default().id_of(asked.env, &record)? } else { None };
-    let mut json = view::to_json(project, &record, creator_id, &reader, is_simple, &asked.url());
+    let default_branch = default_branch(asked, &record)?;
+    let mut json = view::to_json(project, &record, creator_id, default_branch, &reader, is_simple, &asked.url());
     if let Value::Object(fields) = &mut json
         && shows_details
     {
@@ -170,12 +174,25 @@ impl Creators {
     }
 }
 
+/// The default branch of a project's repository, for a caller who may read its code; for others what the record says.
+fn default_branch(asked: &DirectoryRequest, record: &project::Project) -> Result<Option<String>, StoreError> {
+    match access::may_read_code(asked.env, asked.caller, record)? {
+        true => match directory::default_branch::find(asked.env, record) {
+            // `fsck` tells of a damaged repository; lists of projects go on.
+            Err(StoreError::Corrupt { .. }) => Ok(record.default_branch.clone()),
+            found => found,
+        },
+        false => Ok(record.default_branch.clone()),
+    }
+}
+
 /// The projects of a list whose merge requests the caller may read. 1 read for each and for each namespace above them,
 /// unless this instance has read their records since the catalog's root changed.
 fn with_merge_requests<'c>(asked: &DirectoryRequest, projects: Vec<Project<'c>>) -> Result<Vec<Project<'c>>, Error> {
     if projects.len() > MAX_RECORDS {
         return Err(Error::bad_request("with_merge_requests_enabled needs a filter that leaves fewer projects"));
     }
+    asked.check_records(projects.len())?;
     let env = record_cache::attach(asked.env)?;
     let mut found = Vec::new();
     for project in projects {
@@ -194,6 +211,7 @@ fn respond(
     filter: &Filter,
     candidates: Vec<Project>,
 ) -> Result<Response, Error> {
+    asked.check_rows(candidates.len())?;
     let reader = reader(asked, catalog)?;
     let is_listed = |project: &Project| reader.snapshot.may_read(*project) && filter.projects.covers(*project, &reader);
     let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
@@ -207,7 +225,8 @@ fn respond(
     let render = |project: Project| {
         let Some(record) = project::by_id(asked.env, project.id())? else { return Ok(None) };
         let creator_id = if shows_details { creators.id_of(asked.env, &record)? } else { None };
-        Ok(Some(view::to_json(project, &record, creator_id, &reader, is_simple, &url)))
+        let default_branch = default_branch(asked, &record)?;
+        Ok(Some(view::to_json(project, &record, creator_id, default_branch, &reader, is_simple, &url)))
     };
     if filter.is_keyset {
         // As in the reference service, a page that is empty has no link, and every other one has.

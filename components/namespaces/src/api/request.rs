@@ -2,6 +2,7 @@
 
 use directory::caller::Caller;
 use directory::member::Memberships;
+use directory::request_limits;
 use kit::keyset;
 use kit::page::Pagination;
 use kit::params::Params;
@@ -23,6 +24,16 @@ impl DirectoryRequest<'_> {
     /// The service's base URL without a trailing slash.
     pub fn url(&self) -> String {
         self.env.external_url(self.request)
+    }
+
+    /// Counts the records that an anonymous request is about to read; 429 beyond the limit.
+    pub fn check_records(&self, records: usize) -> Result<(), Error> {
+        request_limits::check_anonymous_records(self.env, self.request, self.caller, records)
+    }
+
+    /// The same for rows of the catalog.
+    pub fn check_rows(&self, rows: usize) -> Result<(), Error> {
+        request_limits::check_anonymous_rows(self.env, self.request, self.caller, rows)
     }
 
     /// The caller's direct memberships; none for an anonymous caller.

@@ -25,6 +25,9 @@ pub fn current(asked: &DirectoryRequest) -> Result<Response, Error> {
     Ok(Response::ok(&render(asked, &catalog, user, view)))
 }
 
+/// The most users whose records a list reads.
+const MAX_RECORDS: usize = 20_000;
+
 /// `GET /users/:id`.
 pub fn show(asked: &DirectoryRequest, id: u64) -> Result<Response, Error> {
     let caller = asked.caller.user().ok_or_else(|| forbidden("Not authorized!"))?;
@@ -68,9 +71,16 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     }
     let catalog = catalog::read(asked.env)?;
     let is_listed = |namespace: &Namespace| (is_admin || namespace.has_active_owner()) && filter.covers(*namespace);
-    let candidates: Vec<Namespace> = match &filter.search {
-        Some(search) => search.find(asked.env, &catalog, is_admin)?,
-        None => catalog.namespaces().collect(),
+    let candidates: Vec<Namespace> = match (&filter.search, &filter.username) {
+        (Some(search), _) => {
+            asked.check_rows(catalog.namespaces().len())?;
+            search.find(asked.env, &catalog, is_admin)?
+        }
+        (None, Some(name)) => {
+            let user = user::by_username(asked.env, name)?;
+            user.and_then(|user| catalog.namespace_of_user(user.id)).into_iter().collect()
+        }
+        (None, None) => catalog.namespaces().collect(),
     };
     let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
     let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
@@ -79,6 +89,9 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
         found.retain(|(id, _)| !with_projects.contains(id));
     }
     if filter.is_of_blocked {
+        if found.len() > MAX_RECORDS {
+            return Err(Error::bad_request("blocked needs a filter that leaves fewer users"));
+        }
         let env = record_cache::attach(asked.env)?;
         let is_blocked =
             |id| Ok::<_, Error>(user::by_id(&env, id)?.is_some_and(|user| user.state == UserState::Blocked));

@@ -5,7 +5,7 @@ use super::access;
 use super::request::RegistryRequest;
 use super::scope::{self, Scope};
 use crate::name::PackageName;
-use crate::package::Package;
+use crate::package::{Package, SegmentRef};
 use crate::package_list::{self, DEFAULT, DEPRECATED, NPM, ORDERS, STATUSES, TYPES};
 use crate::route::Level;
 use crate::segment::{self, IndexEntry, VersionState};
@@ -79,7 +79,7 @@ struct Row {
 
 /// A segment that was read.
 struct Part {
-    id: String,
+    segment: SegmentRef,
     index: Bytes,
 }
 
@@ -123,7 +123,7 @@ pub fn packages(request: &RegistryRequest) -> Result<Response, Error> {
         .iter()
         .filter_map(|row| Some((list.entry(row)?, candidates.get(row.package)?, list.parts.get(row.part)?)))
         .map(|(entry, candidate, part)| {
-            let status = states.of(env, &part.id, entry.version)?;
+            let status = states.of(env, &part.segment, entry.version)?;
             render(env, &entry, candidate, status, is_group)
         })
         .collect::<Result<_, StoreError>>()?;
@@ -247,7 +247,7 @@ impl VersionList<'_> {
         let (mut rows, mut parts) = (Vec::new(), std::mem::take(&mut self.parts));
         for (package, candidate) in chosen() {
             for segment in candidate.package.segments.iter().filter(|segment| segment.listed > 0) {
-                let part = Part { id: segment.id.clone(), index: store::index(self.env, segment)? };
+                let part = Part { segment: segment.clone(), index: store::index(self.env, segment)? };
                 self.bytes += part.index.len() as u64;
                 if self.bytes > MAX_BYTES {
                     return Err(too_long(MAX_PACKAGES));
@@ -256,7 +256,7 @@ impl VersionList<'_> {
                     let is_asked_for = entry.state == VersionState::Listed
                         && self.filter.version.is_none_or(|version| version == entry.version)
                         && match self.filter.status {
-                            Some(status) => states.of(self.env, &part.id, entry.version)? == status,
+                            Some(status) => states.of(self.env, segment, entry.version)? == status,
                             None => true,
                         };
                     if is_asked_for {
@@ -296,14 +296,14 @@ impl VersionList<'_> {
 struct States(BTreeMap<String, BTreeSet<String>>);
 
 impl States {
-    fn of(&mut self, env: &Env, segment: &str, version: &str) -> Result<&'static str, StoreError> {
-        if !self.0.contains_key(segment) {
+    fn of(&mut self, env: &Env, segment: &SegmentRef, version: &str) -> Result<&'static str, StoreError> {
+        if !self.0.contains_key(&segment.id) {
             let form = store::form(env, segment, MetadataForm::Abbreviated)?;
             let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
             let deprecated = segment::deprecated(versions).into_iter().map(str::to_owned).collect();
-            self.0.insert(segment.to_owned(), deprecated);
+            self.0.insert(segment.id.clone(), deprecated);
         }
-        let is_deprecated = self.0.get(segment).is_some_and(|versions| versions.contains(version));
+        let is_deprecated = self.0.get(&segment.id).is_some_and(|versions| versions.contains(version));
         Ok(if is_deprecated { DEPRECATED } else { DEFAULT })
     }
 }

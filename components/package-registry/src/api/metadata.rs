@@ -81,7 +81,7 @@ fn render(env: &Env, authorized: &Authorized<Read>, representation: Representati
         .segments
         .iter()
         .filter(|segment| segment.listed > 0)
-        .map(|segment| store::form(env, &segment.id, detail))
+        .map(|segment| store::form(env, segment, detail))
         .collect::<Result<_, _>>()?;
     let latest_fields = match (detail, &package.latest_upload) {
         (MetadataForm::Abbreviated, _) => None,

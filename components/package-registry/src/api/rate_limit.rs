@@ -5,6 +5,7 @@
 //! | [`AUTHENTICATED`] | requests with a token | user or deploy token | 15 s | off |
 //! | [`UNAUTHENTICATED`] | requests without one | address | 15 s | off |
 //! | [`LOOKUPS`] | the latter at group and instance level, which look through several projects | address | 15 s | 2000 |
+//! | [`PUBLISHES`] | requests that change packages | user or deploy token | 60 s | 30000 |
 //! | [`SEARCHES`] | searches and lists without a token, and audits where names are forwarded | address | 60 s | 120 |
 //!
 //! Invalid tokens are limited where callers are authenticated ([`directory::caller::INVALID_TOKENS`]).
@@ -16,6 +17,7 @@ use super::request::caller_id;
 use crate::route::{Endpoint, Level, Route};
 use crate::store;
 use directory::caller::Caller;
+use directory::request_limits::{PUBLISHES, check_write};
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request};
 
@@ -28,7 +30,7 @@ pub const SEARCHES: &str = "registry_rate_limit_searches";
 const DEFAULT_LOOKUPS: u64 = 2000;
 const DEFAULT_SEARCHES: u64 = 120;
 
-/// Requests for which an instance takes permits at once.
+/// The most requests for which an instance takes permits at once.
 const LOOKUPS_LEASE: u64 = 100;
 const SEARCHES_LEASE: u64 = 10;
 
@@ -46,9 +48,22 @@ pub fn check(env: &Env, request: &Request, caller: &Caller, route: &Route) -> Re
         },
         Caller::User(_) | Caller::Job(_) | Caller::DeployToken(_) => {
             let limit = RateLimit { variable: AUTHENTICATED, seconds: 15, keys: store::CALLER_RATES };
-            rate_limit::check(env, &limit, &caller_id(caller))
+            rate_limit::check(env, &limit, &caller_id(caller))?;
+            if is_publish(&route.endpoint) { check_write(env, caller, &PUBLISHES) } else { Ok(()) }
         }
     }
+}
+
+fn is_publish(endpoint: &Endpoint) -> bool {
+    matches!(
+        endpoint,
+        Endpoint::Publish { .. }
+            | Endpoint::Unpublish { .. }
+            | Endpoint::UnpublishAll { .. }
+            | Endpoint::RemoveFile { .. }
+            | Endpoint::SetTag { .. }
+            | Endpoint::RemoveTag { .. }
+    )
 }
 
 /// The limits of requests that cost more than others.

@@ -10,7 +10,7 @@
 
 use super::maintainers;
 use super::request::RegistryRequest;
-use super::scope;
+use super::scope::{self, Scope};
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::route::Level;
@@ -32,6 +32,9 @@ const MAX_SIZE: i64 = 250;
 
 /// Most packages that a search reads of those whose names match, and of the others.
 const MAX_PACKAGES: usize = 2000;
+
+/// Most package names that a search looks at. A search that needs more is refused.
+const MAX_NAMES: usize = 200_000;
 
 /// A name that may match, and the projects that have a package of it.
 struct Candidate {
@@ -118,11 +121,22 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
 /// in projects that the caller may read.
 fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate>, Vec<Candidate>), Error> {
     let mut names: BTreeMap<String, Candidate> = BTreeMap::new();
-    for project in scope::projects(request)?.projects {
+    let mut looked_at = 0;
+    let Scope { projects, is_cut } = scope::projects(request)?;
+    if is_cut {
+        return Err(Error::validation("the search has too many projects to look at; search in a group or a project"));
+    }
+    for project in projects {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
         let is_in_scope = |name: &PackageName| request.level != Level::Instance || name.is_below(root);
         for name in store::names(&request.env, &project.key())? {
+            looked_at += 1;
+            if looked_at > MAX_NAMES {
+                let text =
+                    format!("the search has more than {MAX_NAMES} packages to look at; search in a group or a project");
+                return Err(Error::validation(text));
+            }
             if is_in_scope(&name) && query.matches_scope(&name) {
                 let empty = || Candidate { name: name.clone(), projects: Vec::new() };
                 names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.key());

@@ -59,6 +59,9 @@ const PUBLIC: u64 = 7;
 const INTERNAL: u64 = 8;
 const PRIVATE: u64 = 9;
 
+/// Publications are not counted, unless a test says otherwise.
+const UNLIMITED: (&str, &str) = ("registry_rate_limit_publishes", "0");
+
 /// The smallest forge that has every kind of caller and project:
 ///
 /// | group | project | visibility |
@@ -80,8 +83,12 @@ struct Forge {
 
 impl Forge {
     fn new() -> Self {
-        let forge =
-            Forge { store: MemoryStore::default(), variables: Vec::new(), entropy: Rc::default(), now: testing::NOW };
+        let forge = Forge {
+            store: MemoryStore::default(),
+            variables: vec![UNLIMITED],
+            entropy: Rc::default(),
+            now: testing::NOW,
+        };
         let users = [
             (2, "guest", Some(Role::Guest)),
             (3, "reporter", Some(Role::Reporter)),

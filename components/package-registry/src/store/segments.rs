@@ -39,11 +39,11 @@ pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option
     Ok(find(env, package, version)?.filter(StoredVersion::is_listed))
 }
 
-/// The id of the segment that lists a version.
-pub fn segment_with<'a>(env: &Env, package: &'a Package, version: &str) -> Result<Option<&'a str>, StoreError> {
+/// The segment that lists a version.
+pub fn segment_with<'a>(env: &Env, package: &'a Package, version: &str) -> Result<Option<&'a SegmentRef>, StoreError> {
     for segment in package.segments.iter().rev() {
         if let Some(entry) = segment::find(&index(env, segment)?, version) {
-            return Ok((entry.state == VersionState::Listed).then_some(segment.id.as_str()));
+            return Ok((entry.state == VersionState::Listed).then_some(segment));
         }
     }
     Ok(None)
@@ -51,14 +51,14 @@ pub fn segment_with<'a>(env: &Env, package: &'a Package, version: &str) -> Resul
 
 /// The full record of a version that this segment lists, as it is stored. The instance caches it by itself, because
 /// it is small beside the segment.
-pub fn record(env: &Env, segment: &str, version: &str) -> Result<Bytes, StoreError> {
-    let cached = format!("record/{segment}/{version}");
+pub fn record(env: &Env, segment: &SegmentRef, version: &str) -> Result<Bytes, StoreError> {
+    let cached = format!("record/{}/{version}", segment.id);
     if let Some(record) = env.blobs.peek(&cached) {
         return Ok(record);
     }
     let form = form(env, segment, MetadataForm::Full)?;
     let record = segment::split(&form).and_then(|(versions, _)| segment::record_of(versions, version));
-    let missing = || StoreError::corrupt(&Key::Full(segment).text(), format!("it has no record of {version}"));
+    let missing = || StoreError::corrupt(&Key::Full(&segment.id).text(), format!("it has no record of {version}"));
     let record = Bytes::copy_from_slice(record.ok_or_else(missing)?);
     env.blobs.put(&cached, record.clone());
     Ok(record)
@@ -170,15 +170,17 @@ pub enum MetadataForm {
     Abbreviated,
 }
 
-/// A form of a segment as it is stored; [`segment::split`] reads it.
-pub fn form(env: &Env, segment: &str, detail: MetadataForm) -> Result<Bytes, StoreError> {
-    let key = match detail {
-        MetadataForm::Full => Key::Full(segment),
-        MetadataForm::Abbreviated => Key::Abbreviated(segment),
+/// A form of a segment as it is stored; [`segment::split`] reads it. It is checked when it is read from the store, as
+/// an [`index`] is.
+pub fn form(env: &Env, part: &SegmentRef, detail: MetadataForm) -> Result<Bytes, StoreError> {
+    let [full, abbreviated] =
+        part.checksums.map_or([None; 2], |[_, full, abbreviated]| [Some(full), Some(abbreviated)]);
+    let (key, expected) = match detail {
+        MetadataForm::Full => (Key::Full(&part.id), full),
+        MetadataForm::Abbreviated => (Key::Abbreviated(&part.id), abbreviated),
     };
-    let bytes = blob::read(env, &key)?;
-    match segment::split(&bytes) {
-        Some(_) => Ok(bytes),
-        None => Err(StoreError::corrupt(&key.to_string(), "not a form of metadata")),
-    }
+    blob::read_checked(env, &key, |form| {
+        verify(form, expected)?;
+        segment::split(form).map(drop).ok_or_else(|| "not a form of metadata".to_owned())
+    })
 }

@@ -58,7 +58,11 @@ fn questions_for_paths_are_counted_for_each_user() {
     assert_eq!(status(&env, "t4", "namespaces/free/exists"), 200);
     let refused = get(&env, "t4", "namespaces/acme/exists");
     let text = "This endpoint has been requested too many times. Try again later.";
-    assert_eq!((refused.status, &refused.body), (429, &json!({"message": {"error": text}})));
+    assert_eq!(
+        (refused.status, &refused.body),
+        (429, &json!({"message": {"error": text}, "limit": EXISTS_RATE_LIMIT}))
+    );
+    assert_eq!(refused.header("ratelimit-name"), EXISTS_RATE_LIMIT);
     assert_eq!(refused.header("retry-after"), "60");
     assert_eq!(status(&env, "r4", "namespaces/acme/exists"), 429, "another token of theirs");
     assert_eq!(status(&env, "t2", "namespaces/acme/exists"), 200, "another user");

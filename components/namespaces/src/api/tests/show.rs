@@ -165,3 +165,30 @@ fn members_are_counted_once_and_by_their_roles() {
     forge.set(json!({"hosted": false}));
     assert_eq!(counts(10, "?requested_hosted_plan=ultimate"), [4, 5, 1]);
 }
+
+#[test]
+fn a_projects_default_branch_is_that_of_its_repository() {
+    let forge = Forge::filled();
+    forge.project(100, 11, vec![], None);
+    let put = |key: &str, value: Value| {
+        forge.0.store.set(&format!("suggestions/v1/{key}"), value.to_string().as_bytes()).unwrap();
+    };
+    let shown = |token: &str| {
+        let one = forge.get(token, "projects/100").body["default_branch"].clone();
+        assert_eq!(forge.get(token, "projects").body[0]["default_branch"], one);
+        one
+    };
+    assert_eq!(shown(""), Value::Null);
+    put("branches/100", json!({"names": ["heads/gone", "heads/main", "heads/topic"], "default": "heads/topic"}));
+    put("ref/100/heads%2Fgone", Value::Null);
+    put("ref/100/heads%2Fmain", json!({"commit": "0", "operation": "0"}));
+    assert_eq!(shown(""), "main");
+    put("ref/100/heads%2Ftopic", json!({"commit": "0", "operation": "0"}));
+    assert_eq!(shown(""), "topic");
+    // Names of branches are for those who may read the code.
+    let hidden = NewProject { repository: FeatureAccess::Private, ..new_project(100, 11) };
+    forge.save_project(hidden);
+    assert_eq!((shown(""), shown("t2")), (Value::Null, Value::Null));
+    forge.join(2, Source::Group(10), Role::Guest, None);
+    assert_eq!(shown("t2"), "topic");
+}

@@ -8,8 +8,12 @@ use directory::setting;
 fn send_slowly(forge: &Forge, mut sent: TestRequest, change: impl Fn(&Forge) + 'static) -> TestResponse {
     let env = forge.env();
     TestResponse::of(env.clone(), request(Method::GET, "/projects/7/packages/npm/none"));
-    let other =
-        Forge { store: forge.store.clone(), variables: Vec::new(), entropy: forge.entropy.clone(), now: forge.now };
+    let other = Forge {
+        store: forge.store.clone(),
+        variables: forge.variables.clone(),
+        entropy: forge.entropy.clone(),
+        now: forge.now,
+    };
     let chunks = std::mem::take(&mut sent.body);
     let whole: Vec<u8> = chunks.into_iter().flat_map(Result::unwrap).collect();
     let (first, second) = whole.split_at(whole.len() / 2);

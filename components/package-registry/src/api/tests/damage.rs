@@ -223,6 +223,27 @@ fn damaged_records_are_not_copied_to_other_segments() {
 }
 
 #[test]
+fn damaged_records_are_not_served() {
+    let intact = forge();
+    let abbreviated = |forge: &Forge| {
+        forge.send(request(Method::GET, PATH).by("maintainer").with("accept", "application/vnd.npm.install-v1+json"))
+    };
+    assert_eq!(abbreviated(&intact).status, 200);
+    for (blob, from, to) in [("full", "lib-1.2.0.tgz", "lib-1.2.1.tgz"), ("abbreviated", "},\n\"", "}!\n\"")] {
+        let form = key(&intact, blob);
+        let text = intact.store.get(&form).unwrap().unwrap();
+        let damaged = with(&intact, &form, &replaced(&text, from, to));
+        if blob == "full" {
+            is_corrupt(&damaged.get(PATH), &form);
+            is_corrupt(&damaged.get(&format!("{PATH}/1.2.0")), &form);
+        } else {
+            is_corrupt(&abbreviated(&damaged), &form);
+            is_corrupt(&damaged.get("/projects/7/packages?per_page=1"), &form);
+        }
+    }
+}
+
+#[test]
 fn a_record_that_a_form_has_lost_is_an_error() {
     let intact = forge();
     let form = key(&intact, "full");

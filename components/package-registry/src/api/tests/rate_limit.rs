@@ -35,9 +35,12 @@ fn the_refusal_has_retry_after() {
     forge.variables.push(("registry_rate_limit_authenticated", "1"));
     forge.publish(PUBLIC, "lib", "1.0.0");
     let answer = forge.get("/projects/7/packages/npm/lib");
-    assert_eq!((answer.status, answer.header("retry-after")), (429, "60"));
+    assert_eq!((answer.status, answer.header("retry-after")), (429, "15"));
     let text = "This endpoint has been requested too many times. Try again later.";
-    assert_eq!(answer.json(), json!({"message": {"error": text}, "error": text}), "package managers print `error`");
+    let limit = "registry_rate_limit_authenticated";
+    let body = json!({"message": {"error": text}, "error": text, "limit": limit});
+    assert_eq!(answer.json(), body, "package managers print `error`");
+    assert_eq!(answer.header("ratelimit-name"), limit);
 }
 
 #[test]
@@ -118,4 +121,20 @@ fn invalid_tokens_count_against_the_address() {
     assert_eq!((send(&other, "guess", "192.0.2.1:1"), send(&other, "developer", "192.0.2.1:1")), (429, 429));
     let later = Env { now: Timestamp::from_millis(forge.now.millis() + 60_000), ..env };
     assert_eq!((send(&later, "developer", "192.0.2.1:1"), send(&later, "guess", "192.0.2.1:1")), (200, 401));
+}
+
+#[test]
+fn changes_of_packages_are_counted_by_user_before_their_bodies_are_read() {
+    let mut forge = Forge::new();
+    forge.variables.push(("registry_rate_limit_publishes", "3"));
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let tag = |user: &str| {
+        let path = "/projects/7/packages/npm/-/package/lib/dist-tags/next";
+        request(Method::PUT, path).by(user).body("\"1.0.0\"")
+    };
+    let passed = statuses(&forge, ["developer", "developer", "developer"].map(tag));
+    assert_eq!(passed.last(), Some(&429), "{passed:?}");
+    assert!(passed.first().is_some_and(|status| *status < 300), "{passed:?}");
+    assert_eq!(statuses(&forge, [tag("maintainer")]), [passed[0]], "another user");
+    assert_eq!(forge.get("/projects/7/packages/npm/lib").status, 200, "reads are not counted");
 }
