@@ -7,19 +7,28 @@ use crate::layout::{self, Content, Section};
 use crate::notice;
 use crate::pages;
 use crate::route::{self, Asset, Page, Route, RouteError};
+use crate::seal;
 use crate::session::Session;
 use crate::visit::{Alert, PageError, User, Visit, Visitor};
-use http::StatusCode;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, RETRY_AFTER, SET_COOKIE,
+    WWW_AUTHENTICATE,
+};
+use http::{Method, StatusCode};
 use kit::env::EXTERNAL_URL;
+use kit::error::BEARER;
 use kit::params::Params;
 use kit::{Env, Error, Request, Response};
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[EXTERNAL_URL];
+pub const VARIABLES: &[&str] = &[EXTERNAL_URL, seal::KEYS];
 
 /// The largest form, in bytes.
 const MAX_FORM: u64 = 256 << 10;
+
+/// Why nobody can sign in.
+const NO_KEY: &str = "Nobody can sign in here until the operator gives the variable console_session_key 32 random \
+                      bytes in base64 or hex, as `openssl rand -base64 32` makes them.";
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -27,12 +36,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
         Ok(Route::Asset(asset)) => file(asset),
         Ok(Route::Show(page)) => Exchange::begin(&env, &request).show(page, &request.params()).await,
         Ok(Route::Submit(page)) => submit(&env, request, page).await,
-        Err(RouteError::NotFound) if !is_for_people(&request) => Error::unrouted().into(),
-        Err(RouteError::NotFound) => {
-            let exchange = Exchange::begin(&env, &request);
-            let visitor = exchange.visitor(None);
-            exchange.failure(&PageError::NotFound, &visitor)
-        }
+        Err(RouteError::NotFound) => Exchange::begin(&env, &request).lead(&request).await,
         Err(RouteError::Method(allow)) => {
             let mut response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
             response.headers.insert(ALLOW, HeaderValue::from_static(allow));
@@ -105,7 +109,18 @@ impl<'a> Exchange<'a> {
         let is_signed_in = self.session.token().is_some();
         // Without a token there is one form, to sign in, whose page has a visitor of its own.
         let form_token = if is_signed_in { self.session.form_token() } else { String::new() };
-        Visitor { is_signed_in, user, form_token }
+        Visitor { is_signed_in, user, form_token, root: self.root() }
+    }
+
+    /// A visitor whose token, if there is one, does not count.
+    fn stranger(&self) -> Visitor {
+        Visitor { root: self.root(), ..Visitor::default() }
+    }
+
+    /// The path of the base URL, without a slash at its end.
+    fn root(&self) -> String {
+        let below = self.base.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        below.map(|(_, path)| format!("/{path}")).unwrap_or_default()
     }
 
     fn forge(&self) -> Forge<'_> {
@@ -120,26 +135,50 @@ impl<'a> Exchange<'a> {
         match self.forge().get::<User>("user").await {
             Ok(user) => Ok(self.visitor(Some(user))),
             Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(self.ended()),
-            // A token without the scope to read its user can still read other endpoints.
-            Err(error) if error.status() == StatusCode::FORBIDDEN => Ok(self.visitor(None)),
+            Err(error) if error.is_missing_scope() => Ok(self.visitor(None)),
             Err(error) => Err(self.failure(&error.into(), &self.visitor(None))),
         }
     }
 
     async fn show(&self, page: Page, params: &Params) -> Response {
+        match page {
+            // Whatever the token of a session is worth, its visitor can sign in with another one.
+            Page::SignIn => return self.sign_in_page(StatusCode::OK, params.text("next"), None),
+            Page::SignOut => return self.redirect(route::HOME),
+            _ => {}
+        }
         let visitor = match self.identify().await {
             Ok(visitor) => visitor,
             Err(response) => return response,
         };
-        match page {
-            Page::SignIn => self.sign_in_page(StatusCode::OK, params.text("next"), None),
-            Page::SignOut => self.redirect(route::HOME),
-            page => match &self.notice {
-                Some(kept) => self.show_with(kept, &page, params, &visitor).await,
-                None => match pages::show(&page, &self.visit(&visitor, params)).await {
-                    Ok(content) => self.document(StatusCode::OK, &content, &visitor, None),
-                    Err(error) => self.failure(&error, &visitor),
-                },
+        match &self.notice {
+            Some(kept) => self.show_with(kept, &page, params, &visitor).await,
+            None => match pages::show(&page, &self.visit(&visitor, params)).await {
+                Ok(content) => self.document(StatusCode::OK, &content, &visitor, None),
+                Err(error) => self.failure(&error, &visitor),
+            },
+        }
+    }
+
+    /// Leads from an address of the reference service to its page, or says that there is none.
+    async fn lead(&self, request: &Request) -> Response {
+        let is_read = matches!(request.method, Method::GET | Method::HEAD);
+        let address = route::reference_address(&request.path).filter(|_| is_read);
+        let found = match &address {
+            Some((path, is_group)) => pages::find_namespace(&self.forge(), path, *is_group).await,
+            None => Ok(false),
+        };
+        match (found, address) {
+            (Ok(true), Some((path, _))) => Response::new(StatusCode::FOUND)
+                .with_text(LOCATION, &format!("{}{}", self.root(), route::namespace(&path))),
+            (Ok(_), _) if !is_for_people(request) => Error::unrouted().into(),
+            (Err(error), _) if !is_for_people(request) => {
+                let error = PageError::from(error);
+                explained(Error::error(error.status(), explanation(&error)).into(), &error)
+            }
+            (found, _) => match self.identify().await {
+                Ok(visitor) => self.failure(&found.err().map_or(PageError::NotFound, PageError::from), &visitor),
+                Err(response) => response,
             },
         }
     }
@@ -151,7 +190,7 @@ impl<'a> Exchange<'a> {
             Ok(content) => self.document(StatusCode::OK, &content, visitor, alert.as_ref()),
             // The subject of the page may be gone now.
             Err(error) if error.status() == StatusCode::NOT_FOUND && alert.is_some() => {
-                let content = Content::new("Done", Section::Other, pages::done());
+                let content = Content::new("Done", Section::Other, pages::done(visitor));
                 self.document(StatusCode::OK, &content, visitor, alert.as_ref())
             }
             Err(error) => self.failure(&error, visitor),
@@ -182,7 +221,7 @@ impl<'a> Exchange<'a> {
         match pages::show(&page, &self.visit(&visitor, params)).await {
             Ok(content) => self.document(status, &content, &visitor, Some(&alert)),
             Err(_) if !alert.is_error => {
-                let content = Content::new("Done", Section::Other, pages::done());
+                let content = Content::new("Done", Section::Other, pages::done(&visitor));
                 self.document(status, &content, &visitor, Some(&alert))
             }
             Err(error) => self.failure(&error, &visitor),
@@ -198,30 +237,29 @@ impl<'a> Exchange<'a> {
         response.body = layout::render(content, visitor, &self.here, alert).into_bytes().into();
         response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         response.headers.insert(CACHE_CONTROL, storage(visitor, alert));
+        if status == StatusCode::UNAUTHORIZED {
+            // Browsers would ask for a password if it named `Basic`, and not show the page.
+            response.headers.insert(WWW_AUTHENTICATE, BEARER);
+        }
         if let Some(seconds) = content.refresh {
             response.headers.insert(REFRESH, seconds.into());
         }
         // Only a visitor who may send a form needs a cookie. To draw one would keep the page from being cached.
-        let has_form = content.section == Section::Other && content.title == pages::SIGN_IN;
-        match has_form.then(|| self.session.set_cookie()).flatten() {
+        let has_form = !visitor.form_token.is_empty();
+        match has_form.then(|| self.session.set_cookie()).flatten().or_else(|| self.session.clean_up()) {
             Some(cookie) => response.with_text(SET_COOKIE, &cookie),
             None => response,
         }
     }
 
     fn redirect(&self, target: &str) -> Response {
-        let response = Response::new(StatusCode::SEE_OTHER).with_text(LOCATION, target);
+        let response = Response::new(StatusCode::SEE_OTHER).with_text(LOCATION, &format!("{}{target}", self.root()));
         response.with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store"))
     }
 
     /// The page that says why there is no other.
     fn failure(&self, error: &PageError, visitor: &Visitor) -> Response {
-        let status = error.status();
-        let mut response = self.refusal(status, &explanation(error), visitor);
-        if let PageError::Forge(error) = error {
-            response.cause = error.cause();
-        }
-        response
+        explained(self.refusal(error.status(), &explanation(error), visitor), error)
     }
 
     fn refusal(&self, status: StatusCode, text: &str, visitor: &Visitor) -> Response {
@@ -230,26 +268,37 @@ impl<'a> Exchange<'a> {
     }
 
     fn sign_in_page(&self, status: StatusCode, next: Option<&str>, alert: Option<&Alert>) -> Response {
-        let visitor = Visitor { is_signed_in: false, user: None, form_token: self.session.form_token() };
+        let visitor = Visitor { form_token: self.session.form_token(), ..self.stranger() };
+        let keyless = (!self.session.can_sign_in()).then(|| Alert::error(NO_KEY));
+        let alert = alert.or(keyless.as_ref());
         self.document(status, &pages::sign_in(&visitor, next), &visitor, alert)
     }
 
     async fn sign_in(&self, form: &Params) -> Response {
         let next = form.text("next").filter(|next| route::is_own(next));
         let token = form.text("token").map(str::trim).unwrap_or_default();
-        let refused = |text: &str| self.sign_in_page(StatusCode::UNAUTHORIZED, next, Some(&Alert::error(text)));
+        let refused = |status, text: &str| self.sign_in_page(status, next, Some(&Alert::error(text)));
+        if !self.session.can_sign_in() {
+            return self.sign_in_page(StatusCode::SERVICE_UNAVAILABLE, next, None);
+        }
         let Some(cookie) = self.session.sign_in(token) else {
-            return refused("This is not a token. Paste the whole token, without spaces.");
+            return refused(StatusCode::UNAUTHORIZED, "This is not a token. Paste the whole token, without spaces.");
         };
         match Forge::new(self.env, Some(token)).get::<User>("user").await {
             Ok(_) => {}
-            Err(error) if error.status() == StatusCode::FORBIDDEN => {}
-            Err(ForgeError::Refused { .. }) => {
-                return refused(
-                    "The token is unknown, revoked or expired. Make a new one, or ask an administrator for it.",
-                );
+            Err(error) if error.is_missing_scope() => {}
+            Err(error) => {
+                let error = PageError::Forge(error);
+                let text = match error.status() {
+                    StatusCode::UNAUTHORIZED => {
+                        "The token is unknown, revoked or expired. Make a new one, or ask an administrator for it."
+                            .into()
+                    }
+                    StatusCode::FORBIDDEN => explanation(&error),
+                    _ => format!("The token was not checked. {}", explanation(&error)),
+                };
+                return explained(refused(error.status(), &text), &error);
             }
-            Err(error) => return self.failure(&error.into(), &self.visitor(None)),
         }
         self.redirect(next.unwrap_or(route::HOME)).with_text(SET_COOKIE, &cookie)
     }
@@ -262,7 +311,7 @@ impl<'a> Exchange<'a> {
     fn ended(&self) -> Response {
         let alert =
             Alert::error("Your session has ended, because its token is revoked or expired. Sign in with another one.");
-        let visitor = Visitor::default();
+        let visitor = self.stranger();
         let content = pages::failure(StatusCode::UNAUTHORIZED, "Sign in to go on.", &visitor, &self.here);
         let response = self.document(StatusCode::UNAUTHORIZED, &content, &visitor, Some(&alert));
         response.with_text(SET_COOKIE, &self.session.sign_out())
@@ -276,12 +325,27 @@ fn storage(visitor: &Visitor, alert: Option<&Alert>) -> HeaderValue {
     HeaderValue::from_static(if is_anybodys { "private, no-cache" } else { "private, no-store" })
 }
 
+/// The response to an error, with its cause for the log, and when to try again.
+fn explained(mut response: Response, error: &PageError) -> Response {
+    if let PageError::Forge(error) = error {
+        response.cause = error.cause();
+        if let ForgeError::Refused { retry_after: Some(seconds), .. } = error {
+            response.headers.insert(RETRY_AFTER, seconds.clone());
+        }
+    }
+    response
+}
+
 /// The error, explained to the visitor.
 fn explanation(error: &PageError) -> String {
     match error {
         PageError::NotFound => "There is no such page, or you may not see it.".to_owned(),
-        PageError::Invalid(text) | PageError::Forbidden(text) => text.clone(),
-        PageError::Forge(ForgeError::Refused { status, reason }) => match *status {
+        PageError::Missing(text) | PageError::Invalid(text) | PageError::Forbidden(text) => text.clone(),
+        PageError::Forge(error) if error.is_missing_scope() => {
+            "Your token has no scope for this. Sign in with one that has read_api to look, or api to change something."
+                .to_owned()
+        }
+        PageError::Forge(ForgeError::Refused { status, reason, .. }) => match *status {
             StatusCode::NOT_FOUND => format!("It does not exist, or you may not see it ({reason})."),
             StatusCode::UNAUTHORIZED => format!("This needs a user ({reason})."),
             StatusCode::FORBIDDEN => format!("You may not do this ({reason})."),

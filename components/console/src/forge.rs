@@ -1,11 +1,13 @@
 //! Requests to the API, with the visitor's own token.
 
 use crate::route;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
+};
 use http::{Method, StatusCode};
 use kit::Env;
 use kit::body::BodyError;
-use kit::outbound::{OutboundError, OutboundRequest, Timeouts};
+use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse, Timeouts};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
@@ -34,7 +36,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub enum ForgeError {
     /// The API refuses. The reason is in its own words.
-    Refused { status: StatusCode, reason: String },
+    Refused { status: StatusCode, reason: String, retry_after: Option<HeaderValue> },
     /// The answer has more than [`MAX_RESPONSE`].
     TooLong,
     /// There is no answer, or none that can be read. The cause is for the log.
@@ -60,8 +62,36 @@ impl<'a> Forge<'a> {
         }
     }
 
-    /// Sends a request with JSON as its body.
+    /// Sends a request with JSON as its body. What has moved within the API, such as a project whose path has changed, is
+    /// read at its new place.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, ForgeError> {
+        let mut response = self.ask(&method, path, body).await?;
+        // What has moved within the API is answered with 301; other redirects lead to other services.
+        if response.status == StatusCode::MOVED_PERMANENTLY
+            && method == Method::GET
+            && let Some(moved) = location(&response).and_then(route::below_api)
+        {
+            response = self.ask(&method, moved, body).await?;
+        }
+        if response.status.is_redirection() {
+            let reason = format!("it is at {}", location(&response).unwrap_or_default());
+            return Err(ForgeError::Refused { status: StatusCode::NOT_FOUND, reason, retry_after: None });
+        }
+        let body = response.body.collect(MAX_RESPONSE).await.map_err(|why| match why {
+            BodyError::TooLarge(_) => ForgeError::TooLong,
+            why => ForgeError::Unanswered(format!("{path}: {why}")),
+        })?;
+        if !response.status.is_success() {
+            let retry_after = response.headers.get(RETRY_AFTER).cloned();
+            let reason = reason(response.status, &body);
+            return Err(ForgeError::Refused { status: response.status, reason, retry_after });
+        }
+        // Checked as a whole, which costs less than text by text.
+        let body = String::from_utf8(body).map_err(|why| ForgeError::Unanswered(format!("{path}: {why}")))?;
+        Ok(Answer { headers: response.headers, body })
+    }
+
+    async fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<OutboundResponse, ForgeError> {
         let url = route::endpoint(path).parse().map_err(|why| ForgeError::Unanswered(format!("{path}: {why}")))?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static("hexad-console"));
@@ -77,23 +107,13 @@ impl<'a> Forge<'a> {
             None => headers.insert(CONTENT_LENGTH, 0.into()),
         };
         let body = body.map(Value::to_string).unwrap_or_default().into();
-        let request = OutboundRequest { method, url, headers, body, timeouts: TIMEOUTS };
-        let response = self.env.outbound.send(request).await.map_err(|error| {
+        let request = OutboundRequest { method: method.clone(), url, headers, body, timeouts: TIMEOUTS };
+        self.env.outbound.send(request).await.map_err(|error| {
             ForgeError::Unanswered(match error {
                 OutboundError::Other(why) => format!("{path}: {why}"),
                 error => format!("{path}: {error}"),
             })
-        })?;
-        let body = response.body.collect(MAX_RESPONSE).await.map_err(|why| match why {
-            BodyError::TooLarge(_) => ForgeError::TooLong,
-            why => ForgeError::Unanswered(format!("{path}: {why}")),
-        })?;
-        if !response.status.is_success() {
-            return Err(ForgeError::Refused { status: response.status, reason: reason(response.status, &body) });
-        }
-        // Checked as a whole, which costs less than text by text.
-        let body = String::from_utf8(body).map_err(|why| ForgeError::Unanswered(format!("{path}: {why}")))?;
-        Ok(Answer { headers: response.headers, body })
+        })
     }
 }
 
@@ -110,7 +130,12 @@ impl Answer {
 
 impl ForgeError {
     fn refused(status: StatusCode) -> Self {
-        ForgeError::Refused { status, reason: status.to_string() }
+        ForgeError::Refused { status, reason: status.to_string(), retry_after: None }
+    }
+
+    /// Whether the token is valid, and has too few scopes for the request.
+    pub fn is_missing_scope(&self) -> bool {
+        matches!(self, ForgeError::Refused { reason, .. } if reason == "insufficient_scope")
     }
 
     /// The cause, for the log.
@@ -140,6 +165,10 @@ fn reason(status: StatusCode, body: &[u8]) -> String {
         other => Some(other.to_string()),
     });
     text.unwrap_or_else(|| status.to_string())
+}
+
+fn location(response: &OutboundResponse) -> Option<&str> {
+    response.headers.get(LOCATION)?.to_str().ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{Alert, Visitor};
 use maud::{DOCTYPE, Markup, html};
+use std::borrow::Cow;
 pub use widgets::{Column, bytes, number, table};
 
 /// The part of the console that a page belongs to.
@@ -57,15 +58,15 @@ pub fn render(content: &Content, visitor: &Visitor, here: &str, alert: Option<&A
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (content.title) " · hexad" }
-                link rel="stylesheet" href=(route::STYLE);
-                link rel="icon" type="image/svg+xml" href=(route::ICON);
-                script type="module" src=(route::SCRIPT) {}
+                link rel="stylesheet" href=(visitor.link(route::STYLE));
+                link rel="icon" type="image/svg+xml" href=(visitor.link(route::ICON));
+                script type="module" src=(visitor.link(route::SCRIPT)) {}
             }
             body {
                 a.skip href="#main" { "Skip to the contents" }
                 header.top {
                     div.inner {
-                        a.brand href=(route::HOME) {
+                        a.brand href=(visitor.link(route::HOME)) {
                             svg viewBox="0 0 24 24" width="26" height="26" aria-hidden="true" {
                                 path.mark d="M12 1.5 21.1 6.75v10.5L12 22.5 2.9 17.25V6.75z" {}
                                 path.mark-line d="M12 1.5v21M2.9 6.75l18.2 10.5M21.1 6.75 2.9 17.25" {}
@@ -75,7 +76,7 @@ pub fn render(content: &Content, visitor: &Visitor, here: &str, alert: Option<&A
                         nav aria-label="Sections" {
                             @for (section, link, name) in links {
                                 @if is_shown(section) {
-                                    a href=(link) aria-current=[(section == content.section).then_some("page")] { (name) }
+                                    a href=(visitor.link(link)) aria-current=[(section == content.section).then_some("page")] { (name) }
                                 }
                             }
                         }
@@ -84,12 +85,12 @@ pub fn render(content: &Content, visitor: &Visitor, here: &str, alert: Option<&A
                                 @if let Some(user) = &visitor.user {
                                     span.user title=(user.username) { bdi { (user.name) } }
                                 }
-                                form method="post" action=(route::SIGN_OUT) {
+                                form method="post" action=(visitor.link(route::SIGN_OUT)) {
                                     (form_token(visitor))
                                     button.quiet { "Sign out" }
                                 }
                             } @else {
-                                a.button href=(route::sign_in(here)) { "Sign in" }
+                                a.button href=(visitor.link(route::sign_in(here))) { "Sign in" }
                             }
                         }
                     }
@@ -124,6 +125,23 @@ pub fn code_line(text: &str) -> Markup {
     html! { pre.line data-copy { code { (text) } } }
 }
 
+/// A text as one word of a shell's command.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.into(),
+        // In single quotes, a shell takes everything as it is but the quote itself.
+        false => format!("'{}'", text.replace('\'', r"'\''")).into(),
+    }
+}
+
+/// The command that has npm and pnpm send the token of the environment variable `NPM_TOKEN` to a registry. pnpm expands
+/// variables in the user's file only.
+pub fn npm_token(registry: &str) -> String {
+    let place = registry.split_once(':').map_or(registry, |(_, place)| place);
+    format!("npm config set --location user '{place}:_authToken=${{NPM_TOKEN}}'")
+}
+
 /// A moment: UTC for every reader, and the visitor's own zone by the script.
 pub fn time(iso: &str) -> Markup {
     let short = iso.get(..16).map(|short| short.replace('T', " "));
@@ -149,7 +167,7 @@ pub fn pages(page: u64, has_next: bool, link: impl Fn(u64) -> String) -> Markup 
 }
 
 /// The path of a group or project, each part linked.
-pub fn breadcrumb(path: &str) -> Markup {
+pub fn breadcrumb(visitor: &Visitor, path: &str) -> Markup {
     let mut so_far = String::new();
     let parts: Vec<(String, &str)> = path
         .split('/')
@@ -165,24 +183,24 @@ pub fn breadcrumb(path: &str) -> Markup {
         nav.crumbs aria-label="Path" {
             @for (index, (path, part)) in parts.iter().enumerate() {
                 @if index > 0 { span aria-hidden="true" { "/" } }
-                a href=(route::namespace(path)) { bdi { (part) } }
+                a href=(visitor.link(route::namespace(path))) { bdi { (part) } }
             }
         }
     }
 }
 
 /// The pages about one project or group.
-pub fn scope_links(scope: &Scope, current: Section) -> Markup {
+pub fn scope_links(visitor: &Visitor, scope: &Scope, current: Section) -> Markup {
     html! {
         @if let Some((_, path)) = scope.parameter() {
-            (breadcrumb(path))
+            (breadcrumb(visitor, path))
             nav.tabs aria-label="Pages of this namespace" {
-                a href=(route::namespace(path)) aria-current=[(current == Section::Namespaces).then_some("page")] { "Overview" }
-                a href=(route::package_list(scope)) aria-current=[(current == Section::Packages).then_some("page")] { "Packages" }
-                a href=(route::issues(scope)) aria-current=[(current == Section::Issues).then_some("page")] { "Issues" }
+                a href=(visitor.link(route::namespace(path))) aria-current=[(current == Section::Namespaces).then_some("page")] { "Overview" }
+                a href=(visitor.link(route::package_list(scope))) aria-current=[(current == Section::Packages).then_some("page")] { "Packages" }
+                a href=(visitor.link(route::issues(scope))) aria-current=[(current == Section::Issues).then_some("page")] { "Issues" }
                 @if let Scope::Project(_) = scope {
-                    a href=(route::merge_request_list(scope)) aria-current=[(current == Section::MergeRequests).then_some("page")] { "Merge requests" }
-                    a href=(route::analytics(path)) aria-current=[(current == Section::Other).then_some("page")] { "Analytics" }
+                    a href=(visitor.link(route::merge_request_list(scope))) aria-current=[(current == Section::MergeRequests).then_some("page")] { "Merge requests" }
+                    a href=(visitor.link(route::analytics(path))) aria-current=[(current == Section::Other).then_some("page")] { "Analytics" }
                 }
             }
         }
@@ -207,6 +225,20 @@ pub fn empty(title: &str, text: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_takes_every_text_as_one_word() {
+        for (text, word) in [
+            ("@acme/lib", "@acme/lib"),
+            ("https://forge.test/api/v4/projects/a%2Fb/", "https://forge.test/api/v4/projects/a%2Fb/"),
+            ("", "''"),
+            ("a;rm -r ~", "'a;rm -r ~'"),
+            ("$(a)", "'$(a)'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
 
     #[test]
     fn a_moment_is_shown_in_utc() {

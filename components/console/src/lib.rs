@@ -14,7 +14,8 @@
 //! | `/analytics/:project` | a query of product analytics, its chart and its table |
 //! | `/experiments` | experiments and their gates |
 //! | `/admin` | tokens, features, settings, for administrators |
-//! | `/-/sign-in`, `/-/sign-out` | the session: a cookie with the visitor's token |
+//! | `/-/sign-in`, `/-/sign-out` | the session: a cookie with the visitor's sealed token |
+//! | `/:group`, `/:user`, `/:group/:project`, `/groups/:group` | 302 to the namespace, as the API's `web_url` is |
 //! | any other address of one or two parts | that there is no such page; programs get JSON |
 //! | `/-/console.css`, `/-/console.js`, `/-/icon.svg` | static files |
 //!
@@ -31,5 +32,6 @@ mod notice;
 mod pages;
 mod plain;
 mod route;
+mod seal;
 mod session;
 mod visit;

@@ -22,6 +22,7 @@ use crate::visit::{Alert, PageError, Visit, Visitor};
 use http::StatusCode;
 use kit::params::Params;
 use maud::{Markup, html};
+pub use namespaces::find as find_namespace;
 
 /// The title of the page with the form to sign in.
 pub const SIGN_IN: &str = "Sign in";
@@ -54,8 +55,8 @@ pub async fn submit(page: &Page, form: &Params, visit: &Visit<'_>) -> Result<Ale
 }
 
 /// The page after a form whose own page is gone.
-pub fn done() -> Markup {
-    html! { p { a href=(route::HOME) { "To the packages" } } }
+pub fn done(visitor: &Visitor) -> Markup {
+    html! { p { a href=(visitor.link(route::HOME)) { "To the packages" } } }
 }
 
 /// The page of an error: the reason, and what to do. `here` is its address.
@@ -72,8 +73,8 @@ pub fn failure(status: StatusCode, text: &str, visitor: &Visitor, here: &str) ->
             h1 { (title) }
             p { (plain::revealed(text)) }
             p {
-                @if !visitor.is_signed_in { a.button href=(route::sign_in(here)) { "Sign in" } " " }
-                a.button.quiet href=(route::HOME) { "To the packages" }
+                @if !visitor.is_signed_in { a.button href=(visitor.link(route::sign_in(here))) { "Sign in" } " " }
+                a.button.quiet href=(visitor.link(route::HOME)) { "To the packages" }
             }
         }
     };
@@ -89,7 +90,7 @@ pub fn sign_in(visitor: &Visitor, next: Option<&str>) -> Content {
                 "Paste a personal access token. An administrator makes one on the page Admin, or on the command line: " code { "hexad token" }
                 "."
             }
-            form method="post" action=(route::SIGN_IN) {
+            form method="post" action=(visitor.link(route::SIGN_IN)) {
                 (form_token(visitor))
                 @if let Some(next) = next { input type="hidden" name="next" value=(next); }
                 // Password managers file the token under this name.
@@ -102,7 +103,7 @@ pub fn sign_in(visitor: &Visitor, next: Option<&str>) -> Content {
                 button { "Sign in" }
             }
             p.hint {
-                "Your browser keeps the token in a cookie that no script can read, until you sign out. The token needs the scope " code { "read_api" }
+                "Your browser keeps the token encrypted, in a cookie that no script can read, until you sign out, or for a week. The token needs the scope " code { "read_api" }
                 " to look, and " code { "api" }
                 " to change something."
             }

@@ -107,6 +107,24 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, RouteError> {
     }
 }
 
+/// The namespace or project that the reference service has at an address of one or two parts, such as
+/// `/<group>/<project>` or `/groups/<group>`: its path, and whether it can only be a group. Longer addresses begin with
+/// the same parts, and a repository's may be among them.
+pub fn reference_address(path: &str) -> Option<(String, bool)> {
+    let segments: Vec<_> = path.split('/').skip(1).map(|segment| Segment(segment).decode()).collect::<Option<_>>()?;
+    let names: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
+    // The API would take a number for an id.
+    let is_number = |name: &&str| name.bytes().all(|byte| byte.is_ascii_digit());
+    match names.as_slice() {
+        ["-" | "api", ..] | [_, ""] => None,
+        [name] | ["groups", name] if is_number(name) => None,
+        ["groups", group] => Some(((*group).to_owned(), true)),
+        [name] => Some(((*name).to_owned(), false)),
+        [group, project] => Some((format!("{group}/{}", project.strip_suffix(".git").unwrap_or(project)), false)),
+        _ => None,
+    }
+}
+
 fn read(method: &Method, route: Route) -> Result<Route, RouteError> {
     match *method {
         Method::GET | Method::HEAD => Ok(route),
@@ -181,6 +199,11 @@ fn encode_path(path: &str) -> String {
     segments.join("/")
 }
 
+/// The path below the API's base of an address within the API.
+pub fn below_api(address: &str) -> Option<&str> {
+    address.split_once(API).and_then(|(_, rest)| rest.strip_prefix('/'))
+}
+
 /// The URL at which this component asks the API. `path` is below the API's base.
 pub fn endpoint(path: &str) -> String {
     format!("{SELF}{API}/{path}")
@@ -214,14 +237,16 @@ pub fn sign_in(here: &str) -> String {
     }
 }
 
-/// Whether `path` leads to a page of this console, so that a redirect to it stays here.
+/// Whether `target` leads to a page of this console, so that a redirect to it stays here.
 pub fn is_own(target: &str) -> bool {
     let path = target.split(['?', '#']).next().unwrap_or_default();
     let is_plain = target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let normal = path::normalize(path);
     is_plain
         && path.starts_with('/')
         && !path.starts_with("//")
-        && matches!(parse(&Method::GET, &path::normalize(path)), Ok(Route::Show(_)))
+        && !path.split('/').any(|segment| matches!(Segment(segment).decode().as_deref(), Some("." | "..")))
+        && (matches!(parse(&Method::GET, &normal), Ok(Route::Show(_))) || reference_address(&normal).is_some())
 }
 
 #[cfg(test)]
@@ -261,18 +286,49 @@ mod tests {
     #[test]
     fn signing_in_leads_back_to_pages_only() {
         assert_eq!(sign_in("/issues?project=a%2Fb&q=x"), "/-/sign-in?next=%2Fissues%3Fproject%3Da%252Fb%26q%3Dx");
-        for here in ["/", "/-/sign-in?next=/issues", "/-/sign-out", "//evil.test", "/nothing"] {
+        for here in ["/", "/-/sign-in?next=/issues", "/-/sign-out", "//evil.test", "/a/b/c"] {
             assert_eq!(sign_in(here), SIGN_IN, "{here}");
         }
     }
 
     #[test]
+    fn addresses_of_the_reference_name_a_namespace_or_a_project() {
+        let name = |path: &str| reference_address(path).map(|(name, is_group)| format!("{name} {is_group}"));
+        for (path, expected) in [
+            ("/mia", Some("mia false")),
+            ("/acme/site", Some("acme/site false")),
+            ("/acme/site.git", Some("acme/site false")),
+            ("/acme/a%20b", Some("acme/a b false")),
+            ("/groups/acme", Some("acme true")),
+            ("/", None),
+            ("/-/x", None),
+            ("/acme/", None),
+            ("/api/v4", None),
+            ("/a/b/c", None),
+            ("/7", None),
+            ("/groups/7", None),
+            ("/%ff", None),
+        ] {
+            assert_eq!(name(path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
     fn only_pages_of_the_console_are_its_own() {
-        for target in ["/", "/issues?state=all", "/packages/@a/b?project=x%2Fy#versions"] {
+        for target in ["/", "/acme/site", "/issues?state=all", "/packages/@a/b?project=x%2Fy#versions"] {
             assert!(is_own(target), "{target}");
         }
-        for target in ["//evil.test", "https://evil.test", "/\\evil.test", "evil", "", "/api/v4/user", "/\t/evil.test"]
-        {
+        for target in [
+            "//evil.test",
+            "/../other",
+            "/packages/%2e%2E/x",
+            "https://evil.test",
+            "/\\evil.test",
+            "evil",
+            "",
+            "/api/v4/user",
+            "/\t/evil.test",
+        ] {
             assert!(!is_own(target), "{target}");
         }
     }

@@ -1,14 +1,15 @@
-//! The visitor's session: a cookie with the visitor's own token, and the tokens of forms.
+//! The visitor's session: a cookie with the visitor's own token, sealed ([`crate::seal`]), and the tokens of forms.
 //!
 //! Nothing is stored. The cookie is for this host only (`HttpOnly`, `SameSite=Strict`; behind TLS `Secure`
-//! and the prefix `__Host-`), and ends with the browser or by signing out. A form's token is a MAC under
-//! the cookie's value, so that no other site knows it, and it cannot be traced back to the cookie. A
-//! visitor without a token has a random cookie for that purpose.
+//! and the prefix `__Host-`), and ends with the browser, after a week, or by signing out. A cookie that does not open is
+//! no session. A form's token is a MAC under the cookie's value, so that no other site knows it, and it cannot be traced
+//! back to the cookie. A visitor without a token has a random cookie for that purpose.
 
+use crate::seal::SessionKeys;
 use hmac_sha256::HMAC;
 use http::header::ORIGIN;
 use kit::id::Entropy;
-use kit::{Env, Request};
+use kit::{Env, Request, Timestamp};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -24,27 +25,50 @@ const FORM: &[u8] = b"hexad console form";
 /// Bytes of a random cookie: 128 bits.
 const RANDOM_BYTES: usize = 16;
 
-/// The longest cookie that is read, in bytes.
-const MAX_COOKIE: usize = 1024;
+/// The longest token that signs in, in bytes.
+const MAX_TOKEN: usize = 1024;
+
+/// The longest cookie that is read, in bytes: room for a sealed token.
+const MAX_COOKIE: usize = 2048;
 
 /// A visitor's session.
 pub struct Session {
+    /// `None` where the operator has given none: nobody can sign in.
+    keys: Option<SessionKeys>,
+    /// The token that the cookie has.
+    token: Option<String>,
     /// The cookie's value. A new one is drawn when it is needed: most pages of visitors without a session
     /// have no form, and the host caches no page that used randomness.
     value: OnceCell<String>,
     entropy: Rc<dyn Entropy>,
+    now: Timestamp,
     is_secure: bool,
     /// The browser does not have the cookie yet.
     is_new: bool,
+    /// The browser has a cookie that does not open.
+    is_over: bool,
 }
 
 impl Session {
     /// The session of a request's cookie, or a new one without a token.
     pub fn of(env: &Env, request: &Request) -> Self {
         let is_secure = env.external_url(request).starts_with("https:");
-        let value = cookie(request, name(is_secure)).map(str::to_owned);
-        let (is_new, value) = (value.is_none(), value.map_or_else(OnceCell::new, OnceCell::from));
-        Session { value, entropy: env.entropy.clone(), is_secure, is_new }
+        let keys = SessionKeys::of(&env.variables);
+        let sent = cookie(request, name(is_secure));
+        let token = sent.zip(keys.as_ref()).and_then(|(sent, keys)| keys.open(name(is_secure), sent, env.now));
+        let value = sent.filter(|sent| token.is_some() || sent.starts_with(ANONYMOUS)).map(str::to_owned);
+        let is_over = keys.is_some() && sent.is_some() && value.is_none();
+        Session {
+            keys,
+            token,
+            entropy: env.entropy.clone(),
+            now: env.now,
+            is_secure,
+            is_new: value.is_none(),
+            // Without a key nobody knows what it is.
+            is_over,
+            value: value.map_or_else(OnceCell::new, OnceCell::from),
+        }
     }
 
     fn value(&self) -> &str {
@@ -57,7 +81,12 @@ impl Session {
 
     /// The visitor's token.
     pub fn token(&self) -> Option<&str> {
-        self.value.get().filter(|value| !value.starts_with(ANONYMOUS)).map(String::as_str)
+        self.token.as_deref()
+    }
+
+    /// Whether visitors can sign in: there is a key.
+    pub fn can_sign_in(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// The token of this session's forms.
@@ -82,12 +111,17 @@ impl Session {
         self.is_new.then(|| self.header(self.value(), ""))
     }
 
-    /// The header that begins a session with a token; `None` if the token has a character that no cookie may have
-    /// (RFC 6265, 4.1.1). An imported token may have any other.
+    /// The header that begins a session with a token; `None` if no request can have such a token, or without a key.
     pub fn sign_in(&self, token: &str) -> Option<String> {
-        let is_cookie = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
-        let is_valid = !token.is_empty() && token.len() <= MAX_COOKIE && token.bytes().all(is_cookie);
-        (is_valid && !token.starts_with(ANONYMOUS)).then(|| self.header(token, ""))
+        let is_valid =
+            !token.is_empty() && token.len() <= MAX_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
+        let keys = self.keys.as_ref().filter(|_| is_valid)?;
+        Some(self.header(&keys.seal(name(self.is_secure), token, self.now, &*self.entropy)?, ""))
+    }
+
+    /// The header that removes a cookie that does not open.
+    pub fn clean_up(&self) -> Option<String> {
+        self.is_over.then(|| self.sign_out())
     }
 
     /// The header that ends the session.
@@ -143,43 +177,76 @@ mod tests {
         request
     }
 
+    const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
     fn session(url: &str, headers: &[(&'static str, &str)]) -> Session {
-        Session::of(&env(MemoryStore::default(), &[("external_url", url)]), &request(headers))
+        let variables = [("external_url", url), ("console_session_key", KEY)];
+        Session::of(&env(MemoryStore::default(), &variables), &request(headers))
+    }
+
+    /// The pair of name and value of a header that sets a cookie.
+    fn pair(header: &str) -> &str {
+        header.split(';').next().unwrap()
     }
 
     #[test]
-    fn the_cookie_is_for_this_host_only() {
-        let plain = session("http://forge.test", &[]);
-        assert_eq!(
-            plain.sign_in("glpat-x").as_deref(),
-            Some("hexad-session=glpat-x; Path=/; HttpOnly; SameSite=Strict")
-        );
-        let secure = session("https://forge.test", &[("cookie", "hexad-session=glpat-x")]);
+    fn the_cookie_is_for_this_host_only_and_has_no_token() {
+        let plain = session("http://forge.test", &[]).sign_in("glpat-x").unwrap();
+        let value = plain.strip_prefix("hexad-session=").unwrap();
+        let value = value.strip_suffix("; Path=/; HttpOnly; SameSite=Strict").unwrap();
+        assert!(!value.contains("glpat-x") && !value.contains(&hex::encode("glpat-x")), "{value}");
+        assert_eq!(session("http://forge.test", &[("cookie", pair(&plain))]).token(), Some("glpat-x"));
+        let secure = session("https://forge.test", &[("cookie", pair(&plain))]);
         assert_eq!(secure.token(), None, "a cookie without the prefix does not count behind TLS");
+        let moved = session("https://forge.test", &[("cookie", &format!("__Host-{}", pair(&plain)))]);
+        assert_eq!(moved.token(), None, "a cookie opens under its own name only");
         assert_eq!(secure.sign_out(), "__Host-hexad-session=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0");
     }
 
     #[test]
-    fn a_token_cannot_add_to_the_header() {
+    fn a_cookie_that_does_not_open_is_no_session() {
+        for value in ["glpat-x", "AAAA", &"a".repeat(1500)] {
+            let session = session("http://forge.test", &[("cookie", &format!("hexad-session={value}"))]);
+            assert_eq!((session.token(), session.clean_up()), (None, Some(session.sign_out())), "{value}");
+            assert!(!session.is_own_form(&request(&[]), Some(&session.form_token())), "{value}");
+            assert!(session.set_cookie().unwrap().starts_with("hexad-session=anonymous-"), "{value}");
+        }
+        assert_eq!(session("http://forge.test", &[]).clean_up(), None);
+    }
+
+    #[test]
+    fn without_a_key_nobody_signs_in() {
+        let keyless = |value: &str| {
+            let env =
+                env(MemoryStore::default(), &[("external_url", "http://forge.test"), ("console_session_key", value)]);
+            Session::of(&env, &request(&[("cookie", "hexad-session=glpat-x")]))
+        };
+        for value in ["", "too short"] {
+            let session = keyless(value);
+            assert_eq!((session.can_sign_in(), session.token(), session.sign_in("glpat-x")), (false, None, None));
+        }
+    }
+
+    #[test]
+    fn only_tokens_that_a_request_can_have_sign_in() {
         let session = session("http://forge.test", &[]);
-        for token in ["", "a;b", "a b", "a\r\nset-cookie: x", "a,b", "\"a\"", "a\\", "anonymous-1", &"a".repeat(2000)] {
+        for token in ["", "a b", "a\r\nset-cookie: x", "ü", &"a".repeat(2000)] {
             assert_eq!(session.sign_in(token), None, "{token:?}");
         }
     }
 
     #[test]
-    fn every_token_that_a_cookie_can_hold_signs_in() {
-        let token = "glpat-a+b/c=d.e_f~g!h(i)";
-        let set = session("http://forge.test", &[]).sign_in(token).expect("a session");
-        let (pair, _) = set.split_once(';').expect("attributes");
-        let pair = pair.to_owned().leak();
-        assert_eq!(session("http://forge.test", &[("cookie", pair)]).token(), Some(token));
+    fn every_other_token_signs_in() {
+        for token in ["glpat-a+b/c=d.e_f~g!h(i)", "a;b,c\"d\\", "anonymous-1", &"a".repeat(1024)] {
+            let set = session("http://forge.test", &[]).sign_in(token).expect("a session");
+            assert_eq!(session("http://forge.test", &[("cookie", pair(&set))]).token(), Some(token));
+        }
     }
 
     #[test]
     fn a_form_needs_the_token_of_its_session_and_this_site() {
-        let cookie = ("cookie", "a=b; hexad-session=glpat-x");
-        let session = session("http://forge.test", &[cookie]);
+        let set = session("http://forge.test", &[]).sign_in("glpat-x").unwrap();
+        let session = session("http://forge.test", &[("cookie", &format!("a=b; {}", pair(&set)))]);
         assert_eq!(session.token(), Some("glpat-x"));
         let token = session.form_token();
         let own = |headers: &[(&'static str, &str)], token: Option<&str>| session.is_own_form(&request(headers), token);

@@ -7,6 +7,7 @@ use kit::Timestamp;
 use kit::params::Params;
 use kit::path::encode;
 use serde::Deserialize;
+use std::fmt::Display;
 
 /// The visitor's user, as the API tells.
 #[derive(Debug, Clone, Deserialize)]
@@ -25,6 +26,15 @@ pub struct Visitor {
     pub user: Option<User>,
     /// For the page's forms.
     pub form_token: String,
+    /// The path of the service's base URL, which every link begins with; empty at the root of a host.
+    pub root: String,
+}
+
+impl Visitor {
+    /// A link to an address of this console.
+    pub fn link(&self, address: impl Display) -> String {
+        format!("{}{address}", self.root)
+    }
 }
 
 /// A visit.
@@ -60,6 +70,8 @@ pub enum PageError {
     Forge(ForgeError),
     /// There is no such page, or the visitor may not know of it.
     NotFound,
+    /// A parameter names what is not there; a sentence for the visitor.
+    Missing(String),
     /// A form has an invalid value; a sentence for the visitor.
     Invalid(String),
     /// The API refuses; the text says which users may.
@@ -69,6 +81,11 @@ pub enum PageError {
 impl Visit<'_> {
     pub fn is_admin(&self) -> bool {
         self.visitor.user.as_ref().is_some_and(|user| user.is_admin)
+    }
+
+    /// A link to an address of this console.
+    pub fn link(&self, address: impl Display) -> String {
+        self.visitor.link(address)
     }
 
     /// The scope that the page's `project` or `group` names.
@@ -93,12 +110,26 @@ impl Visit<'_> {
     }
 
     /// The number of the page of a list, from 1.
-    pub fn page(&self) -> u64 {
-        self.params
-            .text("page")
-            .and_then(|page| page.parse().ok())
-            .filter(|page| (1..=1_000_000).contains(page))
-            .unwrap_or(1)
+    pub fn page(&self) -> Result<u64, PageError> {
+        let Some(given) = self.params.text("page") else { return Ok(1) };
+        let page = given.parse().ok().filter(|page| (1..=1_000_000).contains(page));
+        page.ok_or_else(|| PageError::Missing(format!("This list has no page {given}.")))
+    }
+
+    /// Refuses a page after the last one. `is_empty` is whether the page has no entries.
+    pub fn require_entries(&self, page: u64, is_empty: bool) -> Result<(), PageError> {
+        match page > 1 && is_empty {
+            true => Err(PageError::Missing(format!("This list has no page {page}. It ends before."))),
+            false => Ok(()),
+        }
+    }
+
+    /// The value of a parameter that has a few; `None` if it is not given.
+    pub fn choice(&self, name: &str, values: &[&'static str]) -> Result<Option<&'static str>, PageError> {
+        let Some(given) = self.params.text(name) else { return Ok(None) };
+        let found = values.iter().find(|value| **value == given).copied();
+        let unknown = || format!("The parameter {name} cannot be “{given}”. It is one of: {}.", values.join(", "));
+        found.map(Some).ok_or_else(|| PageError::Invalid(unknown()))
     }
 }
 
@@ -122,7 +153,7 @@ impl PageError {
     pub fn status(&self) -> StatusCode {
         match self {
             PageError::Forge(error) => error.status(),
-            PageError::NotFound => StatusCode::NOT_FOUND,
+            PageError::NotFound | PageError::Missing(_) => StatusCode::NOT_FOUND,
             PageError::Invalid(_) => StatusCode::BAD_REQUEST,
             PageError::Forbidden(_) => StatusCode::FORBIDDEN,
         }

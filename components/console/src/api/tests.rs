@@ -1,8 +1,11 @@
 //! Pages, sessions and forms, with a double of the API.
 
+mod addresses;
+mod copied_lines;
 mod double;
 mod findings;
 mod injections;
+mod sessions;
 
 use super::*;
 use double::{Forge, text};
@@ -94,12 +97,13 @@ fn a_visitor_signs_in_and_out() {
         (signed_in.status, &signed_in.headers["location"]),
         (303.try_into().unwrap(), &"/issues".parse().unwrap())
     );
-    assert_eq!(signed_in.cookie().as_deref(), Some("hexad-session=developer-token"));
+    let session = signed_in.cookie().unwrap();
+    assert!(session.starts_with("hexad-session=") && !session.contains("developer-token"), "{session}");
 
-    let page = forge.get("/", Some("developer-token"));
+    let page = forge.get_with_cookie("/", &session);
     assert!(page.text.contains("Sign out") && page.cookie().is_none());
     let form = format!("form_token={}", page.form_token());
-    let signed_out = forge.post("/-/sign-out", "hexad-session=developer-token", &form, &[]);
+    let signed_out = forge.post("/-/sign-out", &session, &form, &[]);
     assert_eq!(signed_out.status, 303);
     assert!(signed_out.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
 }
@@ -108,7 +112,7 @@ fn a_visitor_signs_in_and_out() {
 fn a_form_of_another_site_does_nothing() {
     let forge = Forge::new("plain");
     let token = forge.get("/", Some("admin-token")).form_token();
-    let cookie = "hexad-session=admin-token";
+    let cookie = &*forge.cookie("admin-token");
     let form = |token: &str| format!("form_token={token}&action=switch&feature=f&value=true");
     for (form, headers) in [
         (form(""), vec![]),
@@ -146,8 +150,12 @@ fn an_unknown_token_is_refused_and_a_revoked_one_ends_the_session() {
         assert_eq!(refused.status, 401);
         assert_eq!(refused.cookie().filter(|cookie| cookie.contains("token")), None);
     }
+    let form = format!("form_token={}&token=limited-token", page.form_token());
+    let limited = forge.post("/-/sign-in", &page.cookie().unwrap(), &form, &[]);
+    assert_eq!(limited.status, 429);
+    assert!(limited.text.contains("too often") && !limited.text.contains("unknown"), "{}", limited.text);
     let ended = forge.get("/issues", Some("unknown-token"));
-    assert_eq!(ended.status, 401);
+    assert_eq!((ended.status, &ended.headers["www-authenticate"]), (401.try_into().unwrap(), &kit::error::BEARER));
     assert!(ended.text.contains("revoked or expired") && !ended.text.contains("Sign out"));
     assert!(ended.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
 }
@@ -156,7 +164,7 @@ fn an_unknown_token_is_refused_and_a_revoked_one_ends_the_session() {
 fn a_refusal_of_the_api_is_shown_with_its_reason() {
     let forge = Forge::new("plain");
     let token = forge.get("/", Some("developer-token")).form_token();
-    let cookie = "hexad-session=developer-token";
+    let cookie = &*forge.cookie("developer-token");
     let form = format!("form_token={token}&action=unpublish&version=1.0.0&confirmation=1.0.0");
     let page = forge.post("/packages/@acme/lib?project=acme/app", cookie, &form, &[]);
     assert_eq!(page.status, 403);
@@ -173,7 +181,7 @@ fn forms_send_their_action_and_fields_to_the_api() {
     let token = forge.get("/", Some("admin-token")).form_token();
     let send = |path: &str, fields: &str| {
         forge.take_calls();
-        let page = forge.post(path, "hexad-session=admin-token", &format!("form_token={token}&{fields}"), &[]);
+        let page = forge.post(path, &forge.cookie("admin-token"), &format!("form_token={token}&{fields}"), &[]);
         assert_eq!(page.status, 303, "{fields}: {}", page.text);
         let mut calls = forge.take_calls();
         calls.retain(|call| !call.starts_with("GET"));
@@ -190,7 +198,7 @@ fn forms_send_their_action_and_fields_to_the_api() {
     assert!(unpublish.starts_with(&format!("PUT {registry}/%40acme%2Flib/-rev/1-e ")), "{unpublish}");
     assert!(unpublish.contains("\"versions\":{\"2.0.0\":"), "{unpublish}");
     for fields in ["action=deprecate&version=9.9.9&message=old", "action=unpublish&version=9.9.9&confirmation=9.9.9"] {
-        let page = forge.post(package, "hexad-session=admin-token", &format!("form_token={token}&{fields}"), &[]);
+        let page = forge.post(package, &forge.cookie("admin-token"), &format!("form_token={token}&{fields}"), &[]);
         assert!(page.status == 400 && page.text.contains("There is no version 9.9.9 any more."), "{}", page.text);
     }
     let apply = send("/merge_requests/acme/app/7", "action=batch&ids=1&ids=2&commit_message=why");
@@ -206,7 +214,7 @@ fn forms_send_their_action_and_fields_to_the_api() {
     assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
     let made = forge.post(
         "/admin",
-        "hexad-session=admin-token",
+        &forge.cookie("admin-token"),
         &format!("form_token={token}&action=create&user=mia&name=ci&scopes=api"),
         &[],
     );

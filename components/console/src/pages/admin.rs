@@ -46,6 +46,7 @@ struct TokenPage {
     tokens: Vec<Token>,
     /// The names of their users, by id.
     users: BTreeMap<u64, String>,
+    page: u64,
     has_next: bool,
 }
 
@@ -74,16 +75,17 @@ async fn list_tokens(visit: &Visit<'_>) -> Result<Result<TokenPage, String>, Pag
             None => return Ok(Err(format!("There is no user {user}."))),
         },
     };
-    let (search, page) = (encode(text("q")), visit.page());
+    let (search, page) = (encode(text("q")), visit.page()?);
     let path = format!("personal_access_tokens?state=active&search={search}&page={page}&per_page={PAGE}{of_user}");
     let answer = match visit.forge.send(Method::GET, &path, None).await {
-        Err(ForgeError::Refused { status: StatusCode::BAD_REQUEST, reason }) => return Ok(Err(reason)),
+        Err(ForgeError::Refused { status: StatusCode::BAD_REQUEST, reason, .. }) => return Ok(Err(reason)),
         answer => answer?,
     };
     let has_next = answer.number("x-next-page").is_some();
     let tokens: Vec<Token> = answer.json()?;
+    visit.require_entries(page, tokens.is_empty())?;
     let users = users(visit, &tokens).await?;
-    Ok(Ok(TokenPage { tokens, users, has_next }))
+    Ok(Ok(TokenPage { tokens, users, page, has_next }))
 }
 
 /// The id of the user with this id or username.
@@ -114,7 +116,7 @@ fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup 
     html! {
         section.card #tokens aria-label="Tokens" {
             h2 { "Active tokens" }
-            form.actions action=(route::ADMIN) {
+            form.actions action=(visit.link(route::ADMIN)) {
                 label { "Search by name" input type="search" name="q" value=(search); }
                 label { "User, by id or username" input type="search" name="user" value=(user); }
                 button.quiet { "Search" }
@@ -123,15 +125,16 @@ fn token_section(visit: &Visit<'_>, page: &Result<TokenPage, String>) -> Markup 
             @match page {
                 Ok(page) => {
                     (token_table(visit, page))
-                    (pages(visit.page(), page.has_next, |page| {
-                        format!("{}?q={}&user={}&page={page}", route::ADMIN, encode(search), encode(user))
+                    (pages(page.page, page.has_next, |page| {
+                        let list = format_args!("{}?q={}&user={}&page={page}", route::ADMIN, encode(search), encode(user));
+                        visit.link(list)
                     }))
                 }
                 Err(reason) => p.alert.error role="alert" { "These tokens cannot be listed: " bdi { (reason) } }
             }
             details {
                 summary { "Make a token for a user" }
-                form method="post" action=(route::ADMIN) {
+                form method="post" action=(visit.link(route::ADMIN)) {
                     (form_token(visit.visitor))
                     div.fields {
                         label { "User, by id or username" input name="user" required; }
@@ -169,7 +172,7 @@ fn token_table(visit: &Visit<'_>, page: &TokenPage) -> Markup {
                     }
                     td {
                         @if token.active && !token.revoked {
-                            form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Its user is refused at once." {
+                            form.inline method="post" action=(visit.link(route::ADMIN)) data-confirm="Revoke this token? Its user is refused at once." {
                                 (form_token(visit.visitor))
                                 input type="hidden" name="id" value=(token.id);
                                 button.danger name="action" value="revoke" aria-label={
@@ -205,7 +208,7 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
                             }
                         }
                         td {
-                            form.inline method="post" action=(route::ADMIN) {
+                            form.inline method="post" action=(visit.link(route::ADMIN)) {
                                 (form_token(visit.visitor))
                                 input type="hidden" name="feature" value=(feature.name);
                                 @let is_on = feature.state == "on";
@@ -219,7 +222,7 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
                     }
                 }
             }))
-            form method="post" action=(route::ADMIN) {
+            form method="post" action=(visit.link(route::ADMIN)) {
                 (form_token(visit.visitor))
                 div.actions {
                     label { "Another feature" input name="feature" required pattern="[A-Za-z0-9_.:\\/\\-]+"; }
@@ -243,7 +246,7 @@ fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
                     }
                 }))
             }
-            form method="post" action=(route::ADMIN) {
+            form method="post" action=(visit.link(route::ADMIN)) {
                 (form_token(visit.visitor))
                 div.actions {
                     label { "Setting" input name="setting" required list="setting-names"; }

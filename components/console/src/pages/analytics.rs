@@ -1,7 +1,7 @@
 //! Product analytics of a project: a query by measures and dimensions, its chart and its table.
 
 use crate::forge::ForgeError;
-use crate::layout::{self, Column, Content, Section, code_line, empty, scope_links};
+use crate::layout::{self, Column, Content, Section, code_line, empty, scope_links, shell_word};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use http::{Method, StatusCode};
@@ -61,7 +61,7 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
     let meta: Result<Meta, _> = visit.forge.get(&endpoint("meta")).await;
     let frame = |body: Markup| {
         html! {
-            (scope_links(&scope, Section::Other))
+            (scope_links(visit.visitor, &scope, Section::Other))
             div.head { h1 { "Product analytics" } }
             (body)
         }
@@ -77,12 +77,12 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
         }
         Err(error) => return Err(error.into()),
     };
-    let query = query(visit, &meta);
+    let query = query(visit, &meta)?;
     let mut content = Content::new(title, Section::Other, html! {});
     let result = match &query {
         None => html! {},
         Some(query) => {
-            let name = if visit.params.text("do") == Some("dry-run") { "dry-run" } else { "load" };
+            let name = visit.choice("do", &["load", "dry-run"])?.unwrap_or("load");
             let body = json!({ "query": query, "queryType": "multi" });
             let answer = visit.forge.send(Method::POST, &endpoint(name), Some(&body)).await;
             let shown = match answer {
@@ -137,37 +137,39 @@ fn how_to_connect(visit: &Visit<'_>) -> Markup {
 }
 
 /// The query of the form; `None` before a measure was chosen.
-fn query(visit: &Visit<'_>, meta: &Meta) -> Option<Value> {
+fn query(visit: &Visit<'_>, meta: &Meta) -> Result<Option<Value>, PageError> {
     let params = visit.params;
-    let known = |name: &str| {
-        meta.cubes
-            .iter()
-            .flat_map(|cube| cube.measures.iter().chain(&cube.dimensions))
-            .any(|member| member.name == name)
-    };
-    let chosen = |parameter: &str| -> Vec<&str> {
-        params.list(parameter).unwrap_or_default().into_iter().filter(|name| known(name)).collect()
-    };
-    let measures = chosen("measures");
+    let chosen = |parameter: &str| params.list(parameter).unwrap_or_default();
+    let (measures, dimensions, time) = (chosen("measures"), chosen("dimensions"), params.text("time"));
     if measures.is_empty() {
-        return None;
+        return Ok(None);
     }
+    let is_known = |name: &str| {
+        let mut members = meta.cubes.iter().flat_map(|cube| cube.measures.iter().chain(&cube.dimensions));
+        members.any(|member| member.name == name)
+    };
+    if let Some(unknown) = measures.iter().chain(&dimensions).chain(&time).find(|name| !is_known(name)) {
+        return Err(PageError::Invalid(format!("There is no measure or dimension “{unknown}”.")));
+    }
+    let granularity = visit.choice("granularity", &GRANULARITIES)?;
     let mut query = Map::new();
     query.insert("measures".into(), json!(measures));
-    query.insert("dimensions".into(), json!(chosen("dimensions")));
+    query.insert("dimensions".into(), json!(dimensions));
     query.insert("limit".into(), MAX_ROWS.into());
-    if let Some(time) = params.text("time").filter(|name| known(name)) {
+    if let Some(time) = time {
         let mut dimension = Map::new();
         dimension.insert("dimension".into(), time.into());
-        if let Some(granularity) = params.text("granularity").filter(|given| GRANULARITIES.contains(given)) {
+        if let Some(granularity) = granularity {
             dimension.insert("granularity".into(), granularity.into());
         }
-        if let (Some(from), Some(to)) = (params.text("from"), params.text("to")) {
-            dimension.insert("dateRange".into(), json!([from, to]));
+        match (params.text("from"), params.text("to")) {
+            (Some(from), Some(to)) => drop(dimension.insert("dateRange".into(), json!([from, to]))),
+            (None, None) => {}
+            _ => return Err(PageError::Invalid("A range of dates needs both its ends, or none.".to_owned())),
         }
         query.insert("timeDimensions".into(), json!([dimension]));
     }
-    Some(Value::Object(query))
+    Ok(Some(Value::Object(query)))
 }
 
 fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
@@ -186,7 +188,7 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
         }
     };
     html! {
-        form.card action=(route::analytics(project)) {
+        form.card action=(visit.link(route::analytics(project))) {
             div.fields {
                 @for cube in &meta.cubes {
                     fieldset {
@@ -288,12 +290,11 @@ fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
 /// The same query for a terminal.
 fn as_curl(visit: &Visit<'_>, endpoint: &str, body: &Value) -> Markup {
     let url = route::public_endpoint(visit.base, endpoint);
-    // In single quotes, a shell takes everything as it is but the quote itself.
-    let body = body.to_string().replace('\'', r"'\''");
+    let body = body.to_string();
     html! {
         details.card {
             summary { "Copy as curl" }
-            (code_line(&format!("curl -H \"PRIVATE-TOKEN: $TOKEN\" -H 'Content-Type: application/json' -d '{body}' {url}")))
+            (code_line(&format!("curl -H \"PRIVATE-TOKEN: $TOKEN\" -H 'Content-Type: application/json' -d {} {url}", shell_word(&body))))
         }
     }
 }

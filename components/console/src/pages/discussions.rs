@@ -62,6 +62,7 @@ pub struct DiscussionPage {
     pub discussions: Vec<Discussion>,
     /// How many are too long to be shown.
     pub left_out: usize,
+    pub page: u64,
     pub has_next: bool,
 }
 
@@ -70,11 +71,12 @@ impl DiscussionPage {
     /// that a few long texts do not hide the others.
     pub async fn load(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Self, PageError> {
         let request = DiscussionRequest { visit, project, iid };
-        let answer = match request.send(DISCUSSIONS, visit.page()).await {
-            Err(error) if is_too_long(&error) => return request.load_each().await,
+        let page = visit.page()?;
+        let answer = match request.send(DISCUSSIONS, page).await {
+            Err(error) if is_too_long(&error) => return request.load_each(page).await,
             answer => answer?,
         };
-        Ok(DiscussionPage { discussions: answer.json()?, left_out: 0, has_next: has_next(&answer) })
+        Ok(DiscussionPage { discussions: answer.json()?, left_out: 0, page, has_next: has_next(&answer) })
     }
 }
 
@@ -91,9 +93,9 @@ impl DiscussionRequest<'_> {
         self.visit.forge.send(Method::GET, &path, None).await
     }
 
-    async fn load_each(&self) -> Result<DiscussionPage, PageError> {
-        let first = (self.visit.page() - 1) * DISCUSSIONS + 1;
-        let mut page = DiscussionPage::default();
+    async fn load_each(&self, page: u64) -> Result<DiscussionPage, PageError> {
+        let first = (page - 1) * DISCUSSIONS + 1;
+        let mut page = DiscussionPage { page, ..DiscussionPage::default() };
         let mut left = MAX_BYTES;
         for number in first..first + DISCUSSIONS {
             let answer = match self.send(1, number).await {

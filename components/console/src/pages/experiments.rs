@@ -39,7 +39,7 @@ struct Gate {
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let experiments: Vec<Experiment> = visit.forge.get("experiments").await.map_err(|error| match error.status() {
-        StatusCode::FORBIDDEN => PageError::Forbidden(
+        StatusCode::FORBIDDEN if !error.is_missing_scope() => PageError::Forbidden(
             "Experiments are shown to the members of the group that the setting operator_group names.".to_owned(),
         ),
         _ => error.into(),

@@ -20,6 +20,8 @@ pub struct SearchResult {
     total: u64,
     #[serde(skip)]
     is_by_time: bool,
+    #[serde(skip)]
+    page: u64,
 }
 
 #[derive(Deserialize)]
@@ -46,30 +48,35 @@ struct Publisher {
 /// The search in a scope for the text of the visit.
 pub async fn search(visit: &Visit<'_>, scope: &Scope) -> Result<SearchResult, PageError> {
     let text = visit.params.text("q").unwrap_or_default();
-    let from = (visit.page() - 1) * PAGE;
+    let page = visit.page()?;
+    let from = (page - 1) * PAGE;
     let ask = async |size: u64, from: u64| -> Result<SearchResult, PageError> {
         let query = format!("text={}&size={size}&from={from}", encode(text));
         Ok(visit.forge.get(&format!("{}/-/v1/search?{query}", route::registry(scope))).await?)
     };
+    let page_of = |found: SearchResult| -> Result<SearchResult, PageError> {
+        visit.require_entries(page, found.objects.is_empty())?;
+        Ok(SearchResult { page, ..found })
+    };
     if !text.is_empty() {
-        return ask(PAGE, from).await;
+        return page_of(ask(PAGE, from).await?);
     }
     // Without words all results are equally good: the newest first.
     let mut found = ask(MAX_ANSWER, 0).await?;
     if found.total > MAX_ANSWER {
-        return ask(PAGE, from).await;
+        return page_of(ask(PAGE, from).await?);
     }
     found.objects.sort_by(|one, other| other.package.date.cmp(&one.package.date));
     let (from, size) = (usize::try_from(from).unwrap_or(usize::MAX), usize::try_from(PAGE).unwrap_or(usize::MAX));
     found.objects = found.objects.into_iter().skip(from).take(size).collect();
     found.is_by_time = true;
-    Ok(found)
+    page_of(found)
 }
 
 /// The results, with links to their pages. `link` is the address of this page without its parameters.
 pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &str) -> Markup {
     let text = visit.params.text("q").unwrap_or_default();
-    let page = visit.page();
+    let page = found.page;
     html! {
         div #results aria-live="polite" {
             @if found.objects.is_empty() {
@@ -86,7 +93,7 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                 ul.list {
                     @for Hit { package } in &found.objects {
                         li {
-                            h2 { a href=(route::package(&package.name, scope)) { bdi { (package.name) } } }
+                            h2 { a href=(visit.link(route::package(&package.name, scope))) { bdi { (package.name) } } }
                             " " span.badge { bdi { (package.version) } }
                             @if let Some(description) = &package.description { p { bdi { (description) } } }
                             div.meta {
@@ -101,7 +108,7 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                 }
                 (pages(page, page * PAGE < found.total, |page| {
                     let join = if link.contains('?') { '&' } else { '?' };
-                    format!("{link}{join}q={}&page={page}", encode(text))
+                    visit.link(format_args!("{link}{join}q={}&page={page}", encode(text)))
                 }))
             }
         }
@@ -111,7 +118,7 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
 /// The form of the search. `scope` keeps its place.
 pub fn form(visit: &Visit<'_>, action: &str, scope: &Scope) -> Markup {
     html! {
-        form.search action=(action) role="search" data-live {
+        form.search action=(visit.link(action)) role="search" data-live {
             @if let Some((name, value)) = scope.parameter() { input type="hidden" name=(name) value=(value); }
             input type="search" name="q" value=[visit.params.text("q")] placeholder="Search packages by name, words, or scope:name" aria-label="Search packages";
             button { "Search" }

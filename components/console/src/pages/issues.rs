@@ -48,16 +48,16 @@ struct Counts {
 }
 
 /// The filters of this visit, as parameters of the API.
-fn filters(visit: &Visit<'_>) -> Vec<(&'static str, String)> {
+fn filters(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, PageError> {
     let given = FILTERS.iter().filter_map(|(name, ..)| Some((*name, visit.params.text(name)?.trim().to_owned())));
     let mut filters: Vec<_> = given.filter(|(_, value)| !value.is_empty()).collect();
     // Without it, the API counts only the caller's own issues.
-    let mine = visit.params.text("scope").filter(|scope| ["created_by_me", "assigned_to_me"].contains(scope));
-    filters.push(("scope", mine.unwrap_or("all").to_owned()));
-    if let Some(confidential) = visit.params.text("confidential").filter(|value| ["yes", "no"].contains(value)) {
+    let whose = visit.choice("scope", &["all", "created_by_me", "assigned_to_me"])?;
+    filters.push(("scope", whose.unwrap_or("all").to_owned()));
+    if let Some(confidential) = visit.choice("confidential", &["yes", "no"])? {
         filters.push(("confidential", (confidential == "yes").to_string()));
     }
-    filters
+    Ok(filters)
 }
 
 async fn count(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Counts, PageError> {
@@ -75,7 +75,7 @@ fn with(filters: &[(&'static str, String)], more: &[(&'static str, String)]) -> 
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let scope = visit.scope().await?;
-    let filters = filters(visit);
+    let filters = filters(visit)?;
     // First, because of a limit on searches the others may use up all that is left.
     let counts = count(visit, &scope, &filters).await?;
     let (months, compared) = futures::try_join!(
@@ -84,7 +84,7 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     )?;
     let title = scope.parameter().map_or_else(|| "Issues".to_owned(), |(_, path)| format!("Issues of {path}"));
     let body = html! {
-        (scope_links(&scope, Section::Issues))
+        (scope_links(visit.visitor, &scope, Section::Issues))
         div.head { h1 { bdi { (title) } } p.lead { "How many there are, among those that you may see." } }
         (form(visit, &scope))
         div.counts {
@@ -123,7 +123,7 @@ fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
         }
     };
     html! {
-        form.card action=(route::ISSUES) {
+        form.card action=(visit.link(route::ISSUES)) {
             @if let Some((name, value)) = scope.parameter() { input type="hidden" name=(name) value=(value); }
             div.fields {
                 @for (name, label, example) in FILTERS {

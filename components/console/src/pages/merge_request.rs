@@ -45,20 +45,21 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
     let (discussions, merge_request) = futures::try_join!(DiscussionPage::load(visit, project, iid), async {
         Ok(visit.forge.find::<MergeRequest>(&base).await?)
     })?;
-    let DiscussionPage { discussions, left_out, has_next } = discussions;
+    let DiscussionPage { discussions, left_out, page, has_next } = discussions;
+    visit.require_entries(page, discussions.is_empty() && left_out == 0)?;
     let title = merge_request.as_ref().and_then(|merge_request| merge_request.title.clone());
     let title = title.unwrap_or_else(|| format!("Merge request !{iid}"));
     let description = merge_request.as_ref().and_then(|merge_request| merge_request.description.as_deref());
-    let link = route::merge_request(project, iid);
+    let link = visit.link(route::merge_request(project, iid));
     // A form is about the discussions of its page.
-    let action = if visit.page() > 1 { format!("{link}?page={}", visit.page()) } else { link.clone() };
+    let action = if page > 1 { format!("{link}?page={page}") } else { link.clone() };
     let shown = shown(&discussions);
     let is_any_appliable =
         suggestions(&discussions).any(|suggestion| suggestion.appliable && shown.contains(&suggestion.id));
     let can_apply = is_any_appliable && may_push(visit, project, merge_request.as_ref()).await?;
     let budget = Budget::default();
     let body = html! {
-        (layout::scope_links(&scope, Section::MergeRequests))
+        (layout::scope_links(visit.visitor, &scope, Section::MergeRequests))
         div.head {
             h1 { bdi { (title) } " " span.soft { "!" (iid) } }
             @if let Some(MergeRequest { state, source_branch, target_branch, .. }) = &merge_request {
@@ -102,7 +103,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
                 }
             }
         }
-        (layout::pages(visit.page(), has_next, |page| format!("{link}?page={page}")))
+        (layout::pages(page, has_next, |page| format!("{link}?page={page}")))
     };
     Ok(Content::new(title, Section::MergeRequests, body))
 }

@@ -38,10 +38,9 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let scope = visit.named(Scope::Project(given.to_owned())).await?;
     let (_, project) = scope.parameter().ok_or(PageError::NotFound)?;
     let search = visit.params.text("q").unwrap_or_default();
-    let [default, ..] = STATES.map(|(state, _)| state);
-    let state = visit.params.text("state").filter(|given| STATES.iter().any(|(state, _)| state == given));
-    let state = state.unwrap_or(default);
-    let page = visit.page();
+    let states @ [default, ..] = STATES.map(|(state, _)| state);
+    let state = visit.choice("state", &states)?.unwrap_or(default);
+    let page = visit.page()?;
     let path = format!(
         "projects/{}/merge_requests?state={state}&search={}&page={page}&per_page={PAGE}",
         encode(project),
@@ -49,15 +48,17 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     );
     let answer = visit.forge.send(Method::GET, &path, None).await?;
     let merge_requests: Vec<MergeRequest> = answer.json()?;
+    visit.require_entries(page, merge_requests.is_empty())?;
     let has_next = answer.number("x-next-page").is_some();
     let link = |state: &str, page: u64| {
-        format!("{}&state={state}&q={}&page={page}", route::merge_request_list(&scope), encode(search))
+        let list = route::merge_request_list(&scope);
+        visit.link(format_args!("{list}&state={state}&q={}&page={page}", encode(search)))
     };
     let title = format!("Merge requests of {project}");
     let body = html! {
-        (scope_links(&scope, Section::MergeRequests))
+        (scope_links(visit.visitor, &scope, Section::MergeRequests))
         div.head { h1 { "Merge requests" } }
-        form.search action=(route::MERGE_REQUESTS) role="search" data-live {
+        form.search action=(visit.link(route::MERGE_REQUESTS)) role="search" data-live {
             input type="hidden" name="project" value=(project);
             input type="hidden" name="state" value=(state);
             input type="search" name="q" value=(search) placeholder="Search titles and descriptions" aria-label="Search merge requests";
@@ -75,18 +76,18 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
             @if let Some(total) = answer.number("x-total").filter(|total| *total > 0) {
                 p.soft { (number(total)) @if total == 1 { " merge request" } @else { " merge requests" } }
             }
-            ul.list { @for merge_request in &merge_requests { (entry(project, merge_request)) } }
+            ul.list { @for merge_request in &merge_requests { (entry(visit, project, merge_request)) } }
             (pages(page, has_next, |page| link(state, page)))
         }
     };
     Ok(Content::new(title, Section::MergeRequests, body))
 }
 
-fn entry(project: &str, merge_request: &MergeRequest) -> Markup {
+fn entry(visit: &Visit<'_>, project: &str, merge_request: &MergeRequest) -> Markup {
     let MergeRequest { iid, title, state, source_branch, target_branch, author, created_at } = merge_request;
     html! {
         li {
-            h2 { a href=(route::merge_request(project, &iid.to_string())) { bdi { (title) } } }
+            h2 { a href=(visit.link(route::merge_request(project, &iid.to_string()))) { bdi { (title) } } }
             " " (layout::merge_request_state(state))
             div.meta {
                 span { "!" (iid) }

@@ -1,14 +1,16 @@
 //! Namespaces: the list, and one with its groups, projects, and everything that its viewer may see.
 
-use crate::forge::ForgeError;
+use super::package_list::publishing;
+use crate::forge::{Forge, ForgeError};
 use crate::layout::{self, Column, Content, Section, breadcrumb, empty, number, pages, table};
 use crate::plain;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
-use http::Method;
+use http::{Method, StatusCode};
 use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 /// Entries of one page of a list.
@@ -52,14 +54,15 @@ struct Group {
 
 pub async fn list(visit: &Visit<'_>) -> Result<Content, PageError> {
     let search = visit.params.text("q").unwrap_or_default();
-    let page = visit.page();
+    let page = visit.page()?;
     let path = format!("namespaces?search={}&full_path_search=true&page={page}&per_page={PAGE}", encode(search));
     let answer = visit.forge.send(Method::GET, &path, None).await?;
     let namespaces: Vec<Namespace> = answer.json()?;
+    visit.require_entries(page, namespaces.is_empty())?;
     let has_next = answer.number("x-next-page").is_some();
     let body = html! {
         div.head { h1 { "Namespaces" } p.lead { "Groups and users, with their projects." } }
-        form.search action=(route::NAMESPACES) role="search" data-live {
+        form.search action=(visit.link(route::NAMESPACES)) role="search" data-live {
             input type="search" name="q" value=(search) placeholder="Search by name or path" aria-label="Search namespaces";
             button { "Search" }
         }
@@ -72,13 +75,13 @@ pub async fn list(visit: &Visit<'_>) -> Result<Content, PageError> {
             ul.list {
                 @for namespace in &namespaces {
                     li {
-                        h2 { a href=(route::namespace(&namespace.full_path)) { bdi { (namespace.name) } } }
+                        h2 { a href=(visit.link(route::namespace(&namespace.full_path))) { bdi { (namespace.name) } } }
                         " " span.badge { (namespace.kind) }
                         div.meta { span { bdi { (namespace.full_path) } } }
                     }
                 }
             }
-            (pages(page, has_next, |page| format!("{}?q={}&page={page}", route::NAMESPACES, encode(search))))
+            (pages(page, has_next, |page| visit.link(format_args!("{}?q={}&page={page}", route::NAMESPACES, encode(search)))))
         }
     };
     Ok(Content::new("Namespaces", Section::Namespaces, body))
@@ -93,7 +96,7 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
         false => None,
     };
     let group: Option<Group> = visit.forge.find(&format!("groups/{id}")).await?;
-    if namespace.is_none() && group.is_none() {
+    if namespace.is_none() && group.is_none() && path.contains('/') {
         let project: Option<Project> = visit.forge.find(&format!("projects/{id}")).await?;
         let project = project.ok_or(PageError::NotFound)?;
         let published = published(visit, &id).await?;
@@ -101,26 +104,32 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
     }
     let (groups, projects) =
         futures::try_join!(children(visit, group.is_some(), &id), projects(visit, group.is_some(), &id))?;
+    // Others see of a user's namespace the projects that they may see.
+    let projects = match projects {
+        Some(projects) => projects,
+        None if namespace.is_none() && group.is_none() => return Err(PageError::NotFound),
+        None => Vec::new(),
+    };
     let scope = group.as_ref().map(|group| Scope::Group(group.full_path.clone()));
     let name = namespace.as_ref().map(|namespace| &namespace.name).or(group.as_ref().map(|group| &group.name));
     let name = name.map_or(path, String::as_str).to_owned();
     let body = html! {
         @match &scope {
-            Some(scope) => (layout::scope_links(scope, Section::Namespaces)),
-            None => (breadcrumb(path)),
+            Some(scope) => (layout::scope_links(visit.visitor, scope, Section::Namespaces)),
+            None => (breadcrumb(visit.visitor, path)),
         }
         div.head { h1 { bdi { (name) } @if let Some(group) = &group { " " span.badge { (group.visibility) } } } }
         div.columns {
             div {
                 h2 { "Projects" }
-                (project_list(&projects))
+                (project_list(visit, &projects))
                 @if !groups.is_empty() {
                     p {}
                     h2 { "Groups" }
                     ul.list {
                         @for group in &groups {
                             li {
-                                h3 { a href=(route::namespace(&group.full_path)) { bdi { (group.name) } } }
+                                h3 { a href=(visit.link(route::namespace(&group.full_path))) { bdi { (group.name) } } }
                                 " " span.badge { (group.visibility) }
                             }
                         }
@@ -133,6 +142,21 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
     Ok(Content::new(name, Section::Namespaces, body))
 }
 
+/// Whether there is a group, a user or a project of this path that the visitor may see.
+pub async fn find(forge: &Forge<'_>, path: &str, is_group: bool) -> Result<bool, ForgeError> {
+    let id = encode(path);
+    let other = match path.contains('/') {
+        true => format!("projects/{id}"),
+        false => format!("users/{id}/projects?per_page=1"),
+    };
+    for place in [Some(format!("groups/{id}")), (!is_group).then_some(other)].into_iter().flatten() {
+        if forge.find::<IgnoredAny>(&place).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 async fn children(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Vec<Group>, PageError> {
     match is_group {
         true => Ok(visit.forge.get(&format!("groups/{id}/subgroups?all_available=true&per_page={CHILDREN}")).await?),
@@ -140,27 +164,26 @@ async fn children(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Vec<Gro
     }
 }
 
-async fn projects(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Vec<Project>, PageError> {
+async fn projects(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Option<Vec<Project>>, PageError> {
     let owner = if is_group { "groups" } else { "users" };
-    let found: Option<Vec<Project>> = visit.forge.find(&format!("{owner}/{id}/projects?per_page={CHILDREN}")).await?;
-    Ok(found.unwrap_or_default())
+    Ok(visit.forge.find(&format!("{owner}/{id}/projects?per_page={CHILDREN}")).await?)
 }
 
-fn project_list(projects: &[Project]) -> Markup {
+fn project_list(visit: &Visit<'_>, projects: &[Project]) -> Markup {
     html! {
         @if projects.is_empty() { (empty("No projects", "There is none here that you may see.")) }
         ul.list {
             @for project in projects {
                 li {
-                    h3 { a href=(route::namespace(&project.path_with_namespace)) { bdi { (project.name) } } }
+                    h3 { a href=(visit.link(route::namespace(&project.path_with_namespace))) { bdi { (project.name) } } }
                     " " span.badge { (project.visibility) }
                     @if project.archived { " " span.badge.warn { "archived" } }
                     div.meta {
                         @let scope = Scope::Project(project.path_with_namespace.clone());
-                        a href=(route::package_list(&scope)) { "Packages" }
-                        a href=(route::issues(&scope)) { "Issues" }
-                        a href=(route::merge_request_list(&scope)) { "Merge requests" }
-                        a href=(route::analytics(&project.path_with_namespace)) { "Analytics" }
+                        a href=(visit.link(route::package_list(&scope))) { "Packages" }
+                        a href=(visit.link(route::issues(&scope))) { "Issues" }
+                        a href=(visit.link(route::merge_request_list(&scope))) { "Merge requests" }
+                        a href=(visit.link(route::analytics(&project.path_with_namespace))) { "Analytics" }
                     }
                 }
             }
@@ -194,12 +217,14 @@ async fn published(visit: &Visit<'_>, project: &str) -> Result<Option<Published>
     match visit.forge.send(Method::GET, &path, None).await {
         Ok(answer) => Ok(Some(Published { latest: answer.json()?, total: answer.number("x-total") })),
         // A visitor who may see a project may not see its packages, and a list can be too long to be counted.
-        Err(ForgeError::Refused { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => match error.status() {
+            StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(error.into()),
+        },
     }
 }
 
-fn published_versions(published: &Published, scope: &Scope) -> Markup {
+fn published_versions(visit: &Visit<'_>, published: &Published, scope: &Scope) -> Markup {
     let columns = [Column::text("Package"), Column::text("Version"), Column::text("Published")];
     html! {
         section.card aria-label="Published versions" {
@@ -210,7 +235,7 @@ fn published_versions(published: &Published, scope: &Scope) -> Markup {
                 (table("Published versions", &columns, html! {
                     @for PublishedVersion { name, version, status, created_at, tags } in &published.latest {
                         tr {
-                            th scope="row" { a href=(route::package(name, scope)) { bdi { (name) } } }
+                            th scope="row" { a href=(visit.link(route::package(name, scope))) { bdi { (name) } } }
                             td {
                                 bdi { (version) } " "
                                 @for tag in tags { span.badge { bdi { (tag.name) } } }
@@ -221,7 +246,7 @@ fn published_versions(published: &Published, scope: &Scope) -> Markup {
                     }
                 }))
                 p {
-                    a href=(route::package_list(scope)) { "All packages" }
+                    a href=(visit.link(route::package_list(scope))) { "All packages" }
                     @if let Some(total) = published.total { span.soft { " · " (number(total)) " versions" } }
                 }
             }
@@ -232,7 +257,7 @@ fn published_versions(published: &Published, scope: &Scope) -> Markup {
 fn show_project(visit: &Visit<'_>, project: &Project, published: Option<&Published>) -> Content {
     let scope = Scope::Project(project.path_with_namespace.clone());
     let body = html! {
-        (layout::scope_links(&scope, Section::Namespaces))
+        (layout::scope_links(visit.visitor, &scope, Section::Namespaces))
         div.head {
             h1 {
                 bdi { (project.name) }
@@ -240,14 +265,13 @@ fn show_project(visit: &Visit<'_>, project: &Project, published: Option<&Publish
                 @if project.archived { " " span.badge.warn { "archived" } }
             }
         }
-        @if let Some(published) = published { (published_versions(published, &scope)) }
+        @if let Some(published) = published { (published_versions(visit, published, &scope)) }
         div.card {
             h2 { "Clone" }
-            @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {url}"))) }
+            @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {}", layout::shell_word(url)))) }
             @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " (plain::code(branch)) } }
             h2 { "Publish a package" }
-            (layout::code_line(&format!("npm config set --location project @scope:registry={}", route::registry_url(visit.base, &scope))))
-            (layout::code_line("npm publish"))
+            (publishing(visit, &project.path_with_namespace))
         }
     };
     Content::new(project.name.clone(), Section::Namespaces, body)

@@ -3,15 +3,17 @@
 use super::package_actions::{self, PackageRights};
 use super::package_metadata::{Metadata, Release};
 use crate::forge::{Answer, ForgeError};
-use crate::layout::{self, Column, Content, Section, bytes, code_line, number, scope_links};
+use crate::layout::{self, Column, Content, Section, bytes, code_line, number, scope_links, shell_word};
 use crate::markdown;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
+use futures::future::join_all;
 use http::Method;
 use kit::path::encode;
 use maud::{Markup, html};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use widgets::chart::{Chart, Form, Quantity, Series};
 
 /// Versions that are listed; all of them with `?versions=all`.
@@ -19,6 +21,9 @@ const SHOWN_VERSIONS: usize = 50;
 
 /// Versions that the charts show.
 const CHARTED_VERSIONS: usize = 40;
+
+/// Dependencies that are looked up, to be links if there is such a package.
+const LINKED_DEPENDENCIES: usize = 16;
 
 /// Months that the charts show.
 const CHARTED_MONTHS: usize = 24;
@@ -34,13 +39,23 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
     let (answer, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
     let (answer, rights) = (answer?, rights?);
     let metadata = Metadata::parse(&answer.body).map_err(|why| ForgeError::Unanswered(why.to_string()))?;
-    let asked = visit.params.text("version").and_then(|number| metadata.release(number));
-    let latest = || metadata.tagged("latest").and_then(|number| metadata.release(number));
-    let Some(release) = asked.or_else(latest).or(metadata.releases.first()) else { return Err(PageError::NotFound) };
+    let release = match visit.params.text("version") {
+        Some(number) => metadata
+            .release(number)
+            .ok_or_else(|| PageError::Missing(format!("The package {} has no version {number}.", &*metadata.name)))?,
+        None => {
+            let latest = metadata.tagged("latest").and_then(|number| metadata.release(number));
+            latest.or(metadata.releases.first()).ok_or(PageError::NotFound)?
+        }
+    };
+    let shows_all = visit.choice("versions", &["all"])?.is_some();
     let Release { number, version, .. } = release;
+    let (needed, peers) = (version.dependencies(), version.peer_dependencies());
+    let packages = find_packages(visit, &scope, needed.keys().chain(peers.keys())).await;
+    let link = |name: &str| packages.contains(name).then(|| visit.link(route::package(name, &scope)));
     let base = version.repository().and_then(|url| markdown::repository_base(&url, version.directory().as_deref()));
     let body = html! {
-        (scope_links(&scope, Section::Packages))
+        (scope_links(visit.visitor, &scope, Section::Packages))
         div.head {
             h1 { bdi { (metadata.name) } " " span.badge { (number) } }
             @if let Some(description) = &metadata.description { p.lead { bdi { (description) } } }
@@ -54,15 +69,15 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
                         None => p.soft { "This package has no readme. A file README.md in the package shows up here." },
                     }
                 }
-                (versions(visit, &scope, &metadata))
+                (versions(visit, &scope, &metadata, shows_all))
                 (charts(&metadata))
                 @if let Some(project) = &rights.project { (package_actions::forms(visit, &metadata, &rights, project)) }
             }
             aside {
                 (install(visit, &scope, &metadata.name))
                 (facts(&metadata, release))
-                (dependencies("Dependencies", &version.dependencies(), &scope))
-                (dependencies("Peer dependencies", &version.peer_dependencies(), &scope))
+                (dependencies("Dependencies", &needed, link))
+                (dependencies("Peer dependencies", &peers, link))
             }
         }
     };
@@ -72,31 +87,41 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
 fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
     let registry = route::registry_url(visit.base, scope);
     let npm_scope = name.split_once('/').map(|(npm_scope, _)| npm_scope).filter(|npm_scope| npm_scope.starts_with('@'));
-    let npmrc = match npm_scope {
-        Some(npm_scope) => format!("npm config set --location project {npm_scope}:registry={registry}"),
-        None => format!("npm config set --location project registry={registry}"),
+    let bare_scope = npm_scope.map(|npm_scope| npm_scope.trim_start_matches('@'));
+    let key = npm_scope.map_or_else(|| "registry".to_owned(), |npm_scope| format!("{npm_scope}:registry"));
+    let npmrc = vec![format!("npm config set --location project {}", shell_word(&format!("{key}={registry}")))];
+    let npm_token = vec![layout::npm_token(&registry)];
+    let yarn_key = |key: &str| match bare_scope {
+        Some(scope) if scope.contains('.') => format!("npmScopes[\"{scope}\"].{key}"),
+        Some(scope) => format!("npmScopes.{scope}.{key}"),
+        None => key.to_owned(),
     };
-    let yarn = match npm_scope.and_then(|npm_scope| npm_scope.strip_prefix('@')) {
-        Some(npm_scope) => format!("yarn config set npmScopes.{npm_scope}.npmRegistryServer {registry}"),
-        None => format!("yarn config set npmRegistryServer {registry}"),
+    let set = |key: &str, value: &str| format!("yarn config set {} {}", shell_word(&yarn_key(key)), shell_word(value));
+    let mut yarn = vec![set("npmRegistryServer", &registry)];
+    if registry.starts_with("http:") {
+        let hosts = json!([kit::url::host(&registry)]).to_string();
+        yarn.push(format!("yarn config set unsafeHttpWhitelist --json {}", shell_word(&hosts)));
+    }
+    let yarn_token = vec![set("npmAuthToken", "${NPM_TOKEN}"), set("npmAlwaysAuth", "true")];
+    let bunfig = |registry: &str| match npm_scope {
+        Some(npm_scope) => vec![format!("[install.scopes]\n\"{npm_scope}\" = {registry}")],
+        None => vec![format!("[install]\nregistry = {registry}")],
     };
-    let bunfig = match npm_scope {
-        Some(npm_scope) => format!("[install.scopes]\n\"{npm_scope}\" = \"{registry}\""),
-        None => format!("[install]\nregistry = \"{registry}\""),
-    };
+    let bun = bunfig(&format!("\"{registry}\""));
+    let bun_token = bunfig(&format!("{{ url = \"{registry}\", token = \"$NPM_TOKEN\" }}"));
+    let name = shell_word(name);
     let tools = [
-        ("npm", npmrc.clone(), format!("npm install {name}")),
-        ("pnpm", npmrc, format!("pnpm add {name}")),
-        ("yarn", yarn, format!("yarn add {name}")),
-        ("bun", bunfig, format!("bun add {name}")),
+        ("npm", format!("npm install {name}"), npmrc.clone(), npm_token.clone()),
+        ("pnpm", format!("pnpm add {name}"), npmrc, npm_token),
+        ("yarn", format!("yarn add {name}"), yarn, yarn_token),
+        ("bun", format!("bun add {name}"), bun, bun_token),
     ];
     html! {
         section.card aria-label="Install" {
             h2 { "Install" }
-            @for (index, (tool, configuration, command)) in tools.iter().enumerate() {
+            @for (index, (tool, command, configuration, token)) in tools.iter().enumerate() {
                 details.tool name="tool" open[index == 0] {
                     summary { (tool) }
-                    (code_line(command))
                     p.hint {
                         @if *tool == "bun" {
                             "The registry, in bunfig.toml:"
@@ -104,7 +129,18 @@ fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
                             "The registry, once for each project:"
                         }
                     }
-                    (code_line(configuration))
+                    @for line in configuration { (code_line(line)) }
+                    // Without a token, nobody sees the page of a package that needs one.
+                    @if visit.visitor.is_signed_in {
+                        p.hint {
+                            @if *tool == "bun" { "In its place, if" } @else { "If" }
+                            " the package is not public, with a token of the scope " code { "read_api" }
+                            " in the environment variable " code { "NPM_TOKEN" } ":"
+                        }
+                        @for line in token { (code_line(line)) }
+                    }
+                    p.hint { "Then:" }
+                    (code_line(command))
                 }
             }
         }
@@ -153,14 +189,28 @@ fn facts(metadata: &Metadata, release: &Release) -> Markup {
     }
 }
 
-fn dependencies(title: &str, dependencies: &BTreeMap<String, Value>, scope: &Scope) -> Markup {
+/// The dependencies that are packages here, of the first ones.
+async fn find_packages(visit: &Visit<'_>, scope: &Scope, names: impl Iterator<Item = &String>) -> BTreeSet<String> {
+    let found = join_all(names.take(LINKED_DEPENDENCIES).map(async |name| {
+        let path = format!("{}/-/package/{}/dist-tags", route::registry(scope), encode(name));
+        matches!(visit.forge.find::<IgnoredAny>(&path).await, Ok(Some(_))).then(|| name.clone())
+    }));
+    found.await.into_iter().flatten().collect()
+}
+
+fn dependencies(title: &str, dependencies: &BTreeMap<String, Value>, link: impl Fn(&str) -> Option<String>) -> Markup {
     html! {
         @if !dependencies.is_empty() {
             section.card aria-label=(title) {
                 h2 { (title) " " span.badge { (dependencies.len()) } }
                 dl {
                     @for (name, range) in dependencies {
-                        dt { a href=(route::package(name, scope)) { bdi { (name) } } }
+                        dt {
+                            @match link(name) {
+                                Some(link) => a href=(link) { bdi { (name) } },
+                                None => bdi { (name) },
+                            }
+                        }
                         dd { code { (range.as_str().unwrap_or_default()) } }
                     }
                 }
@@ -169,11 +219,11 @@ fn dependencies(title: &str, dependencies: &BTreeMap<String, Value>, scope: &Sco
     }
 }
 
-fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata) -> Markup {
-    let page = route::package(&metadata.name, scope);
+fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata, shows_all: bool) -> Markup {
+    let page = visit.link(route::package(&metadata.name, scope));
     let join = if page.contains('?') { '&' } else { '?' };
     let releases = &metadata.releases;
-    let shown = if visit.params.text("versions") == Some("all") { releases.len() } else { SHOWN_VERSIONS };
+    let shown = if shows_all { releases.len() } else { SHOWN_VERSIONS };
     html! {
         section.card #versions aria-label="Versions" {
             h2 { "Versions " span.badge { (releases.len()) } }

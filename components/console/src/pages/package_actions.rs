@@ -36,7 +36,7 @@ impl PackageRights {
 
 /// The forms that the visitor may use.
 pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, project: &str) -> Markup {
-    let action = route::package(&metadata.name, &Scope::Project(project.to_owned()));
+    let action = visit.link(route::package(&metadata.name, &Scope::Project(project.to_owned())));
     let versions =
         || html! { @for release in &metadata.releases { option value=(release.number) { (release.number) } } };
     let token = form_token(visit.visitor);

@@ -1,6 +1,7 @@
 //! A double of the API. All that users can write is the same text.
 
 use crate::api::handle;
+use crate::session::Session;
 use bytes::Bytes;
 use futures::executor::block_on;
 use http::{HeaderMap, Method, StatusCode};
@@ -9,11 +10,17 @@ use kit::request::Origin;
 use kit::testing::{MemoryStore, Upstream, env};
 use kit::{Env, Request, Response};
 use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+
+pub const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 pub struct Forge {
     env: Env,
     upstream: Upstream,
+    /// The cookies of sessions, by token.
+    sessions: RefCell<BTreeMap<String, String>>,
 }
 
 /// A page as the visitor gets it.
@@ -40,19 +47,49 @@ impl Forge {
     /// A forge in which users wrote `text` everywhere.
     pub fn new(text: &str) -> Self {
         let text = text.to_owned();
-        let upstream = Upstream::new(move |request| answer(request, &text));
-        let mut env = env(MemoryStore::default(), &[("external_url", "http://forge.test")]);
-        env.outbound = Rc::new(upstream.clone());
-        Forge { env, upstream }
+        Forge::with(&[], move |request| answer(request, &text))
     }
 
-    /// Asks as a browser does.
+    /// A forge with these values of variables, whose API answers as told.
+    pub fn with(
+        variables: &[(&str, &str)],
+        answer: impl Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError> + 'static,
+    ) -> Self {
+        let upstream = Upstream::new(answer);
+        let defaults = [("external_url", "http://forge.test"), ("console_session_key", KEY)];
+        let mut env = env(MemoryStore::default(), &[&defaults[..], variables].concat());
+        env.outbound = Rc::new(upstream.clone());
+        Forge { env, upstream, sessions: RefCell::default() }
+    }
+
+    /// The cookie of the session with this token.
+    pub fn cookie(&self, token: &str) -> String {
+        self.sessions.borrow_mut().entry(token.to_owned()).or_insert_with(|| self.sign_in(token)).clone()
+    }
+
+    fn sign_in(&self, token: &str) -> String {
+        let mut request = Request::new(Method::GET, "/");
+        request.origin = Origin::known("http", "forge.test");
+        let header = Session::of(&self.env, &request).sign_in(token).expect("a session");
+        header.split(';').next().unwrap_or_default().to_owned()
+    }
+
+    /// Asks as a browser does. More cookies are behind the token.
     pub fn get(&self, path: &str, token: Option<&str>) -> Shown {
+        let (token, more) = token.map_or((None, ""), |token| {
+            let (token, more) = token.split_once("; ").unwrap_or((token, ""));
+            (Some(token), more)
+        });
+        self.get_with_cookie(path, &token.map_or_else(String::new, |token| format!("{}; {more}", self.cookie(token))))
+    }
+
+    /// The same with the cookies themselves.
+    pub fn get_with_cookie(&self, path: &str, cookies: &str) -> Shown {
         let mut request = Request::new(Method::GET, path);
         request.origin = Origin::known("http", "forge.test");
         request.headers.insert("accept", "text/html,*/*;q=0.8".parse().unwrap());
-        if let Some(token) = token {
-            request.headers.insert("cookie", format!("hexad-session={token}").parse().unwrap());
+        if !cookies.is_empty() {
+            request.headers.insert("cookie", cookies.parse().unwrap());
         }
         shown(self.handle(request))
     }
@@ -104,7 +141,7 @@ pub fn text(response: Response) -> String {
     String::from_utf8(block_on(response.body.collect(16 << 20)).unwrap().to_vec()).unwrap()
 }
 
-fn answer(request: &OutboundRequest, text: &str) -> Result<OutboundResponse, OutboundError> {
+pub fn answer(request: &OutboundRequest, text: &str) -> Result<OutboundResponse, OutboundError> {
     assert_eq!(request.url.authority().unwrap(), "self.alt");
     // Otherwise the host does not know that there is no body, and asks the area each time.
     assert!(!request.body.is_empty() || request.headers["content-length"] == "0");
@@ -113,6 +150,7 @@ fn answer(request: &OutboundRequest, text: &str) -> Result<OutboundResponse, Out
         None => None,
         Some("Bearer admin-token") => Some(true),
         Some("Bearer developer-token") => Some(false),
+        Some("Bearer limited-token") => return reply(429, &json!({"message": {"error": "too many times"}})),
         Some(_) => return reply(401, &json!({"message": "401 Unauthorized"})),
     };
     let path = request.url.path().strip_prefix("/api/v4/").unwrap();
@@ -121,11 +159,14 @@ fn answer(request: &OutboundRequest, text: &str) -> Result<OutboundResponse, Out
     if user == Some(true) && query.contains("search=rare") && !query.contains("user_id=") {
         return reply(400, &json!({"error": "this list takes too many reads"}));
     }
+    if query.contains("&page=99&") || query.ends_with("&page=99") {
+        return reply(200, &json!([]));
+    }
     let (status, body) = route(&request.method, path, user, text);
     reply(status, &body)
 }
 
-fn reply(status: u16, body: &Value) -> Result<OutboundResponse, OutboundError> {
+pub fn reply(status: u16, body: &Value) -> Result<OutboundResponse, OutboundError> {
     let body = Bytes::from(body.to_string()).into();
     Ok(OutboundResponse { status: StatusCode::from_u16(status).unwrap(), headers: HeaderMap::new(), body })
 }
@@ -197,7 +238,9 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         _ if path.ends_with("issues_statistics") => {
             (200, json!({"statistics": {"counts": {"all": 3, "opened": 1, "closed": 2}}}))
         }
+        "users/mia/projects" | "users/plain/projects" => (200, json!([project(text, is_admin)])),
         _ if path.ends_with("/-/v1/search") => (200, search(text)),
+        _ if path.ends_with("/dist-tags") && !path.contains("left-pad") => (200, json!({})),
         _ if path.ends_with("packages/npm/%40acme%2Flib") => (200, package(text)),
         _ if path.ends_with("packages/npm/%40acme%2Flib/1.0.0") => (200, json!({"version": "1.0.0"})),
         _ => (404, json!({"message": "404 Not Found"})),

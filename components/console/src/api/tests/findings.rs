@@ -114,7 +114,7 @@ fn a_project_that_is_named_by_its_id_has_its_path_in_headings() {
 #[test]
 fn a_form_redirects_to_its_page_which_shows_its_result_once() {
     let forge = Forge::new("plain");
-    let session = "hexad-session=admin-token";
+    let session = &*forge.cookie("admin-token");
     let token = forge.get("/", Some("admin-token")).form_token();
     let form = |fields: &str| format!("form_token={token}&{fields}");
     let done = forge.post("/admin?q=x", session, &form("action=switch&feature=f&value=true"), &[]);
@@ -153,7 +153,7 @@ fn a_form_applies_only_suggestions_of_its_page() {
     for fields in ["one=4", "one=1/apply", "action=batch&ids=1&ids=4", "action=batch"] {
         forge.take_calls();
         let form = format!("form_token={token}&{fields}");
-        let page = forge.post("/merge_requests/acme/app/7", "hexad-session=admin-token", &form, &[]);
+        let page = forge.post("/merge_requests/acme/app/7", &forge.cookie("admin-token"), &form, &[]);
         assert_eq!(page.status, 400, "{fields}: {}", page.text);
         assert!(forge.take_calls().iter().all(|call| call.starts_with("GET")), "{fields}");
     }
