@@ -24,6 +24,9 @@ use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
 use crate::redaction;
 use crate::request_id::X_REQUEST_ID;
+use crate::serving_threads::survive;
+
+const NAME: &str = "access-log";
 
 /// Lines that may wait for the file. More are dropped, so that a slow disk does not slow the clients.
 const MAX_WAITING: usize = 8192;
@@ -88,7 +91,7 @@ impl AccessLog {
         let file = open(&path)?;
         let (entries, receiver) = sync_channel(MAX_WAITING);
         let (reopen, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(Counter::default()));
-        let writer = AccessLogWriter {
+        let mut writer = AccessLogWriter {
             path,
             format,
             file,
@@ -98,8 +101,10 @@ impl AccessLog {
             is_torn: false,
             log_throttle: LogThrottle::new(1, 3),
         };
-        let thread = std::thread::Builder::new().name("access-log".to_owned());
-        let thread = Mutex::new(Some(thread.spawn(move || writer.run(&receiver))?));
+        let thread = std::thread::Builder::new().name(NAME.to_owned());
+        // The lines that were taken are lost with a panic.
+        let write = move || while survive(NAME, || writer.run(&receiver)).is_none() {};
+        let thread = Mutex::new(Some(thread.spawn(write)?));
         Ok(Arc::new(Self { entries: RwLock::new(Some(entries)), thread, reopen, dropped }))
     }
 
@@ -197,7 +202,7 @@ struct AccessLogWriter {
 
 impl AccessLogWriter {
     /// Returns once the log is closed and everything is written.
-    fn run(mut self, entries: &Receiver<AccessLogEntry>) {
+    fn run(&mut self, entries: &Receiver<AccessLogEntry>) {
         while let Ok(entry) = entries.recv() {
             if self.reopen.swap(false, Ordering::Relaxed) {
                 match open(&self.path) {
@@ -221,6 +226,8 @@ impl AccessLogWriter {
 
     /// Writes a batch, or counts its lines as dropped.
     fn write(&mut self, text: &str, lines: u64) {
+        // Until it is known, also after a panic.
+        self.is_torn = true;
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
         self.is_torn = written.is_err();
         if let Err(error) = written {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use http::header::EXPECT;
+use http::header::{DATE, EXPECT, HeaderName};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use tokio_util::task::TaskTracker;
@@ -26,17 +26,18 @@ use self::cache_lookup::is_nested;
 use self::response_wait::ResponseWait;
 pub use self::route_target::RouteTarget;
 use self::trial::{check_unread, judge};
+use crate::anonymous_work::{AnonymousWork, CALLER, ClientWork, WorkLimits};
 use crate::body::{InProgress, ResponseBody, content_length};
 use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::concurrency_limit::client_keys;
 use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
-use crate::ingress::{RequestOrigin, Unread};
+use crate::ingress::{OwnCookie, RequestOrigin, Unread};
 use crate::metrics::Counter;
 use crate::nested_request::{Depth, NestedRequest, ParentRequest};
 use crate::redaction;
 use crate::reply;
-use crate::request_body::RequestBody;
+use crate::request_body::{self, RequestBody};
 use crate::request_context::RequestContext;
 use crate::request_error::RequestError;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
@@ -45,6 +46,8 @@ use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
 use crate::store::{Backend, FollowedKey, StoreError};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
+
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
 /// How long a request waits until this host serves the same components as the other hosts of the store. After it,
 /// the client is told to try again.
@@ -62,6 +65,7 @@ pub struct Application {
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
     cache: ResponseCache,
+    anonymous_work: Arc<AnonymousWork>,
     tracer: Option<Arc<Tracer>>,
     /// Requests whose path has no route.
     unrouted: Counter,
@@ -88,7 +92,29 @@ impl Application {
         let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
         let router = ArcSwap::from_pointee(router);
         let route_changes = AtomicU64::default();
-        Self { router, route_changes, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks, followed }
+        Self {
+            router,
+            route_changes,
+            slots,
+            backends,
+            cache,
+            anonymous_work: AnonymousWork::new(WorkLimits::default()),
+            tracer,
+            unrouted,
+            ids,
+            events,
+            guest_tasks,
+            followed,
+        }
+    }
+
+    /// With other limits of anonymous work.
+    pub fn with_work_limits(self, limits: WorkLimits) -> Self {
+        Self { anonymous_work: AnonymousWork::new(limits), ..self }
+    }
+
+    pub fn anonymous_work(&self) -> &AnonymousWork {
+        &self.anonymous_work
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -217,8 +243,14 @@ impl Application {
     /// Serves a request that has a route, and counts its response.
     async fn serve(&self, steps: &Steps<'_>, request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
         let slot = steps.slot;
-        let mut trial = None;
-        let result = steps.run(request, &mut trial).await;
+        let (mut trial, mut work) = (None, None);
+        let mut result = steps.run(request, &mut trial, &mut work).await;
+        if let Ok(response) = &mut result {
+            let caller = response.headers_mut().remove(CALLER);
+            if let Some((work, is_nested)) = work {
+                work.learn(caller.as_ref(), response.status(), is_nested);
+            }
+        }
         let refusal = result.as_ref().err().map(RequestError::refusal);
         let is_of_component = result.as_ref().err().is_none_or(RequestError::is_of_component);
         let response = result.unwrap_or_else(error_response::of);
@@ -261,18 +293,24 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Runs all steps of a request. `trial` is set if the request takes part in one.
+    /// Runs all steps of a request. `trial` is set if the request takes part in one, and `counted` if its work is
+    /// counted, with whether a guest has sent it.
     async fn run(
         &self,
         request: Box<Request<WasiBody>>,
         trial: &mut Option<Trial>,
+        counted: &mut Option<(Arc<ClientWork>, bool)>,
     ) -> Result<Response<ResponseBody>, RequestError> {
         let (mut parts, body) = request.into_parts();
         let component = &*self.deployment.settings.component;
+        if !component.credentials.has_sessions() {
+            OwnCookie::Session.remove(&mut parts.headers);
+        }
         let limits = component.request_limits(parts.uri.path());
         let origin = parts.extensions.get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
         let id = parts.headers.get(X_REQUEST_ID).cloned();
+        *counted = parts.extensions.get().and_then(|nested: &NestedRequest| Some((nested.work.clone()?, true)));
         let target = absolute_uri(&parts.method, &parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // During a trial nothing is cached: the canary would see fewer requests than it should.
@@ -293,22 +331,33 @@ impl Steps<'_> {
         };
         let credential = component.credentials.credential(&parts.headers, &parts.uri);
         let client = client_keys(network, credential);
+        let begun = match network.filter(|_| counted.is_none() && component.credentials.is_declared) {
+            Some(network) => {
+                let credential = component.credentials.all(&parts.headers, &parts.uri);
+                self.application.anonymous_work.begin(network, self.slot.id(), credential)
+            }
+            None => Ok(None),
+        };
+        let begun = begun.map(|work| *counted = counted.take().or_else(|| Some((work?, false))));
+        let work = counted.as_ref().map(|(work, _)| work.clone());
         let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned(), self.started);
         let read_set = miss.as_ref().map(|miss| miss.read_set().clone());
         let outbound = self.deployment.settings.outbound.as_ref();
-        let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone())));
-        let context = Arc::new(context.with_parent(parent).with_min_rate(Unread::min_rate(&parts.extensions)));
+        let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone(), work.clone())));
+        let context = context.with_parent(parent).with_work(work);
+        let context = Arc::new(context.with_min_rate(Unread::min_rate(&parts.extensions)));
         let method = parts.method.clone();
         let withheld = parts.version > Version::HTTP_10 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
         // From here on the body is drained if it is not read.
-        let body = RequestBody::boxed(body, &context, limits.max_body, withheld);
+        let mut body = RequestBody::boxed(body, &context, limits.max_body, withheld);
         if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
             return Err(RequestError::BodyTooLarge(limits.max_body));
         }
         if withheld && parts.version > Version::HTTP_11 {
-            return Err(RequestError::ExpectationFailed);
+            body = request_body::begun(body).await.ok_or(RequestError::ExpectationFailed)?;
         }
         target?;
+        begun.map_err(RequestError::AnonymousWork)?;
         self.caught_up.as_ref().map_err(|error| self.unavailable(error))?;
         if let Some(read_set) = read_set {
             context.track_reads(read_set);
@@ -336,6 +385,23 @@ impl Steps<'_> {
             error if error.is_of_component() => call.fail(),
             _ => call.mark_refused(),
         })?;
+        // A guest switches no protocol, and other interim responses are not final ones.
+        if response.status().is_informational() {
+            if let Some(suppressed) = self.slot.log_throttle().pass() {
+                let (component, status) = (self.slot.id(), response.status().as_u16());
+                tracing::warn!(component, status, suppressed, "the component responded with an interim status");
+            }
+            drop(response);
+            call.fail();
+            return Err(RequestError::Failed);
+        }
+        if !component.credentials.has_sessions() {
+            OwnCookie::Session.remove_set(response.headers_mut());
+            // It would end the session as well.
+            response.headers_mut().remove(CLEAR_SITE_DATA);
+        }
+        // The host writes the time, once.
+        response.headers_mut().remove(DATE);
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
         if !bodiless && response.body().size_hint().lower() > limits.max_response {

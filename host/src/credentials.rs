@@ -2,10 +2,10 @@
 //!
 //! The host does not verify a credential. It hashes it.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::net::IpAddr;
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, Uri};
 
 /// The headers and parameters in which a component's clients send their credentials.
@@ -15,15 +15,22 @@ pub struct Credentials {
     pub headers: Vec<HeaderName>,
     /// Query parameters, for a request that has none of the headers.
     pub parameters: Vec<String>,
+    /// Whether the manifest names them: then the component's anonymous work is limited.
+    pub is_declared: bool,
 }
 
 impl Default for Credentials {
     fn default() -> Self {
-        Self { headers: vec![AUTHORIZATION], parameters: Vec::new() }
+        Self { headers: vec![AUTHORIZATION], parameters: Vec::new(), is_declared: false }
     }
 }
 
 impl Credentials {
+    /// Whether the component gets the cookies of visitors' sessions.
+    pub fn has_sessions(&self) -> bool {
+        self.headers.contains(&COOKIE)
+    }
+
     /// A hash of the request's credential, or of the client's address if it has none.
     pub fn caller(&self, headers: &HeaderMap, uri: &Uri, address: Option<IpAddr>) -> u64 {
         self.credential(headers, uri).unwrap_or_else(|| match address {
@@ -42,6 +49,20 @@ impl Credentials {
             pair.map(|(_, value)| value.as_bytes())
         });
         credential.map(hash)
+    }
+
+    /// A hash of all that may be the request's credential, with the names: the component may look at any of it. `None` if
+    /// there is nothing.
+    pub fn all(&self, headers: &HeaderMap, uri: &Uri) -> Option<u64> {
+        let headers = self.headers.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
+        let headers = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let pairs = uri.query().into_iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('='));
+        let parameters = pairs.filter(|(name, _)| self.parameters.iter().any(|parameter| parameter == name));
+        let mut all = headers.chain(parameters.map(|(name, value)| (name, value.as_bytes()))).peekable();
+        all.peek()?;
+        let mut hasher = DefaultHasher::new();
+        all.for_each(|pair| pair.hash(&mut hasher));
+        Some(hasher.finish())
     }
 }
 
@@ -69,6 +90,7 @@ mod tests {
         Credentials {
             headers: vec![HeaderName::from_static("x-key"), AUTHORIZATION],
             parameters: vec!["key".to_owned()],
+            is_declared: true,
         }
     }
 

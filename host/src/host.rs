@@ -25,11 +25,12 @@ use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialCompone
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{CertificateState, Certificates, Ingress, IngressOptions};
 use crate::instance_permit::{StalledInstances, StalledPermits};
-use crate::manifest::{Component, Manifest};
+use crate::manifest::{Component, Manifest, sharing_notes};
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
 use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
+use crate::secrets::Secrets;
 use crate::serving_threads::ServingThreads;
 use crate::shard::{self, Shard, ShardOptions};
 use crate::stop::StopDeadline;
@@ -76,7 +77,7 @@ impl Host {
     /// It blocks: for milliseconds when the compiled code is in the runtime's cache, for seconds
     /// when it is not.
     pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
-        let Manifest { path, components, routes, .. } = manifest;
+        let Manifest { path, mut components, routes, .. } = manifest;
         let position = |id: &str| components.iter().position(|component| component.id == id);
         let router = RouteTarget::router(routes, position)
             .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
@@ -84,6 +85,9 @@ impl Host {
         let division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
         division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let memory = MemoryBudget::new(division.guests());
+        for note in sharing_notes(components.iter()).iter().filter(|_| !options.is_temporary) {
+            tracing::info!("{note}");
+        }
 
         let shards = options.threads.get();
         let store = Engine::open(&options.data, shards, &options.store, options.postgres.as_ref())?;
@@ -92,6 +96,8 @@ impl Host {
         store
             .restore_attachments(|files| deploy::restore_deployed(&options.data, files))?
             .map_err(StartError::Restore)?;
+        let secrets = Secrets::new(&options.data, store.fleet());
+        secrets.fill_in(&mut components, options.rotate_secrets)?;
         let mut files = Deployments::open(&options.data, options.policy.clone(), options.is_temporary)?;
         let fleet = store.fleet().map(|tables| Fleet::new(tables, &options.data, &path).map(Arc::new)).transpose()?;
         let serving = fleet.as_ref().map(|fleet| fleet.read()).transpose()?.unwrap_or_default().1;
@@ -117,23 +123,24 @@ impl Host {
         let tracer = options.traces.as_ref().map(|export| Tracer::new(export, database)).transpose()?.map(Arc::new);
         let (cache, followed) = (ResponseCache::new()?, fleet.as_ref().map(|fleet| fleet.followed.clone()));
         let application = Application::new(router, slots, backends, cache, tracer, events.clone(), followed);
-        let application = Arc::new(application);
+        let application = Arc::new(application.with_work_limits(options.anonymous_work));
         let local: Weak<Application> = Arc::downgrade(&application);
         outbound.connect(local);
         let memory_parts = (memory.clone(), division);
-        let files = (files, fleet.clone());
+        let files = (files, secrets, fleet.clone());
         let deployer = Deployer::new(runtime.clone(), application.clone(), outbound, memory_parts, files, events);
-        let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;
-        let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet));
+        let threads = ServingThreads::default();
+        let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch, threads.clone());
+        let supervisor = supervisor.map_err(StartError::Thread)?;
+        let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet, threads.clone()));
         let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
-        let threads = ServingThreads::default();
         // On PostgreSQL a shard's reads have a connection of their own, and so a process of the server.
         let follows_load = options.postgres.is_none();
         let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
         let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
-        let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into());
+        let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into(), threads.clone());
         Ok(Self {
             application,
             shards,

@@ -56,6 +56,7 @@
 mod acceptor;
 pub mod access_log;
 pub mod admin;
+pub mod anonymous_work;
 mod application;
 mod balance;
 mod bearer_token;
@@ -99,6 +100,7 @@ mod request_target;
 pub mod response_cache;
 mod router;
 mod runtime;
+mod secrets;
 pub mod send_buffer;
 mod serving_threads;
 mod shard;

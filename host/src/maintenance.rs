@@ -12,12 +12,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
+use futures::FutureExt;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
@@ -27,7 +29,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::body::ResponseBody;
 use crate::manifest::Maintenance;
+use crate::serving_threads::{ServingThreads, log_panic};
 use crate::shard::{self, Shard};
+
+const NAME: &str = "maintenance";
 
 /// The first run begins at most this long after the start, however rare the runs are.
 const FIRST_RUN: Duration = Duration::from_secs(10 * 60);
@@ -52,14 +57,19 @@ pub struct Maintainer {
 
 impl Maintainer {
     /// `is_leader` tells whether this host does the maintenance of its store.
-    pub fn start(tasks: Vec<Task>, shards: Arc<Vec<Shard>>, is_leader: LeaderReader) -> io::Result<Self> {
+    pub fn start(
+        tasks: Vec<Task>,
+        shards: Arc<Vec<Shard>>,
+        is_leader: LeaderReader,
+        threads: ServingThreads,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("maintenance".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    () = run(tasks, &shards, is_leader) => {}
+                    () = run(tasks, &shards, is_leader, &threads) => {}
                 }
             });
         })?;
@@ -75,12 +85,20 @@ impl Maintainer {
     }
 }
 
-async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader) {
+async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader, threads: &ServingThreads) {
     while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
         sleep_until(task.due).await;
-        match is_leader() {
-            true => task.advance(shards).await,
-            false => task.postpone(),
+        let turn = async {
+            match is_leader() {
+                true => task.advance(shards).await,
+                false => task.postpone(),
+            }
+        };
+        let is_well = AssertUnwindSafe(turn).catch_unwind().await.is_ok();
+        threads.record_turn(NAME, is_well);
+        if !is_well {
+            log_panic(NAME);
+            task.postpone();
         }
     }
 }

@@ -15,6 +15,7 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Request, Uri, Version};
 
+use crate::anonymous_work::ClientWork;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::ingress::{CLIENT_ADDRESS, RequestOrigin, is_forwarding, is_reserved};
 use crate::request_id::X_REQUEST_ID;
@@ -33,6 +34,8 @@ pub struct NestedRequest {
     pub depth: Depth,
     /// The component that the guest has named; `None` if the path decides.
     pub component: Option<String>,
+    /// What it does counts as work for the client's request.
+    pub work: Option<Arc<ClientWork>>,
 }
 
 /// The request would be deeper than [`MAX_DEPTH`].
@@ -51,12 +54,18 @@ pub struct ParentRequest {
     authority: Option<Authority>,
     /// Where the guest's reads are recorded, if its response may be cached.
     read_set: Option<Arc<ReadSet>>,
+    work: Option<Arc<ClientWork>>,
 }
 
 impl ParentRequest {
     /// `parts` has an absolute URI, and only the headers that a response may depend on if its guest's reads
     /// are recorded, in `read_set`. The request's id is in no response that is cached.
-    pub fn of(parts: &Parts, id: Option<HeaderValue>, read_set: Option<Arc<ReadSet>>) -> Self {
+    pub fn of(
+        parts: &Parts,
+        id: Option<HeaderValue>,
+        read_set: Option<Arc<ReadSet>>,
+        work: Option<Arc<ClientWork>>,
+    ) -> Self {
         Self {
             depth: Depth::of(parts),
             origin: parts.extensions.get().cloned(),
@@ -65,6 +74,7 @@ impl ParentRequest {
             scheme: parts.uri.scheme().cloned(),
             authority: parts.uri.authority().cloned(),
             read_set,
+            work,
         }
     }
 
@@ -99,7 +109,11 @@ impl ParentRequest {
         if let Some(origin) = &self.origin {
             parts.extensions.insert(origin.clone());
         }
-        parts.extensions.insert(NestedRequest { depth, component: component.map(str::to_owned) });
+        parts.extensions.insert(NestedRequest {
+            depth,
+            component: component.map(str::to_owned),
+            work: self.work.clone(),
+        });
         Ok(Request::from_parts(parts, body))
     }
 
@@ -174,7 +188,7 @@ mod tests {
     #[test]
     fn a_guest_cannot_forge_the_client_of_a_nested_request() {
         let served = served("https://forge.test/page");
-        let parent = ParentRequest::of(&served, served.headers.get(X_REQUEST_ID).cloned(), None);
+        let parent = ParentRequest::of(&served, served.headers.get(X_REQUEST_ID).cloned(), None, None);
         let request = Request::get("http://self.alt/api?q=1")
             .header("spin-client-addr", "127.0.0.1:1")
             .header("x-forwarded-for", "127.0.0.1")
@@ -193,11 +207,11 @@ mod tests {
         let mut parts = served("http://forge.test/");
         for depth in 1..=MAX_DEPTH {
             let request = Request::get("http://self.alt/").body(()).unwrap();
-            parts = ParentRequest::of(&parts, None, None).adopt(request, None).unwrap().into_parts().0;
+            parts = ParentRequest::of(&parts, None, None, None).adopt(request, None).unwrap().into_parts().0;
             assert_eq!(Depth::of(&parts), Depth(depth));
         }
         assert!(
-            ParentRequest::of(&parts, None, None)
+            ParentRequest::of(&parts, None, None, None)
                 .adopt(Request::get("http://self.alt/").body(()).unwrap(), None)
                 .is_err()
         );

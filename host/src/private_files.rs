@@ -97,7 +97,10 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    open(OpenOptions::new().create_new(true).write(true), temporary)?.write_all(content)?;
+    let mut file = open(OpenOptions::new().create_new(true).write(true), temporary)?;
+    file.write_all(content)?;
+    // Otherwise the name may outlive a crash, and the content not.
+    file.sync_all()?;
     fs::rename(temporary, path)
 }
 

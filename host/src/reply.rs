@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use http::{Response, StatusCode};
 use serde_json::json;
 
+use crate::anonymous_work::UsedUp;
 use crate::body::{ResponseBody, full};
 use crate::nested_request::MAX_DEPTH;
 
@@ -61,10 +64,25 @@ pub fn unread_responses() -> Response<ResponseBody> {
 
 /// The client's address has cancelled too many requests for the proxy's connection, and gets no others for this long.
 pub fn cancelled_requests(retry_after: Duration) -> Response<ResponseBody> {
-    let error = "too many requests of this address were cancelled";
+    too_many_requests("too many requests of this address were cancelled", retry_after)
+}
+
+/// The header with the name of the limit that refused a request, as in the reference service.
+const RATE_LIMIT_NAME: HeaderName = HeaderName::from_static("ratelimit-name");
+
+/// The client's network has used up a limit of anonymous work.
+pub fn too_much_work(UsedUp { limit, retry_after }: UsedUp) -> Response<ResponseBody> {
+    let error =
+        format!("requests from this address without an accepted credential have used up {limit}; sign in, or wait");
+    let mut response = too_many_requests(&error, retry_after);
+    response.headers_mut().insert(RATE_LIMIT_NAME, HeaderValue::from_static(limit));
+    response
+}
+
+fn too_many_requests(error: &str, retry_after: Duration) -> Response<ResponseBody> {
     let body = json!({ "message": "429 Too Many Requests", "error": error });
     let mut response = json(StatusCode::TOO_MANY_REQUESTS, &body);
-    response.headers_mut().insert(RETRY_AFTER, retry_after.as_secs().max(1).into());
+    set_retry_after(&mut response, retry_after);
     response
 }
 
@@ -88,9 +106,13 @@ pub fn failing(retry_after: Duration) -> Response<ResponseBody> {
 
 fn retry_later(body: &serde_json::Value, after: Duration) -> Response<ResponseBody> {
     let mut response = json(StatusCode::SERVICE_UNAVAILABLE, body);
+    set_retry_after(&mut response, after);
+    response
+}
+
+fn set_retry_after(response: &mut Response<ResponseBody>, after: Duration) {
     let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
     response.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
-    response
 }
 
 /// The store cannot be used now. The cause is in the log.

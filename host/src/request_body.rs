@@ -7,8 +7,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, BodyStream, Empty, StreamBody};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use crate::body::count_host_body_poll;
@@ -19,9 +20,20 @@ use crate::request_context::RequestContext;
 const MAX_DRAIN: u64 = 64 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a client that expects `100 Continue` over HTTP/2 has to send without it.
+const EXPECT_PATIENCE: Duration = Duration::from_secs(3);
+
 /// The body of a request that has none.
 pub fn none() -> WasiBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body whose client expects `100 Continue`, which is not sent over HTTP/2, once its first part is there: most
+/// clients send it after a second at the latest. `None` for one that goes on waiting.
+pub async fn begun(mut body: WasiBody) -> Option<WasiBody> {
+    let first = tokio::time::timeout(EXPECT_PATIENCE, body.frame()).await.ok()?;
+    let rest = BodyStream::new(body);
+    Some(StreamBody::new(futures::stream::iter(first).chain(rest)).boxed_unsync())
 }
 
 /// The body of a request. It reports progress to the request's context, and drains the bytes that the

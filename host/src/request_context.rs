@@ -14,6 +14,7 @@ use http::Uri;
 
 pub use self::awaited::Awaited;
 use self::service_time::ServiceTime;
+use crate::anonymous_work::{ClientWork, Work};
 use crate::concurrency_limit::ClientKeys;
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::RequestLimits;
@@ -39,6 +40,9 @@ pub struct RequestContext {
     client: ClientKeys,
     trace: Option<Arc<Trace>>,
     parent: Option<Arc<ParentRequest>>,
+    work: Option<Arc<ClientWork>>,
+    /// Nanoseconds of processor time that have been counted as work.
+    charged_cpu: AtomicU64,
     read_set: OnceLock<Arc<ReadSet>>,
     started: Instant,
     request_timeout: Duration,
@@ -93,6 +97,8 @@ impl RequestContext {
             client,
             trace,
             parent: None,
+            work: None,
+            charged_cpu: AtomicU64::new(0),
             read_set: OnceLock::new(),
             started,
             request_timeout: limits.request_timeout,
@@ -125,6 +131,24 @@ impl RequestContext {
     /// With the properties that the guest's own requests to its application take from this request.
     pub fn with_parent(self, parent: Option<Arc<ParentRequest>>) -> Self {
         Self { parent, ..self }
+    }
+
+    /// With the account of its client's anonymous work.
+    pub fn with_work(self, work: Option<Arc<ClientWork>>) -> Self {
+        Self { work, ..self }
+    }
+
+    /// `None` if the client's work is not limited.
+    pub fn work(&self) -> Option<&Arc<ClientWork>> {
+        self.work.as_ref()
+    }
+
+    /// Counts the processor time of the guest, which is `total` so far.
+    pub fn charge_cpu_time(&self, total: Duration) {
+        if let Some(work) = &self.work {
+            let total = u64::try_from(total.as_nanos()).unwrap_or(u64::MAX);
+            work.charge(Work::CpuTime, total.saturating_sub(self.charged_cpu.swap(total, Ordering::Relaxed)));
+        }
     }
 
     /// How fast the client has to send the request's body while others wait for the instance.

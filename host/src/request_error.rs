@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::anonymous_work::UsedUp;
 use crate::metrics::Refusal;
 use crate::request_context::RequestContext;
 
@@ -12,11 +13,13 @@ pub enum RequestError {
     Malformed(&'static str),
     /// The request's body passes this limit, in bytes.
     BodyTooLarge(u64),
-    /// The client waits for `100 Continue`, which hyper cannot send over HTTP/2. It repeats the request without the
-    /// expectation (RFC 9110, 10.1.1).
+    /// The client goes on waiting for `100 Continue`, which hyper cannot send over HTTP/2. It repeats the request without
+    /// the expectation (RFC 9110, 10.1.1).
     ExpectationFailed,
     /// The client stopped sending in the middle of its request.
     SlowClient,
+    /// Clients without an accepted credential have used up a limit of their network.
+    AnonymousWork(UsedUp),
     /// Every instance is busy, and the queue is full or the wait was too long.
     Saturated,
     /// While the request waited, its client left too much of other responses unread.
@@ -51,6 +54,7 @@ impl RequestError {
             Self::BodyTooLarge(_) => Refusal::TooLarge,
             Self::ExpectationFailed => Refusal::ExpectationFailed,
             Self::SlowClient => Refusal::SlowClient,
+            Self::AnonymousWork(_) => Refusal::AnonymousWork,
             Self::Saturated => Refusal::Saturated,
             Self::Unread => Refusal::Unread,
             Self::NoInstance => Refusal::NoInstance,
@@ -74,6 +78,7 @@ impl RequestError {
             | Self::BodyTooLarge(_)
             | Self::ExpectationFailed
             | Self::SlowClient
+            | Self::AnonymousWork(_)
             | Self::Saturated
             | Self::Unread
             | Self::NoMemory

@@ -1,11 +1,12 @@
-//! Whether the threads that serve clients are there: a host without one of them accepts connections and does not
-//! answer them.
+//! Whether the host's threads do their work. A host without a thread that serves clients accepts connections and does
+//! not answer them. A thread that works in turns goes on after a panic.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::stop::StopSignal;
 
-/// The names of the threads that have ended, though the host serves.
+/// The names of the threads that have ended though the host serves, and of those whose last turn has panicked.
 #[derive(Clone, Debug, Default)]
 pub struct ServingThreads(Arc<Mutex<Vec<String>>>);
 
@@ -23,15 +24,50 @@ impl ServingThreads {
     }
 
     pub fn ended(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.names().clone()
     }
+
+    /// Runs one turn of a thread, which goes on after a panic. The thread counts as ended until a turn ends well.
+    /// `None` after a panic.
+    pub fn turn<T>(&self, thread: &str, turn: impl FnOnce() -> T) -> Option<T> {
+        let outcome = survive(thread, turn);
+        self.record_turn(thread, outcome.is_some());
+        outcome
+    }
+
+    /// Records how a turn has ended.
+    pub fn record_turn(&self, thread: &str, is_well: bool) {
+        let mut names = self.names();
+        match names.iter().position(|name| name == thread) {
+            Some(position) if is_well => drop(names.swap_remove(position)),
+            None if !is_well => names.push(thread.to_owned()),
+            _ => {}
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs one turn of a thread, which goes on after a panic. `None` after a panic.
+pub fn survive<T>(thread: &str, turn: impl FnOnce() -> T) -> Option<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(turn));
+    if outcome.is_err() {
+        log_panic(thread);
+    }
+    outcome.ok()
+}
+
+pub fn log_panic(thread: &str) {
+    tracing::error!(thread, "a thread of the host has panicked; standard error says where");
 }
 
 impl Drop for ServingThread {
     fn drop(&mut self) {
         if self.stop.borrow().is_none() {
             tracing::error!(thread = self.name, "a thread that serves clients has ended; restart the host");
-            self.threads.0.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
+            self.threads.names().push(std::mem::take(&mut self.name));
         }
     }
 }
@@ -56,5 +92,19 @@ mod tests {
         stop.send_replace(Some(std::time::Instant::now()));
         drop(second);
         assert_eq!(threads.ended(), ["first"]);
+    }
+
+    #[test]
+    fn a_thread_whose_turn_panics_counts_as_ended_until_a_turn_ends_well() {
+        let threads = ServingThreads::default();
+        assert_eq!(threads.turn("first", || 1), Some(1));
+        for _ in 0..2 {
+            assert_eq!(threads.turn("first", || panic!("a defect")), None::<()>);
+            assert_eq!(threads.ended(), ["first"]);
+        }
+        assert_eq!(threads.turn("second", || 2), Some(2));
+        assert_eq!(threads.ended(), ["first"]);
+        assert_eq!(threads.turn("first", || 3), Some(3));
+        assert!(threads.ended().is_empty());
     }
 }

@@ -93,7 +93,11 @@ impl Shard {
                 let serving = threads.thread(&name, stop.clone());
                 let task = runtime.spawn(run(balance.clone(), index, application.clone(), queue, stop.clone()));
                 if index == 0 && count > 1 && follows_load {
-                    runtime.spawn(balance.clone().follow());
+                    let (balance, watched) = (balance.clone(), threads.thread("balance", stop.clone()));
+                    runtime.spawn(async move {
+                        let _watched = watched;
+                        balance.follow().await;
+                    });
                 }
                 let (entered, time) = (balance.clone(), polling.clone());
                 let thread = std::thread::Builder::new().name(name).spawn(move || {

@@ -298,9 +298,9 @@ fn streams_beyond_the_most_at_once_are_refused() {
     };
     assert_eq!(refused, (7, REFUSED));
     assert_eq!(advertised, Some(vec![0, 0, 0, 3]));
-    // A stream that has ended makes room for another one.
+    // A stream that has ended, with its response's data, makes room for another one.
     client.write_all(&frame(DATA, END_STREAM, 1, b"x")).unwrap();
-    while next_frame(&mut client).is_some_and(|(kind, stream, _)| (kind, stream) != (HEADERS, 1)) {}
+    while next_frame(&mut client).is_some_and(|(kind, stream, _)| (kind, stream) != (DATA, 1)) {}
     client.write_all(&[begin(9), frame(DATA, END_STREAM, 9, b"x")].concat()).unwrap();
     let answer = iter::from_fn(|| next_frame(&mut client)).find(|(_, stream, _)| *stream == 9).unwrap();
     assert_eq!((answer.0, answer.2[0]), (HEADERS, STATUS_200));

@@ -161,15 +161,18 @@ async fn a_client_that_waits_for_100_continue_is_told_to_send_without_it() {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
-    let send = async |length: &str, ends: bool| {
+    let send = async |length: &str, ends: bool, data: &'static [u8]| {
         let mut client: SendRequest<Bytes> = client.clone().ready().await.unwrap();
         let request = Request::post("http://a/probe/count").header("expect", "100-continue");
         let request = request.header("content-length", length).body(()).unwrap();
-        // Nothing is sent of the body.
-        let (response, _body) = client.send_request(request, ends).unwrap();
+        let (response, mut body) = client.send_request(request, ends).unwrap();
+        if !data.is_empty() {
+            body.send_data(Bytes::from_static(data), true).unwrap();
+        }
         response.await.unwrap().status()
     };
-    assert_eq!(send("1000", false).await, 417);
-    assert_eq!(send("1001", false).await, 413, "it would be too large");
-    assert_eq!(send("0", true).await, 200, "there is no body to wait with");
+    assert_eq!(send("1000", false, b"").await, 417);
+    assert_eq!(send("1001", false, b"").await, 413, "it would be too large");
+    assert_eq!(send("0", true, b"").await, 200, "there is no body to wait with");
+    assert_eq!(send("4", false, b"data").await, 200, "it does not wait for ever");
 }

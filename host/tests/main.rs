@@ -55,6 +55,7 @@ mod stopping;
 mod swap;
 mod swap_load;
 mod traces;
+mod trust;
 mod unfinished_bodies;
 mod upstream;
 mod versions;

@@ -123,7 +123,7 @@ impl AdminApi {
 
     /// Swaps in the component that is the request's body.
     async fn swap(&self, request: SwapRequest, body: impl RequestBody) -> AdminResponse {
-        let wasm = match upload::receive(body).await {
+        let wasm = match upload::receive(body, &self.context.memory()).await {
             Ok(wasm) => wasm,
             Err(error) => return error_response(error.status(), &error.to_string()),
         };

@@ -8,6 +8,7 @@ use super::history::{History, Sample};
 use super::host_state::HostState;
 use super::sessions::Sessions;
 use crate::deploy::{DeployError, DeployReport, Deployer};
+use crate::memory_budget::MemoryBudget;
 use crate::serving_threads::ServingThreads;
 use crate::store::StoreHealth;
 
@@ -33,6 +34,11 @@ impl AdminContext {
         deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
     ) -> Result<DeployReport, DeploymentFailure> {
         deployment::run(&self.deployment_threads, self.deployer.clone(), deployment).await
+    }
+
+    /// The memory that uploads count in.
+    pub fn memory(&self) -> Arc<MemoryBudget> {
+        (self.host_state)().memory.budget
     }
 
     /// The present counts.

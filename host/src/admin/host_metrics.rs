@@ -123,7 +123,7 @@ fn host(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_
         let help = "When the certificate in use expires, since the Unix epoch";
         out.host("certificate_not_after_seconds", help, MetricType::Gauge, not_after as f64)?;
     }
-    let help = "Threads that serve clients and have ended, though the host serves; it is not ready then";
+    let help = "Threads that have ended though the host serves, or whose last turn has failed; it is not ready then";
     out.host("ended_threads", help, MetricType::Gauge, state.ended_threads.len() as f64)?;
     let help = "Threads that serve; fewer than there are while processors are scarce and fewer carry the load";
     out.host("serving_shards", help, MetricType::Gauge, state.serving_shards as f64)?;

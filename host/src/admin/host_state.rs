@@ -25,7 +25,7 @@ pub struct HostState {
     pub last_reload: Option<ReloadRecord>,
     /// Of each listener with TLS.
     pub certificates: Vec<CertificateState>,
-    /// The threads that serve clients and have ended, though the host serves.
+    /// The threads that have ended though the host serves, or whose last turn has failed.
     pub ended_threads: Vec<String>,
     /// How many threads serve. The others keep the connections that cannot change the thread.
     pub serving_shards: usize,

@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::host_state::HostState;
 use super::process;
 use crate::application::Application;
+use crate::component::Slot;
 use crate::deploy::{FleetHost, ReloadOutcome};
 use crate::machine;
+use crate::manifest::sharing_notes;
 use crate::store::postgres;
 
 /// The host as a whole. Sizes in bytes, times in seconds.
@@ -41,7 +43,7 @@ pub struct HostStatus {
     /// Why clients refuse the certificate in use; None if they do not.
     #[serde(default)]
     pub certificate_refusal: Option<String>,
-    /// The threads that serve clients and have ended, though the host serves.
+    /// The threads that have ended though the host serves, or whose last turn has failed.
     #[serde(default)]
     pub ended_threads: Vec<String>,
     /// None for a store in the data folder.
@@ -50,12 +52,29 @@ pub struct HostStatus {
     /// The hosts that share the store; none for a store in the data folder.
     #[serde(default)]
     pub hosts: Vec<FleetHostStatus>,
+    #[serde(default)]
+    pub anonymous_work: AnonymousWorkStatus,
+    /// Keys that several components may write, and stores of which a component may write every key.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Requests without a route.
     pub unrouted: u64,
     #[serde(rename = "memo")]
     pub response_cache: ResponseCacheStatus,
     /// None if no traces are exported.
     pub spans: Option<SpanStatus>,
+}
+
+/// What components may do in a minute for the clients of a network without an accepted credential. The time is in
+/// seconds; 0 is no limit.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct AnonymousWorkStatus {
+    pub cpu_time: f64,
+    pub store_bytes: u64,
+    /// Requests that were refused since the start.
+    pub refused: u64,
+    /// Networks that have used up a limit now.
+    pub limited: usize,
 }
 
 /// Why the store cannot do its work.
@@ -197,6 +216,8 @@ impl HostStatus {
         let counters = cache.counters();
         let (entries, size) = cache.size();
         let spans = application.tracer().map(|tracer| tracer.counters());
+        let components: Vec<_> = application.slots().iter().map(Slot::component).collect();
+        let work = application.anonymous_work();
         let failure = state.certificates.iter().find_map(|certificates| certificates.failure.as_ref());
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -238,6 +259,13 @@ impl HostStatus {
             ended_threads: state.ended_threads.clone(),
             postgres: state.postgres.as_ref().map(PostgresStatus::from),
             hosts: hosts.iter().map(FleetHostStatus::from).collect(),
+            anonymous_work: AnonymousWorkStatus {
+                cpu_time: work.limits.cpu_time.as_secs_f64(),
+                store_bytes: work.limits.store_bytes,
+                refused: work.refused.get(),
+                limited: work.limited(),
+            },
+            notes: sharing_notes(components.iter().map(|component| &**component)),
             unrouted: application.unrouted(),
             response_cache: ResponseCacheStatus { hits: counters.hits(), misses: counters.misses(), entries, size },
             spans: spans.map(|counters| SpanStatus {

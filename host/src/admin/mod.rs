@@ -63,7 +63,7 @@ use crate::deploy::Deployer;
 use crate::ingress::client_network;
 use crate::log_throttle::LogThrottle;
 use crate::random;
-use crate::serving_threads::ServingThreads;
+use crate::serving_threads::{ServingThreads, survive};
 use crate::store::StoreHealth;
 pub use access::{Access, AccessError};
 use access::{Publisher, TokenVerifier};
@@ -76,8 +76,8 @@ use deployment::{DeploymentThreads, MAX_DEPLOYMENTS};
 use history::{History, SAMPLE_PERIOD};
 pub use host_state::{HostMemory, HostState};
 pub use host_status::{
-    CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus,
-    StoreProblemStatus,
+    AnonymousWorkStatus, CertificateProblemStatus, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus,
+    ReloadStatus, StoreProblemStatus,
 };
 use operator::OperatorPages;
 use sessions::Sessions;
@@ -155,24 +155,30 @@ impl Admin {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
             let (connections, stopping) = (TaskTracker::new(), CancellationToken::new());
-            let end = runtime.block_on(async {
-                let stop_at = tokio::select! {
-                    ended = accept((listener, bounds), api, &connections, &stopping) => {
-                        if let Err(error) = ended {
-                            tracing::error!(%error, "the admin listener ended");
+            let serve = || {
+                runtime.block_on(async {
+                    let stop_at = tokio::select! {
+                        ended = accept((listener, bounds), api, &connections, &stopping) => {
+                            if let Err(error) = ended {
+                                tracing::error!(%error, "the admin listener ended");
+                            }
+                            Instant::now()
                         }
-                        Instant::now()
-                    }
-                    () = sample(&context) => Instant::now(),
-                    () = publisher.keep_trying() => Instant::now(),
-                    // An error means that the host was dropped.
-                    stop_at = stopped => stop_at.unwrap_or_else(|_| Instant::now()),
-                };
-                // Deployments that the stop has refused get their responses.
-                stopping.cancel();
-                connections.close();
-                let _ = timeout_at(stop_at.min(Instant::now() + LAST_RESPONSES), connections.wait()).await;
-                stop_at
+                        () = sample(&context) => Instant::now(),
+                        () = publisher.keep_trying() => Instant::now(),
+                        // An error means that the host was dropped.
+                        stop_at = stopped => stop_at.unwrap_or_else(|_| Instant::now()),
+                    };
+                    // Deployments that the stop has refused get their responses.
+                    stopping.cancel();
+                    connections.close();
+                    let _ = timeout_at(stop_at.min(Instant::now() + LAST_RESPONSES), connections.wait()).await;
+                    stop_at
+                })
+            };
+            let end = survive("admin", serve).unwrap_or_else(|| {
+                context.threads.record_turn("admin", false);
+                Instant::now()
             });
             // Waits for deployments under way: one that is done is not cut off while its record is written.
             runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));

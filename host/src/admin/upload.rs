@@ -1,14 +1,16 @@
 //! Bodies of requests to the admin listener, within bounds of size and time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::EXPECT;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bounded_file::MAX_COMPONENT_BYTES;
+use crate::memory_budget::{MemoryBudget, Reservation};
 
 /// How long the next part of a component may take, and how long all of it.
 pub const PART_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,6 +43,8 @@ pub enum UploadError {
         UPLOAD_TIMEOUT.as_secs()
     )]
     TooSlow,
+    #[error("the host has no memory left for the component; try again when it has less to do, or raise --memory")]
+    NoMemory,
 }
 
 impl UploadError {
@@ -49,15 +53,55 @@ impl UploadError {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Broken(_) => StatusCode::BAD_REQUEST,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
 
+/// The bytes of a component, which count in the host's memory until the last reference to them is dropped.
+pub struct UploadBuffer {
+    content: Vec<u8>,
+    memory: Reservation,
+}
+
+impl UploadBuffer {
+    pub fn new(memory: &Arc<MemoryBudget>) -> Self {
+        Self { content: Vec::new(), memory: Reservation::new(memory.clone()) }
+    }
+
+    pub fn push(&mut self, data: &[u8]) -> Result<(), UploadError> {
+        let length = self.content.len() + data.len();
+        if length > MAX_COMPONENT_BYTES {
+            return Err(UploadError::TooLarge);
+        }
+        let capacity = self.content.capacity();
+        if length > capacity {
+            let larger = length.max(2 * capacity).min(MAX_COMPONENT_BYTES);
+            if !self.memory.grow((larger - capacity) as u64) {
+                return Err(UploadError::NoMemory);
+            }
+            self.content.reserve_exact(larger - self.content.len());
+        }
+        self.content.extend_from_slice(data);
+        Ok(())
+    }
+
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for UploadBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.content
+    }
+}
+
 /// Reads a component.
-pub async fn receive(body: impl RequestBody) -> Result<Bytes, UploadError> {
+pub async fn receive(body: impl RequestBody, memory: &Arc<MemoryBudget>) -> Result<Bytes, UploadError> {
     let mut body = std::pin::pin!(body);
     let end = Instant::now() + UPLOAD_TIMEOUT;
-    let mut content = BytesMut::new();
+    let mut content = UploadBuffer::new(memory);
     loop {
         let part_end = end.min(Instant::now() + PART_TIMEOUT);
         let Some(frame) = timeout_at(part_end, body.frame()).await.map_err(|_| UploadError::TooSlow)? else {
@@ -65,10 +109,7 @@ pub async fn receive(body: impl RequestBody) -> Result<Bytes, UploadError> {
         };
         let frame = frame.map_err(|error| UploadError::Broken(error.into()))?;
         let data = frame.data_ref().map_or(&[][..], |data| data);
-        if content.len() + data.len() > MAX_COMPONENT_BYTES {
-            return Err(UploadError::TooLarge);
-        }
-        content.extend_from_slice(data);
+        content.push(data)?;
     }
 }
 
@@ -94,4 +135,28 @@ pub async fn drain(body: impl RequestBody) {
     };
     // If a part of the body is still unread by then, the connection is closed.
     let _ = timeout(DRAIN_TIMEOUT, drained).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_upload_counts_in_the_memory_of_the_host() {
+        let memory = MemoryBudget::new(1000);
+        let upload = async |bytes| receive(Full::new(Bytes::from(vec![7; bytes])), &memory).await;
+        let first = upload(600).await.unwrap();
+        assert_eq!((first.len(), memory.used()), (600, 600));
+        let refused = upload(401).await.unwrap_err();
+        assert!(matches!(refused, UploadError::NoMemory), "{refused}");
+        assert_eq!((refused.status(), memory.used()), (StatusCode::SERVICE_UNAVAILABLE, 600));
+        let second = first.clone();
+        drop(first);
+        assert_eq!(memory.used(), 600);
+        drop(second);
+        assert_eq!(memory.used(), 0);
+        assert_eq!(upload(1000).await.unwrap().len(), 1000);
+    }
 }

@@ -29,6 +29,7 @@ pub fn of(error: RequestError) -> Response<ResponseBody> {
         RequestError::BodyTooLarge(limit) => reply::body_too_large(limit),
         RequestError::ExpectationFailed => reply::expectation_failed(),
         RequestError::SlowClient => reply::request_timeout(),
+        RequestError::AnonymousWork(used_up) => reply::too_much_work(used_up),
         RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
         RequestError::Unread => reply::unread_responses(),
         RequestError::NoMemory => reply::no_memory(),

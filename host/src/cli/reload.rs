@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::host::Reloader;
 use crate::ingress::Ingress;
 use crate::manifest::{LoadOptions, MaintenanceTokens, Manifest, ManifestError};
+use crate::serving_threads::survive;
 
 /// Values of variables, for as long as the host serves.
 type OwnedEnvironment = Box<dyn Fn(&str) -> Option<String> + Send>;
@@ -65,9 +66,10 @@ impl Reloads {
 /// Does the work for each message. Messages that come during the work are taken as one.
 fn start_thread(name: &str, mut work: impl FnMut() + Send + 'static) -> io::Result<SyncSender<()>> {
     let (sender, messages) = sync_channel(1);
+    let thread = name.to_owned();
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         while let Ok(()) = messages.recv() {
-            work();
+            survive(&thread, &mut work);
         }
     })?;
     Ok(sender)
@@ -97,5 +99,19 @@ mod tests {
         end.send(()).unwrap();
         drop(thread);
         assert_eq!(began.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected), "twice, and not three times");
+    }
+
+    #[test]
+    fn work_that_panics_is_begun_again() {
+        let (begin, began) = mpsc::channel();
+        let thread = start_thread("test", move || {
+            begin.send(()).unwrap();
+            panic!("a defect");
+        });
+        let thread = thread.unwrap();
+        for _ in 0..2 {
+            thread.send(()).unwrap();
+            began.recv().unwrap();
+        }
     }
 }

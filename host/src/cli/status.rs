@@ -16,8 +16,8 @@ use super::hosts_summary::hosts_summary;
 use super::resource_warnings::resource_warnings;
 use super::terminal::printable;
 use crate::admin::{
-    CertificateProblemStatus, ComponentStatistics, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus,
-    StoreProblemStatus,
+    AnonymousWorkStatus, CertificateProblemStatus, ComponentStatistics, HostStatus, MemoryStatus, PostgresStatus,
+    ReloadStatus, StoreProblemStatus,
 };
 
 /// How often `--watch` requests the status.
@@ -157,7 +157,8 @@ fn summary(host: &HostStatus) -> String {
     }
     if !host.ended_threads.is_empty() {
         let names = printable(&host.ended_threads.join(", "));
-        text += &format!("NOT READY: these threads have ended: {names}; the log says why; restart the host\n");
+        text +=
+            &format!("NOT READY: these threads have ended or failed: {names}; the log says why; restart the host\n");
     }
     if let Some(CertificateProblemStatus { reason, age: seconds }) = &host.certificate_problem {
         let reason = printable(reason);
@@ -178,6 +179,17 @@ fn summary(host: &HostStatus) -> String {
         response_cache.entries,
         size(response_cache.size as u64)
     );
+    let AnonymousWorkStatus { cpu_time, store_bytes, refused, limited } = host.anonymous_work;
+    if cpu_time > 0.0 || store_bytes > 0 {
+        let time = if cpu_time > 0.0 { duration(cpu_time) } else { "any time".to_owned() };
+        let bytes = if store_bytes > 0 { size(store_bytes) } else { "any bytes".to_owned() };
+        text += &format!(
+            "anonymous work: {time}, {bytes} a minute; {refused} requests refused, {limited} addresses wait\n"
+        );
+    }
+    for note in &host.notes {
+        text += &format!("{}\n", printable(note));
+    }
     if let Some(spans) = spans {
         text += &format!("spans: {} exported, {} failed, {} dropped\n", spans.exported, spans.failed, spans.dropped);
     }

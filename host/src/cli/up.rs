@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -25,6 +25,7 @@ use super::terminal::announce;
 use super::values::{parse_busy_poll, parse_external_url, parse_period, parse_rare_period, parse_threads};
 use super::{admin, code_folder, descriptors};
 use crate::acceptor;
+use crate::anonymous_work::WorkLimits;
 use crate::busy_poll::default_window;
 use crate::deploy::Deployer;
 use crate::host::{Host, Options};
@@ -100,6 +101,20 @@ pub struct Up {
     #[arg(long, value_name = "TIME", value_parser = parse_rare_period)]
     gc_every: Option<Duration>,
 
+    /// How much processor time components may take in a minute for the clients of one address (IPv6: of a /64 network)
+    /// that have no accepted credential; 0 is no limit.
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_period)]
+    anonymous_cpu_time: Duration,
+
+    /// How much they may read and write in the store in a minute for the same clients; 0 is no limit.
+    #[arg(long, default_value = "8GiB", value_name = "SIZE")]
+    anonymous_store_bytes: ByteSize,
+
+    /// Replace the keys that the host has drawn for variables of the manifest (`generate`). What was sealed with the key
+    /// before stays readable, until the next time.
+    #[arg(long)]
+    rotate_secrets: bool,
+
     /// How long writes that no response waits for yet may stay off the disk. A host that is killed
     /// loses them; they are not acknowledged.
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_period)]
@@ -135,8 +150,6 @@ pub struct Serving<'a> {
     address: SocketAddr,
     is_tls: bool,
     external_url: Option<&'a str>,
-    /// The data folder.
-    pub data: &'a Path,
 }
 
 impl Serving<'_> {
@@ -212,11 +225,11 @@ impl Up {
             announce(&format!("listening on {}://{address}\n", ingress.scheme()));
         }
         let is_tls = ingress.certificates.is_some();
-        let (external_url, data) = (self.external_url.as_deref(), &*self.data);
+        let external_url = self.external_url.as_deref();
         let (drain_delay, grace) = (self.drain_delay, self.grace);
         let deployer = host.deployer().clone();
         let mut stop = EarlyStop { deployer, close: host.closer(), drain_delay, grace, begun: None };
-        let mut serving = Serving { host: &mut host, address, is_tls, external_url, data };
+        let mut serving = Serving { host: &mut host, address, is_tls, external_url };
         let is_started = signals.watch_during(|request| stop.request(request), || started(&mut serving));
         // `started` fails if the host stops meanwhile.
         if let Some(begun) = stop.into_begun() {
@@ -272,6 +285,9 @@ impl Up {
 
     fn options(&self, send_buffer: usize) -> Result<Options> {
         let mut options = Options::new(self.data.clone());
+        options.anonymous_work =
+            WorkLimits { cpu_time: self.anonymous_cpu_time, store_bytes: self.anonymous_store_bytes.0 };
+        options.rotate_secrets = self.rotate_secrets;
         options.outbound.authority = self.outbound_ca.clone();
         if let Some(threads) = self.threads {
             options.threads = threads;

@@ -12,7 +12,7 @@ use super::policy::PolicyArgs;
 use super::secrets::SecretArgs;
 use super::terminal::{one_line, printable};
 use super::values::parse_external_url;
-use crate::manifest::{self, LoadOptions, MaintenanceTokens, Manifest, ManifestError};
+use crate::manifest::{self, LoadOptions, MaintenanceTokens, Manifest, ManifestError, sharing_notes};
 use crate::validation::{ValidComponent, ValidationOptions, validate};
 
 /// Say whether a host would serve a manifest and its components, or swap in a file, before one runs. It
@@ -67,6 +67,7 @@ impl Validate {
         };
         secrets.check_all_read()?;
         let routes = manifest.routes.len();
+        let notes = sharing_notes(manifest.components.iter());
         let options = ValidationOptions {
             replacement: self.component.zip(self.file),
             policy: self.policy.policy(),
@@ -83,6 +84,9 @@ impl Validate {
                     print_problem(error);
                 }
             }
+        }
+        for note in notes.iter().filter(|_| options.replacement.is_none()) {
+            writeln!(out, "note: {}", printable(note))?;
         }
         let path = self.manifest.display();
         match (problems, &options.replacement) {

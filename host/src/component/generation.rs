@@ -169,7 +169,7 @@ impl Generation {
                 let read_only = Arc::new(component.grants.read_only());
                 let scope = WriteScope::default();
                 let mut key_value = KeyValue::new(backend.clone(), read_only, Arc::default());
-                key_value.enter(scope.clone(), None, None);
+                key_value.enter(scope.clone(), None, None, None);
                 let store = GuestState::store(
                     runtime.engine(),
                     key_value,

@@ -228,7 +228,6 @@ async fn run_guest(
     let InUse { instance: Some(instance), context, lease, .. } = &mut in_use else {
         return;
     };
-    instance.cpu_timer.begin_request();
     if !instance.store.data_mut().state_mut().enter(context, lease.permit()) {
         return in_use.refuse();
     }

@@ -4,9 +4,12 @@
 //! The instance that was used last is used next, because its memory is still in the processor's cache.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use tokio::time::error::Elapsed;
 use wasmtime::component::Func;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
@@ -19,7 +22,7 @@ use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::memory_budget::{IdleInstances, MemoryBudget};
-use crate::metrics::{Counters, CpuTimer, Retirement};
+use crate::metrics::{Counters, CpuTimer, OutOfCpuTime, Retirement};
 use crate::request_context::RequestContext;
 use crate::runtime::Runtime;
 use crate::store::Backend;
@@ -108,7 +111,11 @@ impl InstancePool {
         // data that the instance keeps.
         context.writes.bind_reads(&*self.template.backend);
         let mut instance = match self.take_idle() {
-            Some(instance) => instance,
+            Some(instance) => {
+                instance.cpu_timer.begin_request();
+                instance
+            }
+            // What the start of an instance takes is the request's.
             None => {
                 let _span = context.trace().and_then(|trace| trace.begin_instantiation());
                 self.instantiate().await?
@@ -197,12 +204,16 @@ impl InstancePool {
             cpu_timer.clone(),
         );
         // A component may run code before its first request, and that code may not end.
-        let instantiated = instantiate(pre, *by_value, &mut store);
-        let made = tokio::time::timeout(limits.request.request_timeout, instantiated).await;
+        let made = {
+            let mut instantiated = pin!(instantiate(pre, *by_value, &mut store));
+            let timed = poll_fn(|cx| cpu_timer.measure(|| instantiated.as_mut().poll(cx)));
+            tokio::time::timeout(limits.request.request_timeout, timed).await
+        };
         let (proxy, by_value) = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             counters.failed_instantiations.add(1);
-            // A full pool of wasmtime is not a failure of the component.
-            if error.is::<Trap>() && breakers.record_failure(None) {
+            // A full pool of wasmtime, or a lack of the host's memory, is not a failure of the component.
+            let is_of_component = error.is::<Trap>() || error.is::<OutOfCpuTime>() || error.is::<Elapsed>();
+            if is_of_component && breakers.record_failure(None) {
                 counters.breaker_trips.add(1);
             }
         })?;

@@ -43,11 +43,11 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> TimedRun<'_, R> {
     /// Polls the guest. Returns also how often its event loop has polled the future.
     fn poll_run(&mut self, cx: &mut Context<'_>) -> (Poll<wasmtime::Result<T>>, usize) {
         self.turns.take();
-        self.cpu_timer.start();
         // A panic of the host ends the request and its instance, which are not used again, and not the
         // connection.
-        let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
-        self.cpu_timer.stop();
+        let run = &mut self.run;
+        let polled = self.cpu_timer.measure(|| catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))));
+        self.context.charge_cpu_time(self.cpu_timer.request_time());
         (polled.unwrap_or_else(|_| Poll::Ready(Err(InstanceEnd::Panicked.into()))), self.turns.take())
     }
 

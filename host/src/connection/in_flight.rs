@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::ingress::ReceiveReservation;
 use crate::read_bounds::OverheadMeter;
+use crate::send_buffer::Upload;
 
 tokio::task_local! {
     /// The overhead of an HTTP/1 connection, while one of its requests begins.
@@ -99,6 +100,7 @@ pub struct RequestInFlight {
     overhead: Option<Arc<OverheadMeter>>,
     /// Room for the bytes that the client may send ahead.
     reservation: Option<ReceiveReservation>,
+    upload: Upload,
 }
 
 impl RequestInFlight {
@@ -106,12 +108,19 @@ impl RequestInFlight {
     pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<ChunkedEnds>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::begin(count));
         let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(Unended::begin);
-        Self { body, in_flight, unended, overhead: OVERHEAD.try_with(Arc::clone).ok(), reservation: None }
+        Self {
+            body,
+            in_flight,
+            unended,
+            overhead: OVERHEAD.try_with(Arc::clone).ok(),
+            reservation: None,
+            upload: Upload::default(),
+        }
     }
 
-    /// Keeps a reservation until the end of the body.
-    pub fn keep(&mut self, reservation: Option<ReceiveReservation>) {
-        self.reservation = reservation;
+    /// Keeps a reservation, and waits for the client, until the end of the body.
+    pub fn keep(&mut self, reservation: Option<ReceiveReservation>, upload: Upload) {
+        (self.reservation, self.upload) = (reservation, upload);
     }
 }
 
@@ -135,6 +144,7 @@ impl Body for RequestInFlight {
             self.in_flight = None;
             self.unended = None;
             self.reservation = None;
+            self.upload.end();
         }
         frame
     }

@@ -25,13 +25,12 @@ use super::{BODY_TIMEOUT, MAX_HEADERS};
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
 use crate::body::{self, InProgress, ResponseBody};
-use crate::ingress::{
-    IdleConnection, Ingress, Peer, ReceiveBounds, RequestOrigin, Unread, remove_set_operator_cookies,
-};
+use crate::ingress::{IdleConnection, Ingress, OwnCookie, Peer, ReceiveBounds, RequestOrigin, Unread};
 use crate::reply;
 use crate::request_body;
 use crate::request_id::X_REQUEST_ID;
-use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
+use crate::send_buffer::{Budget, Flow, SendBuffer, StreamRequests, TooSlow, Upload};
+use crate::shared_map::SharedMap;
 
 /// Announces how long an idle connection stays open.
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -59,6 +58,8 @@ pub struct Connection {
     followed: Followed,
     peer: Peer,
     budget: Arc<Budget>,
+    /// The requests over HTTP/2, of each client of a proxy.
+    stream_requests: SharedMap<IpAddr, StreamRequests>,
     /// Bytes of request bodies that the client may send over HTTP/2 before components have read them.
     upload_window: Arc<Budget>,
     requests: AtomicUsize,
@@ -101,6 +102,7 @@ impl Connection {
             shard: AtomicUsize::new(shard),
             peer,
             budget,
+            stream_requests: SharedMap::default(),
             upload_window: Arc::new(Budget::new(usize::try_from(receive_bounds.upload_window).unwrap_or(usize::MAX))),
             requests: AtomicUsize::new(0),
             request_begun: Notify::new(),
@@ -224,12 +226,12 @@ impl Connection {
     }
 
     /// Reserves room for the bytes of a body that the client of `network`, if known, may send ahead of the component.
-    /// Returns the request with its body for the component, and false if there is no room.
+    /// Returns the request with its body for the component, the wait for the body, and false if there is no room.
     fn reserve_ahead(
         &self,
         request: Box<Request<RequestInFlight>>,
         network: Option<IpAddr>,
-    ) -> (Box<Request<WasiBody>>, bool) {
+    ) -> (Box<Request<WasiBody>>, Option<Upload>, bool) {
         let (head, mut body) = request.into_parts();
         let network = network.filter(|_| !body.is_end_stream());
         let window = u64::from(self.receive_bounds.stream_window());
@@ -239,14 +241,15 @@ impl Connection {
             network.map(|network| self.ingress.receive_budget.reserve(network, &self.upload_window, ahead));
         let has_room = !matches!(reservation, Some(None));
         // Most requests have no body, and need no place for one.
-        let body = match body.is_end_stream() {
-            true => request_body::none(),
+        let (body, upload) = match body.is_end_stream() {
+            true => (request_body::none(), None),
             false => {
-                body.keep(reservation.flatten());
-                body.map_err(Into::into).boxed_unsync()
+                let upload = Upload::default();
+                body.keep(reservation.flatten(), upload.clone());
+                (body.map_err(Into::into).boxed_unsync(), Some(upload))
             }
         };
-        (Box::new(Request::from_parts(head, body)), has_room)
+        (Box::new(Request::from_parts(head, body)), upload, has_room)
     }
 
     async fn serve(&self, mut request: Box<Request<RequestInFlight>>, in_flight: InFlight) -> Response<ClientBody> {
@@ -274,7 +277,15 @@ impl Connection {
         let sharing = network.filter(|_| is_http2 && self.is_of_proxy());
         let has_cancelled = sharing.is_some_and(|client| self.cancellations.are_too_many(client));
         let uncompleted = sharing.map(|client| Uncompleted::begin(&self.cancellations, client));
-        let (request, has_room) = self.reserve_ahead(request, network.filter(|_| is_http2));
+        let (request, upload, has_room) = self.reserve_ahead(request, network.filter(|_| is_http2));
+        let requests = network.filter(|_| is_http2).map(|network| {
+            let of_client = || self.ingress.send_budgets.stream_requests(network);
+            self.stream_requests.get_or_insert_with(network, of_client)
+        });
+        let pending = match &requests {
+            Some(requests) if has_room => Some(requests.begin(upload).await),
+            _ => None,
+        };
         let response = match is_framed_twice(&request) {
             true => refuse_framing(),
             false if has_cancelled => without_body(reply::cancelled_requests(PERIOD)),
@@ -301,7 +312,7 @@ impl Connection {
         };
 
         let (mut head, body) = response.into_parts();
-        remove_set_operator_cookies(&mut head.headers);
+        OwnCookie::Operator.remove_set(&mut head.headers);
         head.headers.entry(X_REQUEST_ID).or_insert(id);
         if self.has_unclear_end() {
             head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -321,7 +332,7 @@ impl Connection {
             SendBuffer::new(
                 self.current_flow(),
                 self.ingress.send_budgets.of_response(self.budget.clone(), network),
-                is_http2,
+                requests,
             )
         });
         let body = match buffer {
@@ -330,6 +341,7 @@ impl Connection {
             None => ClientBody::direct(body, in_flight, access),
         };
         let body = body.completing(uncompleted);
+        drop(pending);
         // The other requests of this shard run before the response is written: the write wakes the client, which may
         // run on the same processor. A request that had to wait has let them run. The body is charged before, so that
         // they know of it.

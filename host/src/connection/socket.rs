@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -46,8 +46,8 @@ impl ClientStream for TlsStream<ClientSocket> {
 
 /// The state of a socket that the HTTP implementation owns.
 pub struct SocketState {
-    /// Valid while the HTTP implementation has the socket.
-    descriptor: RawFd,
+    /// `None` once the socket is closed: the number may be that of another connection then.
+    descriptor: Mutex<Option<RawFd>>,
     has_read: AtomicBool,
     is_blocked: AtomicBool,
     /// Bytes that the kernel has taken.
@@ -58,7 +58,7 @@ pub struct SocketState {
 impl ClientSocket {
     pub fn new(stream: TcpStream) -> (Self, Arc<SocketState>) {
         let state = Arc::new(SocketState {
-            descriptor: stream.as_raw_fd(),
+            descriptor: Mutex::new(Some(stream.as_raw_fd())),
             has_read: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
             written: AtomicU64::new(0),
@@ -97,6 +97,19 @@ impl ClientSocket {
 }
 
 impl SocketState {
+    /// Calls `operation` with the socket, unless it is closed.
+    #[cfg(target_os = "linux")]
+    fn with_socket<T>(&self, operation: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
+        let descriptor = self.descriptor();
+        // SAFETY: the socket is open. It is closed only after `ClientSocket` has taken the number out, under this lock.
+        let socket = (*descriptor).map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) });
+        socket.map(operation)
+    }
+
+    fn descriptor(&self) -> MutexGuard<'_, Option<RawFd>> {
+        self.descriptor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether bytes were read since the last call.
     pub fn take_has_read(&self) -> bool {
         self.has_read.load(Ordering::Relaxed) && self.has_read.swap(false, Ordering::Relaxed)
@@ -128,11 +141,11 @@ impl SocketState {
     #[cfg(target_os = "linux")]
     pub fn has_hung_up(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        // SAFETY: the HTTP implementation, which calls this, has the socket, so that it is open.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
         // Errors and the end of both halves are reported without being asked for.
-        let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
-        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|events| events > 0)
+        let poll_now = |socket: BorrowedFd<'_>| {
+            poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)], Some(&Timespec::default()))
+        };
+        self.with_socket(poll_now).is_none_or(|polled| polled.is_ok_and(|events| events > 0))
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -150,12 +163,11 @@ impl SocketState {
     fn unacknowledged(&self) -> u64 {
         /// `SIOCOUTQ` of tcp(7).
         const OPCODE: rustix::ioctl::Opcode = 0x5411;
-        // SAFETY: the HTTP implementation, which calls this, has the socket, so that it is open; the
-        // operation writes an int.
-        let queued = unsafe {
-            let socket = BorrowedFd::borrow_raw(self.descriptor);
+        // SAFETY: the operation writes an int.
+        let queued = |socket: BorrowedFd<'_>| unsafe {
             rustix::ioctl::ioctl(socket, rustix::ioctl::Getter::<OPCODE, i32>::new())
         };
+        let queued = self.with_socket(queued).and_then(Result::ok);
         queued.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0))
     }
 
@@ -168,9 +180,8 @@ impl SocketState {
     /// on side by side, and so that their progress is seen.
     #[cfg(target_os = "linux")]
     pub fn limit_unsent(&self) {
-        // SAFETY: as above.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
-        if let Err(error) = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(MAX_UNSENT) {
+        let limit = |socket: BorrowedFd<'_>| socket2::SockRef::from(&socket).set_tcp_notsent_lowat(MAX_UNSENT);
+        if let Some(Err(error)) = self.with_socket(limit) {
             tracing::debug!(%error, "the kernel's buffer of a connection has no limit");
         }
     }
@@ -181,6 +192,7 @@ impl SocketState {
 
 impl Drop for ClientSocket {
     fn drop(&mut self) {
+        *self.state.descriptor() = None;
         if let Some(stream) = &self.stream
             && self.state.reset_on_close.load(Ordering::Relaxed)
         {
@@ -312,5 +324,25 @@ mod tests {
         .await;
         assert_eq!(read, 64 * 1024);
         drop(join(writing, "the end of the write").unwrap());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_number_of_a_closed_socket_is_not_used() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connect = async || {
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            (client, ClientSocket::new(stream))
+        };
+        let (client, (socket, state)) = connect().await;
+        assert!(!state.has_hung_up());
+        let number = state.descriptor().unwrap();
+        drop((client, socket));
+        // The kernel gives the lowest free number, and other tests open files as well.
+        let others: Vec<_> = futures::future::join_all((0..8).map(|_| connect())).await;
+        assert!(state.has_hung_up() && !state.has_unacknowledged(), "{number}");
+        assert_eq!(*state.descriptor(), None);
+        drop(others);
     }
 }

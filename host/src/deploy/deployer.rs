@@ -22,6 +22,7 @@ use crate::digest::Digest;
 use crate::imports::outbound::OutboundFactory;
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::runtime::Runtime;
+use crate::secrets::Secrets;
 
 /// Deploys components to the slots of an application.
 pub struct Deployer {
@@ -39,6 +40,7 @@ pub struct Deployer {
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,
     pub(super) phases: StopPhases,
+    pub(super) secrets: Secrets,
     /// The other hosts of the store, if there can be any.
     pub(super) fleet: Option<Arc<Fleet>>,
 }
@@ -53,7 +55,7 @@ impl Deployer {
         application: Arc<Application>,
         outbound: OutboundFactory,
         (memory, memory_division): (Arc<MemoryBudget>, MemoryDivision),
-        (files, fleet): (Deployments, Option<Arc<Fleet>>),
+        (files, secrets, fleet): (Deployments, Secrets, Option<Arc<Fleet>>),
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         if fleet.is_none() {
@@ -73,6 +75,7 @@ impl Deployer {
             state,
             last_reload,
             phases: fleet.as_ref().map(|fleet| fleet.phases.clone()).unwrap_or_default(),
+            secrets,
             fleet,
         })
     }

@@ -16,6 +16,7 @@ use super::{DeployError, Deployer};
 use crate::component::{Generation, Settings, Slot};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
+use crate::serving_threads::ServingThreads;
 
 /// How often the record is read if no request has it read.
 const EVERY: Duration = Duration::from_millis(250);
@@ -28,6 +29,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How long after a failure of the store the host tries again to prepare a proposed component.
 const PROPOSAL_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+const NAME: &str = "fleet";
 
 /// A component, by its id and digest.
 type Wanted = (String, Digest);
@@ -47,10 +50,10 @@ pub struct Follower {
 }
 
 impl Follower {
-    pub fn start(deployer: Arc<Deployer>, fleet: Arc<Fleet>) -> io::Result<Self> {
+    pub fn start(deployer: Arc<Deployer>, fleet: Arc<Fleet>, threads: ServingThreads) -> io::Result<Self> {
         let followed = fleet.clone();
-        let thread = std::thread::Builder::new().name("fleet".to_owned()).spawn(move || {
-            FollowerState::new(deployer, followed).run();
+        let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || {
+            FollowerState::new(deployer, followed).run(&threads);
         })?;
         Ok(Self { fleet, thread })
     }
@@ -89,30 +92,34 @@ impl FollowerState {
         Self { deployer, fleet, work, failed, refusal, interrupted, canary_end }
     }
 
-    fn run(&mut self) {
+    fn run(&mut self, threads: &ServingThreads) {
         let mut reported: Option<Instant> = None;
         self.fleet.followed.wake();
         while self.fleet.followed.wait_for_turn(EVERY) {
-            let is_new = match self.follow() {
-                Ok(is_new) => is_new,
-                Err(error) => {
-                    tracing::debug!(%error, "what the hosts serve cannot be read");
-                    continue;
-                }
-            };
-            if is_new || reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
-                match self.fleet.exchange_reports() {
-                    Ok(_) => reported = Some(Instant::now()),
-                    Err(error) => tracing::debug!(%error, "the host could not report"),
-                }
-            }
+            threads.turn(NAME, || self.take_turn(&mut reported));
         }
         if let Some(work) = self.work.take() {
             drop(work.thread.join());
         }
     }
 
-    /// One turn. True if this host has something new to report.
+    fn take_turn(&mut self, reported: &mut Option<Instant>) {
+        let is_new = match self.follow() {
+            Ok(is_new) => is_new,
+            Err(error) => {
+                tracing::debug!(%error, "what the hosts serve cannot be read");
+                return;
+            }
+        };
+        if is_new || reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
+            match self.fleet.exchange_reports() {
+                Ok(_) => *reported = Some(Instant::now()),
+                Err(error) => tracing::debug!(%error, "the host could not report"),
+            }
+        }
+    }
+
+    /// Follows the record. True if this host has something new to report.
     fn follow(&mut self) -> Result<bool, DeployError> {
         // Before the read, so that a change after it is not missed.
         let number = self.fleet.store.clock().now();
@@ -134,6 +141,8 @@ impl FollowerState {
                 self.end_failed_canary(slot.id(), wanted.digest, reason);
             }
         }
+        // A failure is of no use once the others serve another component.
+        self.failed.retain(|failed, _| wanted.iter().any(|wanted| key(wanted) == *failed));
         let is_applied = wanted.is_empty() && problem.is_none();
         // Until it serves the same components as the others, it answers no request and must not report itself ready.
         if let (Some((component, _)), None) = (wanted.first(), &problem) {

@@ -18,6 +18,7 @@ use crate::imports::outbound::TlsError;
 use crate::manifest::{Component, Manifest, ManifestError};
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
+use crate::secrets::SecretError;
 
 /// The actor in the audit log.
 const ACTOR: &str = "SIGHUP";
@@ -37,6 +38,8 @@ pub enum ReloadError {
     Routes(RouteError),
     #[error("component `{0}` was replaced while its new settings were checked; reload again")]
     Replaced(String),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(transparent)]
@@ -95,10 +98,11 @@ impl Deployer {
         // Otherwise a component that is being checked would be served with the old settings.
         let _compiling = self.lock_compiling();
         let slots = self.application().slots();
-        let Manifest { components, routes, .. } = manifest;
+        let Manifest { mut components, routes, .. } = manifest;
         if let Some(new) = components.iter().find(|new| !slots.iter().any(|slot| slot.id() == new.id)) {
             return Err(ReloadError::Added(new.id.clone()));
         }
+        self.secrets.fill_in(&mut components, false)?;
         self.memory_division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
         let router = RouteTarget::router(routes, |id| slots.iter().position(|slot| slot.id() == id));
         let router = router.map_err(ReloadError::Routes)?;

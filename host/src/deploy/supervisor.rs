@@ -11,9 +11,15 @@ use std::time::{Duration, SystemTime};
 use super::{Deployer, Signature, SwapRequest};
 use crate::bounded_file::read_component;
 use crate::deployment_event::DeploymentEvent;
+use crate::serving_threads::ServingThreads;
 
 /// How often the sources are checked.
 const WATCH_INTERVAL: Duration = Duration::from_millis(300);
+
+/// How long after a panic the next turn begins.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+const NAME: &str = "supervisor";
 
 /// The actor of its swaps in the audit log.
 const ACTOR: &str = "watch";
@@ -29,36 +35,32 @@ type Stamps = (Stamp, Stamp);
 
 impl Supervisor {
     /// `watch`: swap in a component whenever its source changes.
-    pub fn start(deployer: Arc<Deployer>, events: Receiver<DeploymentEvent>, watch: bool) -> io::Result<Self> {
+    pub fn start(
+        deployer: Arc<Deployer>,
+        events: Receiver<DeploymentEvent>,
+        watch: bool,
+        threads: ServingThreads,
+    ) -> io::Result<Self> {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
+        let interval = watch.then_some(WATCH_INTERVAL);
         let supervise = move || {
             // Both read files, which would delay the start, and no rollback needs them before this.
-            deployer.log_interrupted_trials();
-            deployer.preserve_active();
-            let mut wait = None;
-            loop {
-                let wait_now = match (&watcher, wait) {
-                    (Some(_), wait) => Some(WATCH_INTERVAL.min(wait.unwrap_or(WATCH_INTERVAL))),
-                    (None, wait) => wait,
-                };
-                let event = match wait_now {
-                    Some(wait) => events.recv_timeout(wait),
-                    None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                };
-                match event {
-                    Ok(DeploymentEvent::CanaryFailed { component, digest, reason }) => {
-                        deployer.canary_failed(&component, digest, &reason);
-                    }
-                    Ok(DeploymentEvent::CanaryBegan) | Err(RecvTimeoutError::Timeout) => {}
-                    Ok(DeploymentEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            threads.turn(NAME, || {
+                deployer.log_interrupted_trials();
+                deployer.preserve_active();
+            });
+            take_turns(&events, &threads, interval, |event| {
+                if let Some(DeploymentEvent::CanaryFailed { component, digest, reason }) = event {
+                    deployer.canary_failed(&component, digest, &reason);
                 }
-                wait = deployer.end_trials();
+                let wait = deployer.end_trials();
                 if let Some(watcher) = &mut watcher {
                     watcher.check(&deployer);
                 }
-            }
+                wait
+            });
         };
-        std::thread::Builder::new().name("supervisor".to_owned()).spawn(supervise).map(Self)
+        std::thread::Builder::new().name(NAME.to_owned()).spawn(supervise).map(Self)
     }
 
     /// Waits for the thread; the deployer must have been closed.
@@ -66,6 +68,30 @@ impl Supervisor {
         if self.0.join().is_err() {
             tracing::error!("the supervisor panicked");
         }
+    }
+}
+
+/// Has `turn` act on each event, and at the latest after `interval` or the time that it says, until the host stops.
+/// After a panic it goes on: a canary must not stay for ever because of a component that cannot be compiled.
+fn take_turns(
+    events: &Receiver<DeploymentEvent>,
+    threads: &ServingThreads,
+    interval: Option<Duration>,
+    mut turn: impl FnMut(Option<DeploymentEvent>) -> Option<Duration>,
+) {
+    let mut wait = Some(Duration::ZERO);
+    loop {
+        let event = match wait {
+            Some(wait) => events.recv_timeout(wait),
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let event = match event {
+            Ok(DeploymentEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+        };
+        let next = threads.turn(NAME, || turn(event)).unwrap_or(Some(RETRY_AFTER));
+        wait = next.into_iter().chain(interval).min();
     }
 }
 
@@ -121,4 +147,38 @@ fn stamps(source: &Path) -> Stamps {
 fn stamp(path: &Path) -> Stamp {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_turn_ends_no_later_turn() {
+        let (sender, events) = mpsc::channel();
+        let threads = ServingThreads::default();
+        let mut turns = 0;
+        for _ in 0..2 {
+            sender.send(DeploymentEvent::CanaryBegan).unwrap();
+        }
+        take_turns(&events, &threads, None, |event| {
+            turns += 1;
+            match turns {
+                1 => panic!("a defect of the compiler"),
+                2 => {
+                    assert!(event.is_some());
+                    assert_eq!(threads.ended(), ["supervisor"], "until a turn ends well");
+                    Some(Duration::ZERO)
+                }
+                _ => {
+                    assert!(event.is_none() && threads.ended().is_empty());
+                    sender.send(DeploymentEvent::Stop).unwrap();
+                    None
+                }
+            }
+        });
+        assert_eq!(turns, 3);
+    }
 }

@@ -48,6 +48,9 @@ const MAX_HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
 const MAX_HANDLES: usize = 512;
 const MAX_FIELDS_BYTES: usize = 64 * 1024;
 
+/// Random bytes that a guest gets in one call, which takes about 6 ms. A call of the host does not yield.
+const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
+
 /// Handles that the components of one instance hold, among them the calls that have not ended: the host keeps about a
 /// kilobyte for each of them.
 const MAX_COMPONENT_HANDLES: usize = 8192;
@@ -128,6 +131,7 @@ impl GuestState {
             .stderr(output)
             .secure_random(side_effects.rng())
             .insecure_random(side_effects.rng())
+            .max_random_size(MAX_RANDOM_BYTES)
             .allow_tcp(false)
             .allow_udp(false)
             .build();
@@ -174,7 +178,8 @@ impl GuestState {
         let [network, site, credential] = context.client();
         self.client = site.or(network).or(credential);
         let trace = context.trace();
-        self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
+        let (read_set, work) = (context.read_set().cloned(), context.work().cloned());
+        self.key_value.enter(context.writes.clone(), read_set, trace.cloned(), work);
         self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned(), permit);
         self.side_effects.enter(context.read_set().cloned());
         self.limiter.enter(permit.clone())

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::admin::ConnectionBounds;
+use crate::anonymous_work::WorkLimits;
 use crate::busy_poll;
 use crate::component::LoadError;
 use crate::deploy::{DeployError, RecordError, TrustPolicy};
@@ -13,6 +14,7 @@ use crate::imports::outbound::{OutboundOptions, TlsError};
 use crate::instance_permit::STALLED_INSTANCES;
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
+use crate::secrets::SecretError;
 use crate::send_buffer::SendLimits;
 use crate::store::{EngineError, postgres, sqlite};
 use crate::trace::{Export, TraceError};
@@ -38,8 +40,12 @@ pub struct Options {
     pub policy: TrustPolicy,
     /// The host works for a command such as `hexad fsck`, and leaves the deployment records in the folder as they are.
     pub is_temporary: bool,
+    /// The next key of each secret that the host has drawn comes first from this start on.
+    pub rotate_secrets: bool,
     /// The memory of caches, responses and guests together, in bytes. `None`: three quarters of the machine's.
     pub memory: Option<u64>,
+    /// What components do for the clients of a network without an accepted credential.
+    pub anonymous_work: WorkLimits,
     /// The part of it for responses that clients have not taken, in bytes.
     pub send_buffer: usize,
     /// Instances of all components that may be stalled: they wait for their clients, and do not count in the limits of
@@ -64,7 +70,9 @@ impl Options {
             traces: None,
             policy: TrustPolicy::default(),
             is_temporary: false,
+            rotate_secrets: false,
             memory: None,
+            anonymous_work: WorkLimits::default(),
             send_buffer: SendLimits::default().total,
             stalled_instances: STALLED_INSTANCES,
             admin_connections: ConnectionBounds::MOST,
@@ -81,6 +89,8 @@ pub enum StartError {
     Store(#[from] EngineError),
     #[error("cannot restore what was swapped in from the backup: {0}; free space in the data folder, and start again")]
     Restore(io::Error),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]

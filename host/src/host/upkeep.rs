@@ -7,6 +7,7 @@ use crate::application::Application;
 use crate::deploy::{DeployError, Deployer, ReloadError, Reloaded};
 use crate::maintenance::{LeaderReader, Maintainer, Task};
 use crate::manifest::{Maintenance, Manifest, ManifestError};
+use crate::serving_threads::ServingThreads;
 use crate::shard::Shard;
 
 /// The maintenance that the manifest asks for.
@@ -17,14 +18,20 @@ struct Parts {
     application: Arc<Application>,
     shards: Arc<Vec<Shard>>,
     is_leader: LeaderReader,
+    threads: ServingThreads,
     /// Whether maintenance was started.
     maintains: bool,
     maintainer: Option<Maintainer>,
 }
 
 impl Upkeep {
-    pub fn new(application: Arc<Application>, shards: Arc<Vec<Shard>>, is_leader: LeaderReader) -> Arc<Self> {
-        let parts = Parts { application, shards, is_leader, maintains: false, maintainer: None };
+    pub fn new(
+        application: Arc<Application>,
+        shards: Arc<Vec<Shard>>,
+        is_leader: LeaderReader,
+        threads: ServingThreads,
+    ) -> Arc<Self> {
+        let parts = Parts { application, shards, is_leader, threads, maintains: false, maintainer: None };
         Arc::new(Self(Mutex::new(Some(parts))))
     }
 
@@ -57,7 +64,8 @@ impl Parts {
         let tasks = self.maintenance().into_iter().map(|(component, maintenance)| Task::new(component, maintenance));
         let tasks: Vec<_> = tasks.collect();
         if !tasks.is_empty() {
-            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone(), self.is_leader.clone())?);
+            let (shards, is_leader, threads) = (self.shards.clone(), self.is_leader.clone(), self.threads.clone());
+            self.maintainer = Some(Maintainer::start(tasks, shards, is_leader, threads)?);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::forwarding::{
     FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace,
 };
 use super::listener::{ClientSource, Ingress};
-use super::operator_cookie::remove_operator_cookies;
+use super::own_cookies::OwnCookie;
 use crate::host_and_port::is_host_and_port;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
@@ -94,7 +94,7 @@ impl Peer {
                 headers.remove(name);
             }
         }
-        remove_operator_cookies(headers);
+        OwnCookie::Operator.remove(headers);
         let mut origin = RequestOrigin { client: self.socket.ip(), scheme: self.scheme.clone(), authority: None };
         let mut address = self.address.clone();
         if self.trusted {

@@ -8,7 +8,7 @@ mod forwarded_element;
 mod forwarding;
 mod idle_connections;
 mod listener;
-mod operator_cookie;
+mod own_cookies;
 mod receive_budget;
 
 pub use certificates::{CertificateError, CertificateState, Certificates, HTTP2, ReloadFailure};
@@ -17,5 +17,5 @@ pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use idle_connections::IdleConnection;
 pub use listener::{Accepted, ClientSource, ConnectionPermits, Ingress, IngressOptions, KeepAlive, Unread};
-pub use operator_cookie::{OPERATOR_COOKIE, remove_set_operator_cookies};
+pub use own_cookies::{OPERATOR_COOKIE, OwnCookie};
 pub use receive_budget::{HostMemory, ReceiveBudget, ReceiveReservation};

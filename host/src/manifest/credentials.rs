@@ -16,5 +16,6 @@ pub fn from_tool(tool: &HexadTool) -> Result<Credentials, String> {
     Ok(Credentials {
         headers: declared.headers.iter().map(header).collect::<Result<_, _>>()?,
         parameters: declared.parameters.clone(),
+        is_declared: true,
     })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use http::Method;
 use jiff::SignedDuration;
 
 use super::schema::{HexadTool, OutboundTool, RouteTool};
@@ -170,9 +171,20 @@ fn outbound(tool: &OutboundTool, problem: &mut dyn FnMut(String)) -> OutboundLim
         timeout: times("timeout", &tool.timeout, default.timeout),
         requests_per_client: or_default(per_client, share(requests), problem),
         max_response: or_default(size("max_response", &tool.max_response), default.max_response, problem),
-        coalesce: tool.coalesce,
+        coalesce: or_default(Some(coalesce(tool)), default.coalesce, problem),
         networks: or_default(Some(networks), default.networks, problem),
     }
+}
+
+/// The methods of which equal requests are sent once.
+fn coalesce(tool: &OutboundTool) -> Result<Vec<Method>, String> {
+    const UNSAFE: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let method = |name: &String| {
+        let known = UNSAFE.into_iter().find(|method| method.as_str() == name);
+        known.ok_or_else(|| format!("share_methods has \"{name}\"; write POST, PUT, PATCH or DELETE"))
+    };
+    let safe = tool.share.then_some([Method::GET, Method::HEAD]).into_iter().flatten();
+    safe.map(Ok).chain(tool.share_methods.iter().map(method)).collect()
 }
 
 /// The manifest's value, or else the default. An invalid value is reported to `problem`.

@@ -11,6 +11,8 @@ mod limits;
 mod location;
 mod maintenance;
 mod schema;
+mod store_sharing;
+mod tools;
 mod unknown_component;
 mod value;
 mod variables;
@@ -27,6 +29,7 @@ pub use error::ManifestError;
 use error::Problems;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
 pub use maintenance::{Maintenance, MaintenanceTokens};
+pub use store_sharing::sharing_notes;
 pub use unknown_component::UnknownComponent;
 pub use variables::Environment;
 
@@ -64,6 +67,8 @@ pub struct Component {
     pub source: PathBuf,
     pub grants: Arc<Grants>,
     pub variables: Arc<Variables>,
+    /// The variables whose values the host draws if they are empty.
+    pub generated: Vec<String>,
     pub allowed_hosts: Arc<AllowedHosts>,
     /// Whether the manifest has `allowed_outbound_hosts`, even if the list is empty.
     pub declares_outbound: bool,
@@ -125,6 +130,8 @@ impl Manifest {
         let locations = &Locations::new(text, &document);
         let mut problems = Problems::default();
         problems.keep(application.check().map_err(|reason| locations.in_table(&["application"], &reason)));
+        tools::check(&application, &declared, locations, &mut problems);
+        store_sharing::check(&declared, locations, &mut problems);
 
         let mut values = variables::resolve(&variables, options.environment, locations, &mut problems);
         if let (Some(url), Some(value)) = (options.external_url, values.get_mut(EXTERNAL_URL)) {
@@ -199,6 +206,9 @@ fn component(
     };
     let at = |reason: String| locations.in_table(&["component", &id, "tool", "hexad"], &reason);
     let mut problem = |reason| problems.add(at(reason));
+    for name in tool.generate.iter().filter(|name| !declared.variables.contains_key(*name)) {
+        problem(format!("generate has \"{name}\", which is not in [component.{id}.variables]; add it there"));
+    }
     let limits = Limits::from_tool(&tool, &mut problem);
     let route_limits = limits.request.of_routes(&tool, &mut problem);
     let cache_policy = problems.keep(cache_policy::from_tool(&tool, &allowed_hosts).map_err(at));
@@ -211,6 +221,7 @@ fn component(
         source: source?,
         grants: Arc::new(grants?),
         variables: Arc::new(variables),
+        generated: tool.generate,
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,
         limits,

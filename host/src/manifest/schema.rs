@@ -35,8 +35,8 @@ pub struct Application {
     _authors: IgnoredAny,
     #[serde(default, rename = "targets")]
     _targets: IgnoredAny,
-    #[serde(default, rename = "tool")]
-    _tool: IgnoredAny,
+    #[serde(default)]
+    pub tool: BTreeMap<String, IgnoredAny>,
     #[serde(default)]
     trigger: BTreeMap<String, IgnoredAny>,
 }
@@ -103,6 +103,7 @@ struct Executor {
 pub type RouteTable = TextOr<PrivateRoute>;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PrivateRoute {
     pub private: bool,
 }
@@ -204,11 +205,43 @@ impl Component {
     }
 }
 
-#[derive(Default, Deserialize)]
+/// The name of this host's table.
+pub const HEXAD: &str = "hexad";
+
+#[derive(Default)]
 pub struct Tools {
-    /// Tables of other tools are ignored.
-    #[serde(default)]
     pub hexad: HexadTool,
+    /// The names of the other tools. Their tables are ignored.
+    pub others: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Tools {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Tables;
+
+        impl<'de> Visitor<'de> for Tables {
+            type Value = Tools;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut tables: A) -> Result<Tools, A::Error> {
+                let mut tools = Tools::default();
+                while let Some(name) = tables.next_key::<String>()? {
+                    if name == HEXAD {
+                        tools.hexad = tables.next_value()?;
+                    } else {
+                        tables.next_value::<IgnoredAny>()?;
+                        tools.others.push(name);
+                    }
+                }
+                Ok(tools)
+            }
+        }
+
+        deserializer.deserialize_map(Tables)
+    }
 }
 
 /// The settings of this host.
@@ -221,6 +254,9 @@ pub struct HexadTool {
     /// Prefixes of keys of which a crash may undo the last changes.
     #[serde(default)]
     pub volatile: Vec<String>,
+    /// Variables of the component whose values the host draws if they are empty.
+    #[serde(default)]
+    pub generate: Vec<String>,
     pub memory: Option<String>,
     pub request_timeout: Option<String>,
     pub transfer_timeout: Option<String>,
@@ -305,8 +341,12 @@ pub struct OutboundTool {
     pub idle_timeout: Option<String>,
     pub timeout: Option<String>,
     pub max_response: Option<String>,
-    #[serde(default, rename = "share")]
-    pub coalesce: bool,
+    /// Whether equal GET and HEAD requests in progress are sent once.
+    #[serde(default)]
+    pub share: bool,
+    /// Further methods of which that holds, because the server does nothing for them that two requests would do twice.
+    #[serde(default)]
+    pub share_methods: Vec<String>,
     #[serde(default)]
     pub networks: Vec<String>,
 }

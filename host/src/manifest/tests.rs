@@ -8,18 +8,21 @@ const HEAD: &str = r#"
 "#;
 
 fn parse(text: &str) -> Result<Manifest, ManifestError> {
+    parse_whole(&format!("{HEAD}{text}"))
+}
+
+fn parse_whole(text: &str) -> Result<Manifest, ManifestError> {
     let environment = |name: &str| match name {
         "SPIN_VARIABLE_TOKEN" => Some("from environment".to_owned()),
         _ => None,
     };
-    let text = format!("{HEAD}{text}");
     let options = LoadOptions {
         environment: &environment,
         external_url: Some("https://app.test"),
         maintenance_every: None,
         maintenance_tokens: &MaintenanceTokens::default(),
     };
-    Manifest::parse(Path::new("app/spin.toml"), &text, &options)
+    Manifest::parse(Path::new("app/spin.toml"), text, &options)
 }
 
 #[track_caller]
@@ -290,6 +293,23 @@ fn every_problem_is_told_at_once() {
 }
 
 #[test]
+fn requests_that_may_change_something_are_merged_only_by_the_name_of_their_method() {
+    let manifest = |outbound: &str| {
+        format!(
+            "trigger.http = [{{ route = \"/a\", component = \"a\" }}]\n[component.a]\nsource = \"a.wasm\"\n\
+             [component.a.tool.hexad.outbound]\n{outbound}"
+        )
+    };
+    let methods = |outbound: &str| parse(&manifest(outbound)).unwrap().components[0].limits.outbound.coalesce.clone();
+    assert_eq!(methods("share = true"), ["GET", "HEAD"]);
+    assert_eq!(methods("share = false"), [""; 0]);
+    assert_eq!(methods("share = true\nshare_methods = [\"POST\"]"), ["GET", "HEAD", "POST"]);
+    assert_eq!(methods("share_methods = [\"PUT\"]"), ["PUT"]);
+    assert_refused(&manifest("share_methods = [\"PSOT\"]"), &["share_methods has \"PSOT\"", "POST"]);
+    assert_refused(&manifest("share = 1"), &["share"]);
+}
+
+#[test]
 fn every_part_that_fits_to_no_other_is_told() {
     let text = r#"
         [[trigger.http]]
@@ -395,4 +415,76 @@ fn wrong_missing_and_unknown_keys_are_named_with_their_place() {
         assert!(reason.starts_with(expected), "{expected:?}, not {reason:?}");
         assert!(reason.len() == expected.len() || expected.ends_with(", ") || expected.ends_with("of "), "{reason}");
     }
+}
+
+#[test]
+fn a_misspelt_table_of_the_host_is_refused() {
+    let area = "trigger = {}\n[component.note]\nsource = \"a\"\n";
+    for name in ["hexd", "hexed", "Hexad", "HEXAD", "hexad_", "heaxd", "\"hexad \""] {
+        let text = format!("{area}[component.note.tool.{name}]\nwrite = [\"note/\"]");
+        assert_refused(&text, &["line 7, [component.note.tool.", "is not a tool; write [component.note.tool.hexad]"]);
+    }
+    parse(&format!("{area}[component.note.tool.spin]\nx = 1.5\n[component.note.tool.hexad]\nwrite = []")).unwrap();
+    for name in ["hexad", "hexd", "Hexad"] {
+        let text = format!("{HEAD}{area}").replace("authors =", &format!("tool.{name}.write = [], authors ="));
+        let refusal = parse_whole(&text).err().unwrap().to_string();
+        let expected = "there is no [application.tool.hexad]; write [component.<id>.tool.hexad]";
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+    for text in [
+        "[[trigger.http]]\nroute = \"/a\"\ncomponent = \"note\"\ntool.hexad = {}",
+        "[[trigger.http]]\nroute = { private = true, tool = 1 }\ncomponent = \"note\"",
+        "[tool.hexad]\nwrite = []\n[trigger]",
+        "[component.note.tools.hexad]\nwrite = []\n[trigger]",
+        "[components.note.tool.hexad]\nwrite = []\n[trigger]",
+    ] {
+        assert_refused(&format!("{text}\n[component.note]\nsource = \"a\""), &["there is no key `"]);
+    }
+    // The table of a component that is not there.
+    let misplaced = format!("{area}[component.notes.tool.hexad]\nwrite = [\"note/\"]");
+    assert_refused(&misplaced, &["component.notes: `source` is missing; add it"]);
+}
+
+/// Components that open a store, each with the lines of its table.
+fn sharing(components: &[(&str, &str)]) -> String {
+    let component = |(id, tool): &(&str, &str)| {
+        let tool = if tool.is_empty() { String::new() } else { format!("[component.{id}.tool.hexad]\n{tool}\n") };
+        format!("[component.{id}]\nsource = \"a\"\nkey_value_stores = [\"default\"]\n{tool}")
+    };
+    format!("trigger = {{}}\n{}", components.iter().map(component).collect::<String>())
+}
+
+#[test]
+fn a_component_without_prefixes_is_refused_beside_one_that_has_them() {
+    let say = "component plug: say write = [\"plug/\"], or write = [\"\"] for every key";
+    for own in ["", "memory = \"1MiB\""] {
+        for other in ["write = [\"area/\"]", "read = []", "write = []", "write = [\"\"]"] {
+            assert_refused(&sharing(&[("plug", own), ("area", other)]), &[say, "the store \"default\"", "line 5: "]);
+        }
+    }
+    for (plug, other) in [("", ""), ("write = [\"plug/\"]", "write = [\"area/\"]"), ("write = [\"\"]", "write = []")] {
+        parse(&sharing(&[("plug", plug), ("area", other)])).unwrap();
+    }
+    // A component that opens another store, or none, shares nothing.
+    let apart = sharing(&[("area", "write = [\"area/\"]")]);
+    parse(&format!("{apart}[component.b]\nsource = \"b\"")).unwrap();
+    parse(&format!("{apart}[component.b]\nsource = \"b\"\nkey_value_stores = [\"other\"]")).unwrap();
+}
+
+#[test]
+fn keys_that_several_components_may_write_are_told() {
+    let notes = |components: &[(&str, &str)]| sharing_notes(parse(&sharing(components)).unwrap().components.iter());
+    assert_eq!(notes(&[("a", "write = [\"a/\"]"), ("b", "write = [\"b/\"]\nread = [\"a/\"]")]), [""; 0]);
+    let shared =
+        notes(&[("a", "write = [\"a/\", \"use/\"]"), ("b", "write = [\"use/\"]"), ("c", "write = [\"use/c/\"]")]);
+    let expected = [
+        "store \"default\": \"use/\" may be written by a, b",
+        "store \"default\": \"use/c/\" may be written by a, b, c",
+    ];
+    assert_eq!(shared, expected);
+    for tool in ["", "write = [\"\"]"] {
+        let expected = "store \"default\": every key may be written by a, b; `write` in tool.hexad narrows that";
+        assert_eq!(notes(&[("a", tool), ("b", tool)]), [expected]);
+    }
+    assert_eq!(sharing_notes(parse("trigger = {}\ncomponent.a.source = \"a\"").unwrap().components.iter()), [""; 0]);
 }

@@ -44,7 +44,7 @@ impl CpuTimer {
         Duration::from_nanos(self.request_nanos.load(Ordering::Relaxed))
     }
 
-    pub fn start(&self) {
+    fn start(&self) {
         self.started.store(self.now() + 1, Ordering::Relaxed);
     }
 
@@ -56,6 +56,14 @@ impl CpuTimer {
             self.counters.cpu_nanos.add(nanos);
             self.request_nanos.fetch_add(nanos, Ordering::Relaxed);
         }
+    }
+
+    /// Polls a guest, and counts the time that it takes.
+    pub fn measure<T>(&self, poll: impl FnOnce() -> T) -> T {
+        self.start();
+        let polled = poll();
+        self.stop();
+        polled
     }
 
     fn now(&self) -> u64 {

@@ -44,6 +44,8 @@ pub enum Refusal {
     Malformed,
     /// The request's body passes the limit.
     TooLarge,
+    /// Anonymous clients of the network have used up their work.
+    AnonymousWork,
     /// The request did not get a permit in time.
     Saturated,
     /// The client left too much of other responses unread.
@@ -75,9 +77,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
+        (Self::AnonymousWork, "anonymous_work"),
         (Self::Saturated, "busy"),
         (Self::Unread, "unread"),
         (Self::NoInstance, "no_instance"),

@@ -6,7 +6,10 @@ use std::thread::JoinHandle;
 
 use wasmtime::Engine;
 
+use crate::serving_threads::survive;
 use crate::time_slices::SLICE;
+
+const NAME: &str = "epoch";
 
 /// Owns the thread; dropping it ends and joins the thread.
 pub struct Ticker {
@@ -18,9 +21,9 @@ impl Ticker {
     pub fn start(engine: &Engine) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let engine = engine.clone();
-        let thread = std::thread::Builder::new().name("epoch".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SLICE) {
-                engine.increment_epoch();
+                survive(NAME, || engine.increment_epoch());
             }
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

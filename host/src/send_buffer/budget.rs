@@ -7,10 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::admission::{AddressRequests, StreamRequests};
 use crate::shared_map::SharedMap;
 
 /// How many times its budget an address may have.
 const OVERDRAFT: usize = 2;
+
+/// What a connection may hold while its responses still get a first frame beyond the address's budget, in bytes.
+const FIRST_FRAMES: usize = 512 << 10;
 
 /// How many bytes of responses the host holds for clients that have not taken them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,7 @@ pub struct SendBudgets {
     limits: SendLimits,
     total: Arc<Budget>,
     addresses: SharedMap<IpAddr, Budget>,
+    requests: SharedMap<IpAddr, AddressRequests>,
     /// Bytes that are held, with those beyond the budgets of addresses.
     held: Arc<AtomicUsize>,
     /// Tells the writers that wait for a shared budget. One for all of them: few wait, and rarely.
@@ -59,12 +64,18 @@ pub struct Budget {
 impl SendBudgets {
     pub fn new(limits: SendLimits) -> Self {
         let (total, addresses) = (Arc::new(Budget::new(limits.total)), SharedMap::default());
-        Self { limits, total, addresses, held: Arc::default(), freed: Arc::default() }
+        let (requests, held, freed) = Default::default();
+        Self { limits, total, addresses, requests, held, freed }
     }
 
     /// The budget of a new connection.
     pub fn connection(&self) -> Arc<Budget> {
         Arc::new(Budget::new(self.limits.per_connection))
+    }
+
+    /// The requests of a client of `network` on a new HTTP/2 connection.
+    pub fn stream_requests(&self, network: IpAddr) -> StreamRequests {
+        StreamRequests::new(self.requests.get_or_insert_with(network, AddressRequests::default))
     }
 
     /// The budgets of a response to a client of `network` on a connection.
@@ -105,6 +116,13 @@ impl SendBudgets {
 impl Budgets {
     pub fn are_exhausted(&self) -> bool {
         [&self.connection, &self.address, &self.total].iter().any(|budget| budget.is_exhausted())
+    }
+
+    /// Whether a response that holds nothing may take a frame although a budget is exhausted. Its connection holds
+    /// little, or its address is not far beyond its budget: many responses on few connections would overdraw it.
+    pub fn have_first_frame(&self) -> bool {
+        let of_address = self.address.used.load(Ordering::Relaxed);
+        self.connection.used.load(Ordering::Relaxed) < FIRST_FRAMES || of_address < self.address.limit / 4 * 5
     }
 
     /// Counts bytes, also past a limit: their memory is in use already.

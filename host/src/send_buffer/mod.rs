@@ -5,9 +5,13 @@
 //! the connection, the client's address and the host. Past a budget the guest waits. A client that takes less
 //! than a minimum rate loses the response, earlier if others wait for an instance ([`DrainMonitor`]).
 //!
+//! Over HTTP/2, a connection has few requests at once that have no response yet or whose response waits for the client
+//! ([`StreamRequests`]).
+//!
 //! A byte counts until it was written to the socket, also while it is in a buffer of the HTTP
 //! implementation: bytes that are handed on leave the budgets as they are written ([`Charged`]).
 
+mod admission;
 mod budget;
 mod drain;
 
@@ -23,6 +27,7 @@ use bytes::{Buf, Bytes};
 use futures::task::AtomicWaker;
 use http_body::{Body, Frame};
 
+pub use admission::{PendingRequest, StreamRequests, Upload};
 pub use budget::{Budget, Budgets, SendBudgets, SendLimits};
 pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
 
@@ -36,8 +41,8 @@ const STREAM_BYTES: usize = 4 << 10;
 pub struct SendBuffer {
     flow: Arc<Flow>,
     budgets: Budgets,
-    /// Bytes that count as long as the response is there.
-    overhead: usize,
+    /// Of a response that has an HTTP/2 stream, which counts with [`STREAM_BYTES`] as long as it is there.
+    requests: Option<Arc<StreamRequests>>,
     queue: Mutex<SendQueue>,
     /// Bytes that are in the queue or in a buffer of the HTTP implementation.
     held: AtomicUsize,
@@ -55,16 +60,15 @@ struct SendQueue {
 }
 
 impl SendBuffer {
-    /// `is_stream` says that the response has an HTTP/2 stream.
-    pub fn new(flow: Arc<Flow>, budgets: Budgets, is_stream: bool) -> Arc<Self> {
-        let overhead = if is_stream { STREAM_BYTES } else { 0 };
-        if is_stream {
-            budgets.take(overhead);
+    /// `requests` are those of the HTTP/2 connection, if the response has a stream of one.
+    pub fn new(flow: Arc<Flow>, budgets: Budgets, requests: Option<Arc<StreamRequests>>) -> Arc<Self> {
+        if requests.is_some() {
+            budgets.take(STREAM_BYTES);
         }
         Arc::new(Self {
             flow,
             budgets,
-            overhead,
+            requests,
             queue: Mutex::default(),
             held: AtomicUsize::new(0),
             writer: AtomicWaker::new(),
@@ -81,7 +85,7 @@ impl SendBuffer {
         // frame and the end, which need no task. Otherwise the task polls again.
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..2 {
-            if !buffer.has_room() {
+            if !buffer.has_room(permit.as_deref()) {
                 break;
             }
             match Pin::new(&mut body).poll_frame(&mut cx) {
@@ -120,7 +124,7 @@ impl SendBuffer {
         body: &mut ResponseBody,
         permit: Option<&InstancePermit>,
     ) -> Option<Result<Frame<Bytes>, BodyError>> {
-        if !self.has_room() && !self.wait_for_room(permit).await {
+        if !self.has_room(permit) && !self.wait_for_room(permit).await {
             return Some(Err(BodyError::SlowClient));
         }
         if let Some(permit) = permit {
@@ -139,9 +143,10 @@ impl SendBuffer {
     /// Waits until there is room, or the response is abandoned. Meanwhile its instance makes way for others; false if
     /// it has to end for them.
     async fn wait_for_room(&self, permit: Option<&InstancePermit>) -> bool {
+        let _behind = permit.and(self.requests.as_ref()).map(StreamRequests::begin_wait);
         let has_room = |cx: &mut Context<'_>| {
             self.writer.register(cx.waker());
-            match self.has_room() || self.queue().is_abandoned {
+            match self.has_room(permit) || self.queue().is_abandoned {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
@@ -169,9 +174,11 @@ impl SendBuffer {
         }
     }
 
-    /// A response that holds nothing may always take one frame, so that every client gets on.
-    fn has_room(&self) -> bool {
-        self.held.load(Ordering::Relaxed) == 0 || !self.budgets.are_exhausted()
+    /// A response that holds nothing may take one frame beyond the budgets, so that every client gets on. One without a
+    /// guest is in memory as a whole, and takes it in any case.
+    fn has_room(&self, permit: Option<&InstancePermit>) -> bool {
+        let may_begin = || permit.is_none() || self.budgets.have_first_frame();
+        !self.budgets.are_exhausted() || (self.held.load(Ordering::Relaxed) == 0 && may_begin())
     }
 
     fn push(self: &Arc<Self>, frame: Result<Frame<Bytes>, BodyError>) {
@@ -190,7 +197,7 @@ impl SendBuffer {
 
     /// Whether the response has an HTTP/2 stream.
     pub fn is_of_stream(&self) -> bool {
-        self.overhead > 0
+        self.requests.is_some()
     }
 
     fn give_back(&self, length: usize) {
@@ -227,8 +234,8 @@ impl SendBuffer {
 
 impl Drop for SendBuffer {
     fn drop(&mut self) {
-        if self.overhead > 0 {
-            self.budgets.give_back(self.overhead);
+        if self.requests.is_some() {
+            self.budgets.give_back(STREAM_BYTES);
         }
     }
 }

@@ -3,10 +3,9 @@
 //!
 //! A cached value is the one that the database has now: [`ChangeClock`] marks the keys of a commit
 //! before readers can see the commit, so a reader that has seen a part of a commit gets no older value
-//! here. An engine that does not learn of writes by other programs gives entries a maximal age.
+//! here. Engines mark all keys when another program has committed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
@@ -41,8 +40,6 @@ pub struct NearCached<B> {
 struct NearCache {
     /// Never contended; it makes the type `Sync`.
     entries: Mutex<ByteLru<Key, CachedValue>>,
-    /// How long an entry is used. `None` if the engine knows of every change.
-    max_age: Option<Duration>,
 }
 
 struct CachedValue {
@@ -50,12 +47,11 @@ struct CachedValue {
     slot: HashSlot,
     /// Number of the last commit before the read.
     commit: u64,
-    read_at: Instant,
 }
 
 impl<B: Backend> NearCached<B> {
-    pub fn new(engine: B, max_age: Option<Duration>) -> Self {
-        Self { engine, cache: NearCache::new(max_age) }
+    pub fn new(engine: B) -> Self {
+        Self { engine, cache: NearCache::new() }
     }
 }
 
@@ -63,13 +59,12 @@ impl<B: Backend> NearCached<B> {
 impl<B: Backend> Backend for NearCached<B> {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(clock) = self.engine.change_clock() else { return self.engine.get(key).await };
-        let now = Instant::now();
-        if let Some(value) = self.cache.get(key, clock, now) {
+        if let Some(value) = self.cache.get(key, clock) {
             return Ok(value);
         }
         let commit = clock.now();
         let value = self.engine.get(key).await?;
-        self.cache.insert(key, value.as_deref(), clock, commit, now);
+        self.cache.insert(key, value.as_deref(), clock, commit);
         Ok(value)
     }
 
@@ -152,8 +147,7 @@ impl<B: Backend> Backend for NearCached<B> {
 
     async fn prefetch(&self, keys: &[Key]) {
         let Some(clock) = self.engine.change_clock() else { return };
-        let now = Instant::now();
-        let missing: Vec<Key> = keys.iter().filter(|key| self.cache.get(key, clock, now).is_none()).cloned().collect();
+        let missing: Vec<Key> = keys.iter().filter(|key| self.cache.get(key, clock).is_none()).cloned().collect();
         if missing.is_empty() {
             return;
         }
@@ -161,7 +155,7 @@ impl<B: Backend> Backend for NearCached<B> {
         // If they are too large together, or the engine fails, the request reads one after the other.
         let Ok(values) = self.engine.get_many(&missing, MAX_PREFETCH).await else { return };
         for (key, value) in missing.iter().zip(values) {
-            self.cache.insert(key, value.as_deref(), clock, commit, now);
+            self.cache.insert(key, value.as_deref(), clock, commit);
         }
     }
 
@@ -171,28 +165,27 @@ impl<B: Backend> Backend for NearCached<B> {
 }
 
 impl NearCache {
-    fn new(max_age: Option<Duration>) -> Self {
+    fn new() -> Self {
         let entries = ByteLru::new(CAPACITY, |key: &Key, entry: &CachedValue| {
             OVERHEAD + key.key.len() + entry.value.as_deref().map_or(0, <[u8]>::len)
         });
-        Self { entries: Mutex::new(entries), max_age }
+        Self { entries: Mutex::new(entries) }
     }
 
     /// The present value of `key`, `Some(None)` if the key is absent; `None` if it is not cached.
-    fn get(&self, key: &Key, clock: &ChangeClock, now: Instant) -> Option<Option<Vec<u8>>> {
+    fn get(&self, key: &Key, clock: &ChangeClock) -> Option<Option<Vec<u8>>> {
         let mut entries = self.entries();
         let entry = entries.get(key)?;
-        let is_current = clock.is_unchanged_since(entry.commit, entry.slot)
-            && self.max_age.is_none_or(|max_age| now < entry.read_at + max_age);
+        let is_current = clock.is_unchanged_since(entry.commit, entry.slot);
         is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
     }
 
-    /// Caches the value of `key` that was read at `now`, where `commit` was the last commit before the read.
-    fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64, now: Instant) {
+    /// Caches the value of `key`, where `commit` was the last commit before the read.
+    fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64) {
         if value.map_or(0, <[u8]>::len) > MAX_VALUE {
             return;
         }
-        let value = CachedValue { value: value.map(Into::into), slot: clock.slot(key), commit, read_at: now };
+        let value = CachedValue { value: value.map(Into::into), slot: clock.slot(key), commit };
         self.entries().insert(key.clone(), value);
     }
 
@@ -205,10 +198,8 @@ impl NearCache {
 mod tests {
     use super::*;
 
-    const MAX_AGE: Duration = Duration::from_secs(1);
-
     fn cache() -> NearCache {
-        NearCache::new(Some(MAX_AGE))
+        NearCache::new()
     }
 
     fn key(key: &str) -> Key {
@@ -217,56 +208,54 @@ mod tests {
 
     #[test]
     fn an_absent_key_is_cached_too() {
-        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
-        cache.insert(&key("a"), None, &clock, 0, now);
-        assert_eq!(cache.get(&key("a"), &clock, now), Some(None));
+        let (cache, clock) = (cache(), ChangeClock::default());
+        cache.insert(&key("a"), None, &clock, 0);
+        assert_eq!(cache.get(&key("a"), &clock), Some(None));
         clock.begin_commit(&[clock.slot(&key("a"))]);
-        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        assert_eq!(cache.get(&key("a"), &clock), None);
     }
 
     #[test]
     fn a_value_is_cached_until_a_commit_changes_it() {
-        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
-        assert_eq!(cache.get(&key("a"), &clock, now), None);
-        cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
-        assert_eq!(cache.get(&key("a"), &clock, now).flatten().as_deref(), Some(&b"1"[..]));
+        let (cache, clock) = (cache(), ChangeClock::default());
+        assert_eq!(cache.get(&key("a"), &clock), None);
+        cache.insert(&key("a"), Some(b"1"), &clock, clock.now());
+        assert_eq!(cache.get(&key("a"), &clock).flatten().as_deref(), Some(&b"1"[..]));
 
         // A commit of this key begins: from here on, readers may see it.
         let slots = [clock.slot(&key("a"))];
         clock.begin_commit(&slots);
-        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        assert_eq!(cache.get(&key("a"), &clock), None);
         // A read during the commit finds the old value or the new one.
-        cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
-        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        cache.insert(&key("a"), Some(b"1"), &clock, clock.now());
+        assert_eq!(cache.get(&key("a"), &clock), None);
         clock.end_commit();
-        assert_eq!(cache.get(&key("a"), &clock, now), None);
-        cache.insert(&key("a"), Some(b"2"), &clock, clock.now(), now);
-        assert_eq!(cache.get(&key("a"), &clock, now).flatten().as_deref(), Some(&b"2"[..]));
+        assert_eq!(cache.get(&key("a"), &clock), None);
+        cache.insert(&key("a"), Some(b"2"), &clock, clock.now());
+        assert_eq!(cache.get(&key("a"), &clock).flatten().as_deref(), Some(&b"2"[..]));
     }
 
     #[test]
-    fn a_write_of_another_program_is_seen_after_a_second() {
-        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
-        cache.insert(&key("a"), Some(b"1"), &clock, 0, now);
-        assert!(cache.get(&key("a"), &clock, now + MAX_AGE - Duration::from_nanos(1)).is_some());
-        assert_eq!(cache.get(&key("a"), &clock, now + MAX_AGE), None);
-        let shared = NearCache::new(None);
-        shared.insert(&key("a"), Some(b"1"), &clock, 0, now);
-        assert!(shared.get(&key("a"), &clock, now + MAX_AGE).is_some(), "the engine knows of every change");
+    fn nothing_is_cached_after_a_commit_of_another_program() {
+        let (cache, clock) = (cache(), ChangeClock::default());
+        cache.insert(&key("a"), Some(b"1"), &clock, clock.now());
+        assert!(cache.get(&key("a"), &clock).is_some());
+        clock.invalidate_all();
+        assert_eq!(cache.get(&key("a"), &clock), None);
     }
 
     #[test]
     fn the_memory_of_a_cache_is_bounded() {
-        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
-        cache.insert(&key("large"), Some(&[0; MAX_VALUE + 1]), &clock, 0, now);
-        assert_eq!(cache.get(&key("large"), &clock, now), None);
+        let (cache, clock) = (cache(), ChangeClock::default());
+        cache.insert(&key("large"), Some(&[0; MAX_VALUE + 1]), &clock, 0);
+        assert_eq!(cache.get(&key("large"), &clock), None);
         for number in 0..CAPACITY / MAX_VALUE + 10 {
-            cache.insert(&key(&number.to_string()), Some(&[0; MAX_VALUE]), &clock, 0, now);
-            cache.insert(&key(&number.to_string()), Some(&[1; MAX_VALUE]), &clock, 0, now);
-            cache.get(&key("0"), &clock, now);
+            cache.insert(&key(&number.to_string()), Some(&[0; MAX_VALUE]), &clock, 0);
+            cache.insert(&key(&number.to_string()), Some(&[1; MAX_VALUE]), &clock, 0);
+            cache.get(&key("0"), &clock);
         }
-        assert!(cache.get(&key("0"), &clock, now).is_some(), "used recently");
-        assert_eq!(cache.get(&key("1"), &clock, now), None);
+        assert!(cache.get(&key("0"), &clock).is_some(), "used recently");
+        assert_eq!(cache.get(&key("1"), &clock), None);
         assert!(cache.entries().bytes() <= CAPACITY);
     }
 }

@@ -1,9 +1,10 @@
 //! Forms, within bounds of size and time.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyDataStream, BodyExt, Limited};
@@ -11,10 +12,11 @@ use multer::{Constraints, Multipart, SizeLimit};
 use tokio::time::{Instant, timeout, timeout_at};
 use url::form_urlencoded;
 
-use crate::admin::upload::{self, PART_TIMEOUT, RequestBody, UPLOAD_TIMEOUT, UploadError};
+use crate::admin::upload::{self, PART_TIMEOUT, RequestBody, UPLOAD_TIMEOUT, UploadBuffer, UploadError};
 use crate::bounded_file::MAX_COMPONENT_BYTES;
 use crate::deploy::Expected;
 use crate::digest::Digest;
+use crate::memory_budget::MemoryBudget;
 
 /// The field of the session's token. It is the first one, so that no part of a file is used before it.
 pub const TOKEN: &str = "form_token";
@@ -98,6 +100,7 @@ async fn read_fields(body: impl RequestBody) -> Result<Form, FormError> {
 pub async fn read_with_file(
     headers: &HeaderMap,
     body: impl RequestBody,
+    memory: &Arc<MemoryBudget>,
     is_own: impl Fn(&str) -> bool,
 ) -> Result<Form, FormError> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -109,7 +112,7 @@ pub async fn read_with_file(
         }
     };
     let mut body = std::pin::pin!(body);
-    let form = read_parts(boundary, body.as_mut(), is_own).await;
+    let form = read_parts(boundary, body.as_mut(), memory, is_own).await;
     if form.is_err() {
         upload::drain(body).await;
     }
@@ -119,6 +122,7 @@ pub async fn read_with_file(
 async fn read_parts(
     boundary: String,
     body: Pin<&mut impl RequestBody>,
+    memory: &Arc<MemoryBudget>,
     is_own: impl Fn(&str) -> bool,
 ) -> Result<Form, FormError> {
     let (field_limit, file_limit) = (MAX_FORM as u64, MAX_COMPONENT_BYTES as u64);
@@ -135,15 +139,15 @@ async fn read_parts(
         if name != TOKEN && !form.text(TOKEN).is_some_and(&is_own) {
             return Err(FormError::Foreign);
         }
-        let mut content = BytesMut::new();
+        let mut content = UploadBuffer::new(memory);
         loop {
             let chunk = timeout_at(next_part(), field.chunk()).await.map_err(|_| UploadError::TooSlow)?;
             let Some(chunk) = chunk.map_err(multipart_error)? else { break };
-            content.extend_from_slice(&chunk);
+            content.push(&chunk)?;
         }
         match name.as_str() {
             FILE => form.file = content.freeze(),
-            _ => form.fields.push((name, String::from_utf8_lossy(&content).into_owned())),
+            _ => form.fields.push((name, String::from_utf8_lossy(content.as_ref()).into_owned())),
         }
     }
     match form.text(TOKEN).is_some_and(&is_own) {
@@ -176,6 +180,10 @@ mod tests {
         headers("multipart/form-data; boundary=x")
     }
 
+    fn memory() -> Arc<MemoryBudget> {
+        MemoryBudget::new(1 << 20)
+    }
+
     fn part(name: &str, content: &str) -> String {
         format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{content}\r\n")
     }
@@ -186,7 +194,8 @@ mod tests {
 
     fn with_file(parts: &[String]) -> Result<Form, FormError> {
         let body = parts.concat() + "--x--\r\n";
-        block(read_with_file(&multipart(), Full::new(Bytes::from(body)), |token| token == "own"))
+        let body = Full::new(Bytes::from(body));
+        block(read_with_file(&multipart(), body, &memory(), |token| token == "own"))
     }
 
     #[test]
@@ -215,9 +224,10 @@ mod tests {
     fn malformed_and_too_large_forms_are_refused() {
         let large = with_file(&[part(TOKEN, "own"), part("percent", &"1".repeat(MAX_FORM + 1))]);
         assert!(matches!(large, Err(FormError::Invalid(_))), "{large:?}");
-        let broken = block(read_with_file(&multipart(), Full::new(Bytes::from("--x\r\n")), |_| true));
+        let broken = block(read_with_file(&multipart(), Full::new(Bytes::from("--x\r\n")), &memory(), |_| true));
         assert!(matches!(broken, Err(FormError::Invalid(_))), "{broken:?}");
-        assert!(block(read_with_file(&headers("text/plain"), Full::new(Bytes::new()), |_| true)).is_err());
+        let body = Full::new(Bytes::new());
+        assert!(block(read_with_file(&headers("text/plain"), body, &memory(), |_| true)).is_err());
     }
 
     #[test]

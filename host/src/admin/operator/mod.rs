@@ -176,10 +176,13 @@ impl OperatorPages {
         headers: &HeaderMap,
         request_body: impl RequestBody,
     ) -> AdminResponse {
-        let form = match form::read_with_file(headers, request_body, |token| session.owns_form(token)).await {
-            Ok(form) => form,
-            Err(failure) => return form_failure(&failure, session),
-        };
+        let form =
+            match form::read_with_file(headers, request_body, &self.context.memory(), |token| session.owns_form(token))
+                .await
+            {
+                Ok(form) => form,
+                Err(failure) => return form_failure(&failure, session),
+            };
         let request = match swap_request(&component, form, session) {
             Ok(request) => request,
             Err(reason) => {

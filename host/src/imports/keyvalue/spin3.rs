@@ -17,6 +17,7 @@ use super::grants::Grants;
 use super::state::{DurabilityWait, HasKeyValue, KeyValueView, queued_bytes, reserve_queue_bytes};
 use super::wasi_draft2::wasi::keyvalue::store;
 use super::wasi_draft2::{Bucket, KeyValueError, check_value, finish, guest_error, label};
+use crate::anonymous_work::{ClientWork, Work};
 use crate::metrics::Operation;
 use crate::store::{Backend, Key, StoreError};
 
@@ -93,7 +94,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let budget = accessor.with(|mut access| access.get().ctx.read_budget.clone());
             let _permit = budget.acquire_owned().await;
             let value = backend.get(&key).await;
-            Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
+            let value = value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?;
+            Ok(accessor.with(|mut access| access.get().ctx.charge_value(value)))
         };
         let outcome = outcome.await;
         to_guest_result(accessor.with(|mut access| finish(call, &access.get().ctx.scope, outcome)))
@@ -124,6 +126,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
                 let view = access.get();
                 let key = view.writable(&bucket, &key)?;
                 let ctx = view.ctx;
+                ctx.charge(value.len());
                 let held =
                     ctx.hold_unqueued(queued_bytes(&key, &value)).map_err(|error| guest_error(error.to_string()))?;
                 Ok::<_, KeyValueError>((key, held, ctx.scope.clone(), ctx.backend.clone(), ctx.queue_budget.clone()))
@@ -170,6 +173,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
                 prefix: 0,
                 after: String::new(),
                 page: None,
+                work: view.ctx.work().cloned(),
                 end: Some(end_sender),
             };
             let stream = StreamReader::new(&mut access, keys)?;
@@ -202,6 +206,8 @@ struct KeyListing {
     /// The last key of the previous page.
     after: String,
     page: Option<BoxFuture<'static, Result<Vec<String>, StoreError>>>,
+    /// The account of the client's anonymous work.
+    work: Option<Arc<ClientWork>>,
     end: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
@@ -256,6 +262,9 @@ impl<D> StreamProducer<D> for KeyListing {
                 Ok(keys) => {
                     if keys.len() < PAGE_KEYS {
                         this.prefix += 1;
+                    }
+                    if let Some(work) = &this.work {
+                        work.charge(Work::StoreBytes, keys.iter().map(|key| key.len() as u64).sum());
                     }
                     if let Some(last) = keys.last() {
                         last.clone_into(&mut this.after);

@@ -11,6 +11,7 @@ use wasmtime::component::{HasData, ResourceTable};
 
 use super::grants::Grants;
 use super::write_scope::WriteScope;
+use crate::anonymous_work::{ClientWork, Work};
 use crate::metrics::Counters;
 use crate::response_cache::ReadSet;
 use crate::store::{Backend, CasOutcome, Key, ServerClock, StoreError};
@@ -45,6 +46,7 @@ pub struct KeyValue {
     pub(super) scope: WriteScope,
     read_set: Option<Arc<ReadSet>>,
     pub(super) trace: Option<Arc<Trace>>,
+    work: Option<Arc<ClientWork>>,
     /// Keys that the current request has written, or lost a swap for, since its ledger was last
     /// settled. A committed read of them could be older than what the guest knows.
     unsettled_keys: HashSet<Key>,
@@ -97,6 +99,7 @@ impl KeyValue {
             scope: WriteScope::default(),
             read_set: None,
             trace: None,
+            work: None,
             unsettled_keys: HashSet::new(),
             saw_uncommitted: false,
             revision: 0,
@@ -114,14 +117,39 @@ impl KeyValue {
     }
 
     /// Begins another request: its reads and writes are recorded in the given scope and read set.
-    pub fn enter(&mut self, scope: WriteScope, read_set: Option<Arc<ReadSet>>, trace: Option<Arc<Trace>>) {
+    pub fn enter(
+        &mut self,
+        scope: WriteScope,
+        read_set: Option<Arc<ReadSet>>,
+        trace: Option<Arc<Trace>>,
+        work: Option<Arc<ClientWork>>,
+    ) {
         self.scope = scope;
         self.read_set = read_set;
         self.trace = trace;
+        self.work = work;
         self.unsettled_keys.clear();
         self.saw_uncommitted = false;
         self.draft_listing = None;
         self.revision += 1;
+    }
+
+    /// `None` if the client's work is not limited.
+    pub(super) fn work(&self) -> Option<&Arc<ClientWork>> {
+        self.work.as_ref()
+    }
+
+    /// Counts bytes that the request has read from the store, or writes to it.
+    pub(super) fn charge(&self, bytes: usize) {
+        if let Some(work) = &self.work {
+            work.charge(Work::StoreBytes, bytes as u64);
+        }
+    }
+
+    /// Counts the bytes of a value that was read.
+    pub(super) fn charge_value(&self, value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        self.charge(value.as_ref().map_or(0, Vec::len));
+        value
     }
 
     /// Records that the request reads the committed value of a key.

@@ -220,7 +220,8 @@ impl store::HostBucket for KeyValueView<'_> {
         let outcome = async {
             let key = self.readable(&bucket, &key)?;
             self.ctx.settle_before_read(&key).await?;
-            Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
+            let value = self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?;
+            Ok(self.ctx.charge_value(value))
         };
         let outcome = outcome.await;
         finish(call, &self.ctx.scope, outcome)
@@ -233,6 +234,7 @@ impl store::HostBucket for KeyValueView<'_> {
             check_value(&value)?;
             let permit = self.reserve(queued_bytes(&key, &value)).await?;
             let ctx = &mut *self.ctx;
+            ctx.charge(value.len());
             ctx.backend.set(ctx.scope.ledger(), key.clone(), value, permit).await?;
             Ok(ctx.settle_after_write([key]).await?)
         };
@@ -287,6 +289,7 @@ impl store::HostBucket for KeyValueView<'_> {
                 }
                 tokio::task::coop::consume_budget().await;
             }
+            self.ctx.charge(keys.iter().map(String::len).sum());
             let cursor = keys.last().filter(|_| keys.len() >= PAGE_KEYS).cloned();
             Ok(store::KeyResponse { keys, cursor })
         };
@@ -334,6 +337,7 @@ impl KeyValueView<'_> {
             check_value(&value)?;
             let Cas { key, expected, .. } = cas;
             let ctx = &mut *self.ctx;
+            ctx.charge(value.len());
             let outcome = ctx.cas(key.clone(), expected, value).await?;
             if matches!(outcome, CasOutcome::Lost(_)) {
                 ctx.saw_uncommitted = true;
@@ -342,7 +346,10 @@ impl KeyValueView<'_> {
             ctx.settle_after_write([key.clone()]).await?;
             match outcome {
                 CasOutcome::Swapped => Ok(None),
-                CasOutcome::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, is_unread: true })?)),
+                CasOutcome::Lost(latest) => {
+                    let expected = self.ctx.charge_value(latest);
+                    Ok(Some(self.push_cas(Cas { key, expected, is_unread: true })?))
+                }
             }
         };
         let outcome = outcome.await;
@@ -356,7 +363,7 @@ impl atomics::HostCas for KeyValueView<'_> {
         let outcome = async {
             let key = self.writable(&bucket, &key)?;
             self.ctx.settle_before_read(&key).await?;
-            let expected = self.ctx.backend.get(&key).await?;
+            let expected = self.ctx.charge_value(self.ctx.backend.get(&key).await?);
             self.push_cas(Cas { key, expected, is_unread: true })
         };
         let outcome = outcome.await;
@@ -371,7 +378,7 @@ impl atomics::HostCas for KeyValueView<'_> {
         }
         let key = cas.key.clone();
         self.ctx.settle_before_read(&key).await?;
-        let latest = self.ctx.backend.get(&key).await?;
+        let latest = self.ctx.charge_value(self.ctx.backend.get(&key).await?);
         let cas = self.table.get_mut(&handle)?;
         let before = self.ctx.cas_bytes.saturating_sub(cas.expected_bytes());
         let held = before.saturating_add(latest.as_ref().map_or(0, Vec::len));

@@ -1,5 +1,6 @@
 //! Request coalescing: concurrent requests of one component that are equal byte for byte are sent
-//! once, if the manifest has `share = true`.
+//! once, if the manifest says so of their method (`share`, `share_methods`). Two equal requests of a method that is not safe, such as
+//! POST, may be meant to do something twice.
 //!
 //! The first request is the leader and is sent. Equal requests that come before the head of its
 //! response are followers: they wait for it without a permit and get a copy. If the leader is

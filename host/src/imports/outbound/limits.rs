@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use ipnet::IpNet;
 
 /// Bounds of one component's outbound requests, over all of its instances.
@@ -23,8 +24,8 @@ pub struct OutboundLimits {
     pub timeout: Duration,
     /// Bytes of a response's body.
     pub max_response: u64,
-    /// Whether equal concurrent requests are sent once.
-    pub coalesce: bool,
+    /// The methods whose equal concurrent requests are sent once.
+    pub coalesce: Vec<Method>,
     /// Networks that are not public and that names may resolve to all the same.
     pub networks: Vec<IpNet>,
 }
@@ -40,7 +41,7 @@ impl Default for OutboundLimits {
             idle_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(600),
             max_response: 64 * 1024 * 1024,
-            coalesce: false,
+            coalesce: Vec::new(),
             networks: Vec::new(),
         }
     }

@@ -36,7 +36,7 @@ mod resolver;
 mod target;
 mod tls;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -74,6 +74,9 @@ use target::{Local, Target};
 /// closes a connection at the moment the host uses it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long pools stay that were replaced to close idle connections.
+const REPLACED_EVERY: Duration = Duration::from_secs(1);
+
 /// Bytes and number of the headers of a response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
@@ -103,6 +106,8 @@ pub struct Outbound {
     coalescer: Coalescer,
     /// One pool for each shard: a connection is served by the shard that opened it.
     pools: Vec<ArcSwap<ConnectionPool>>,
+    /// When the pools were last replaced.
+    replaced_at: Mutex<Option<Instant>>,
 }
 
 impl Outbound {
@@ -127,7 +132,7 @@ impl Outbound {
         let coalescer = Coalescer::new(egress.network.memory.clone(), egress.counters.clone());
         let egress = Arc::new(egress);
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
-        Self { egress, coalescer, pools }
+        Self { egress, coalescer, pools, replaced_at: Mutex::default() }
     }
 
     /// Whether these are its bounds.
@@ -175,7 +180,7 @@ impl Outbound {
             };
             // Requests are compared before trace headers are added, so that these make no difference. Requests
             // to the application itself are not coalesced, because they depend on their client too.
-            let response = match self.egress.limits.coalesce && target.local().is_none() {
+            let response = match self.egress.limits.coalesce.contains(request.method()) && target.local().is_none() {
                 true => self.coalescer.send(request, acquire, send).await?,
                 false => {
                     let permits = acquire().await?;
@@ -303,15 +308,25 @@ impl Outbound {
     }
 
     /// The shard's pool. When idle connections to other hosts take up all of the component's
-    /// connections, all pools are replaced: that closes idle connections, and those in use finish.
+    /// connections, all pools are replaced: that closes idle connections, and those in use finish. All may be in use:
+    /// then the next requests replace none.
     fn pool(&self, shard: usize) -> Result<Arc<ConnectionPool>, WasiError> {
-        if self.egress.connections.available() == 0 {
+        if self.egress.connections.available() == 0 && self.may_replace_pools() {
             for full in &self.pools {
                 full.store(Arc::new(pool(&self.egress)));
             }
         }
         let pool = self.pools.get(shard).map(ArcSwap::load_full);
         pool.ok_or(WasiError::ConfigurationError)
+    }
+
+    fn may_replace_pools(&self) -> bool {
+        let mut replaced_at = self.replaced_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = replaced_at.is_none_or(|at| at.elapsed() >= REPLACED_EVERY);
+        if is_due {
+            *replaced_at = Some(Instant::now());
+        }
+        is_due
     }
 }
 

@@ -146,3 +146,16 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     let names: Vec<String> = lookups.iter().collect();
     assert!(names.contains(&"1-31.hangs".to_owned()) && !names.contains(&"2-31.hangs".to_owned()), "{names:?}");
 }
+
+#[tokio::test]
+async fn pools_are_not_replaced_for_each_request_while_all_connections_are_in_use() {
+    let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
+    let outbound = component("a", OutboundLimits::default(), &network);
+    let unused = outbound.pool(0).unwrap();
+    assert!(Arc::ptr_eq(&unused, &outbound.pool(0).unwrap()));
+    let client = |number| client_keys(None, Some(number));
+    let taken: Vec<_> = (0..).map_while(|number| outbound.egress.connections.try_acquire(client(number))).collect();
+    let replaced = outbound.pool(0).unwrap();
+    assert!(!taken.is_empty() && !Arc::ptr_eq(&unused, &replaced));
+    assert!(Arc::ptr_eq(&replaced, &outbound.pool(0).unwrap()), "some connections may be idle once, and are none now");
+}

@@ -55,6 +55,14 @@ const PUT_COMPONENT: &str = "
 const PRUNE_COMPONENTS: &str =
     "delete from hexad.component where digest <> all($1::text[]) and at < now() - interval '1 day'";
 
+/// Beside the values, under the host's own label, which no component can open.
+const SECRET: &str = "
+    select convert_from(value, 'UTF8') from hexad.kv where store = '.hexad' and key = 'secret/' || $1::text";
+
+const SWAP_SECRET: &str = "
+    insert into hexad.kv (store, key, value) values ('.hexad', 'secret/' || $1::text, convert_to($3::text, 'UTF8'))
+    on conflict (store, key) do update set value = excluded.value where kv.value = convert_to($2::text, 'UTF8')";
+
 /// The record of what the hosts serve: a text of the deployer's, which changes by compare-and-swap of its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingRow {
@@ -179,6 +187,22 @@ impl FleetStore {
                 decoded.map_err(|error| classify::of_read(&error))
             };
             timeout(COMPONENT_DEADLINE, read).await.unwrap_or_else(|_| Err(away()))
+        })
+    }
+
+    /// A secret of the hosts.
+    pub fn secret(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let name = name.to_owned();
+        self.run(DEADLINE, move |client| {
+            Box::pin(async move { client.query_opt(SECRET, &[&name]).await?.map(|row| row.try_get(0)).transpose() })
+        })
+    }
+
+    /// Replaces a secret if it is still the `expected` one; `None`: makes it if there is none.
+    pub fn swap_secret(&self, name: &str, expected: Option<String>, secret: String) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.run(DEADLINE, move |client| {
+            Box::pin(async move { client.execute(SWAP_SECRET, &[&name, &expected, &secret]).await.map(drop) })
         })
     }
 

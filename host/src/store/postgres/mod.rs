@@ -60,6 +60,7 @@ use tokio_util::sync::CancellationToken;
 use super::lock::DataLock;
 use super::near_cache::NearCached;
 use super::{Backend, StoreHealth};
+use crate::serving_threads::survive;
 use backend::ShardBackend;
 pub use fleet::{FleetStore, HostRow, ServingRow};
 use keeper::Keeper;
@@ -90,6 +91,8 @@ impl Options {
     }
 }
 
+const NAME: &str = "postgres";
+
 /// An open store. It holds the data directory's lock, and its connections, until it is dropped.
 pub struct Postgres {
     shared: Arc<SharedStore>,
@@ -113,7 +116,8 @@ impl Postgres {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;
         let handle = runtime.handle().clone();
         let (sender, opened) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new().name("postgres".to_owned()).spawn(move || {
+        let ended = health.clone();
+        let keep = move || {
             runtime.block_on(async {
                 match Keeper::open(connector, health, defect).await {
                     Ok(keeper) => {
@@ -126,6 +130,10 @@ impl Postgres {
                     Err(error) => drop(sender.send(Err(error))),
                 }
             });
+        };
+        let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || {
+            survive(NAME, keep);
+            ended.set_writer_stopped();
         });
         let thread = thread.map_err(OpenError::Thread)?;
         let keeper = opened.recv().map_err(|error| OpenError::Thread(std::io::Error::other(error)))??;
@@ -141,7 +149,7 @@ impl Postgres {
             staleness: self.staleness,
             waits_for_barriers: !self.defect.is(Mutant::NoBarrier),
         };
-        Arc::new(NearCached::new(backend, None))
+        Arc::new(NearCached::new(backend))
     }
 
     /// The stores by label, and how many keys each has.

@@ -12,6 +12,8 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
+use crate::serving_threads::survive;
+
 /// Bytes in the log after which it is copied.
 const LOG_BYTES: usize = 16 * 1024 * 1024;
 
@@ -20,6 +22,8 @@ const LONG_LOG_BYTES: usize = 64 * 1024 * 1024;
 
 /// Bytes in the log that it has only if a reader keeps it from beginning anew.
 const ENDLESS_LOG_BYTES: u64 = 4 * LONG_LOG_BYTES as u64;
+
+const NAME: &str = "store-checkpoint";
 
 /// The handle of the thread, which the writer has. Dropping it joins the thread.
 pub struct Checkpointer {
@@ -54,7 +58,7 @@ impl Checkpointer {
         let has_copied = Arc::new(AtomicBool::new(false));
         let copied = has_copied.clone();
         let thread = std::thread::Builder::new()
-            .name("store-checkpoint".to_owned())
+            .name(NAME.to_owned())
             .spawn(move || copy_when_woken(&connection, &woken, &copied))?;
         Ok(Self { wake: Some(wake), has_copied, thread: Some(thread), log_bytes, growth: LogGrowth::default() })
     }
@@ -119,7 +123,7 @@ impl Drop for Checkpointer {
 
 fn copy_when_woken(connection: &Connection, woken: &Receiver<()>, has_copied: &AtomicBool) {
     while woken.recv().is_ok() {
-        checkpoint(connection);
+        survive(NAME, || checkpoint(connection));
         has_copied.store(true, Ordering::SeqCst);
     }
 }

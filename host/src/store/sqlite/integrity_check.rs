@@ -23,6 +23,7 @@ use rusqlite::{Connection, Params, Row};
 use super::classify::is_damage;
 use super::open::{Database, OpenError};
 use super::page_check::check_pages;
+use crate::serving_threads::survive;
 use crate::store::StoreHealth;
 
 /// How many findings [`check`] reports.
@@ -36,6 +37,8 @@ const TABLE: &str = "SELECT rowid, store, key, value FROM spin_key_value NOT IND
 const INDEX: &str = "SELECT store, key, rowid FROM spin_key_value INDEXED BY sqlite_autoindex_spin_key_value_1
     WHERE (store, key) > (?1, ?2) ORDER BY store, key";
 
+const NAME: &str = "store-integrity";
+
 /// A check that runs on a thread of its own. Dropping it interrupts the check.
 pub struct IntegrityCheck {
     interrupted: Arc<AtomicBool>,
@@ -47,15 +50,17 @@ impl IntegrityCheck {
     pub fn start(connection: Connection, health: Arc<StoreHealth>) -> io::Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let interrupt = interrupted.clone();
-        let thread =
-            std::thread::Builder::new().name("store-integrity".to_owned()).spawn(move || {
-                match read_records(&connection, &interrupt) {
-                    Ok(true) => tracing::info!("every record of the store can be read"),
-                    Ok(false) => {}
-                    Err(error) if is_damage(&error) => health.set_damaged(&error.to_string()),
-                    Err(error) => tracing::warn!(%error, "the check of the store could not be finished"),
-                }
-            })?;
+        let check = move || match read_records(&connection, &interrupt) {
+            Ok(true) => tracing::info!("every record of the store can be read"),
+            Ok(false) => {}
+            Err(error) if is_damage(&error) => health.set_damaged(&error.to_string()),
+            Err(error) => tracing::warn!(%error, "the check of the store could not be finished"),
+        };
+        // It is logged at once, and not only when the host stops.
+        let check = || {
+            let _ = survive(NAME, check);
+        };
+        let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(check)?;
         Ok(Self { interrupted, thread: Some(thread) })
     }
 

@@ -5,7 +5,8 @@
 //! the log (`synchronous=FULL`). Another thread copies the log into the database ([`checkpointer`]).
 //!
 //! A read blocks the shard for the time of one lookup: microseconds if the page is cached, which is
-//! less than a switch to another thread costs.
+//! less than a switch to another thread costs. No lock of another program keeps it waiting for long
+//! ([`open::READ_BUSY_TIMEOUT`]). A commit of another program is noticed within a second ([`log_length`]).
 
 mod attachments;
 mod backup;
@@ -45,9 +46,6 @@ use writer::{Writer, WriterParts};
 
 use super::near_cache::NearCached;
 use crate::store::{Backend, CasOutcome, ChangeClock, Key, Ledger, StoreError, StoreHealth, StoreProblem};
-
-/// How long a shard remembers a value, because a write by another program is not noticed.
-const NEAR_CACHE_AGE: Duration = Duration::from_secs(1);
 
 /// Bytes of the database and its log.
 pub fn size(data: &Path) -> u64 {
@@ -139,7 +137,7 @@ impl Sqlite {
         let reader = Reader::new(self.database.connect_reader()?);
         let bulk_reader = BulkReader::new(Reader::new(self.database.connect_reader()?));
         let engine = ShardBackend { reader, bulk_reader, writer: self.writer.clone() };
-        Ok(Arc::new(NearCached::new(engine, Some(NEAR_CACHE_AGE))))
+        Ok(Arc::new(NearCached::new(engine)))
     }
 
     /// The stores by label, and how many keys each has.

@@ -31,6 +31,10 @@ pub const MARK_FINISHED: &str = "DROP TABLE hexad_unfinished_copy";
 /// How long a connection waits while a Spin with the same file open holds the lock for a transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The same of a connection that reads on a shard's thread, which serves nothing meanwhile. Another program can keep
+/// a reader waiting only while it recovers the log.
+pub const READ_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
+
 /// Why a database could not be opened. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -148,7 +152,9 @@ impl Database {
     }
 
     pub fn connect_reader(&self) -> Result<Connection, OpenError> {
-        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.busy_timeout(READ_BUSY_TIMEOUT).map_err(|e| self.open_error(e))?;
+        Ok(connection)
     }
 
     fn connect(&self, mode: OpenFlags) -> Result<Connection, OpenError> {

@@ -30,6 +30,9 @@ use crate::store::{
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 const MAX_BATCH_OPERATIONS: usize = 4096;
 
+/// How often the writer looks for commits of other programs while no request writes.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
 const SET: &str = "INSERT INTO spin_key_value (store, key, value) VALUES (?1, ?2, ?3)
     ON CONFLICT (store, key) DO UPDATE SET value = ?3";
 const DELETE: &str = "DELETE FROM spin_key_value WHERE store = ?1 AND key = ?2";
@@ -95,13 +98,15 @@ impl Worker {
     /// Writes until it is told to stop.
     pub fn run(mut self, mut probe: WriteProbe) {
         loop {
-            match self.next_message(probe.wait(&self.health)) {
+            let wait = probe.wait(&self.health).map_or(FOLLOW_EVERY, |wait| wait.min(FOLLOW_EVERY));
+            match self.next_message(wait) {
                 Ok(Message::Write(write)) => {
                     if self.transaction(write) {
                         break;
                     }
                 }
-                Ok(Message::Commit) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Commit) => {}
+                Err(RecvTimeoutError::Timeout) => self.follow_idly(),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
             if probe.take_due() {
@@ -117,17 +122,31 @@ impl Worker {
     }
 
     /// Waits for a message, for at most `timeout`.
-    fn next_message(&mut self, timeout: Option<Duration>) -> Result<Message, RecvTimeoutError> {
+    fn next_message(&mut self, timeout: Duration) -> Result<Message, RecvTimeoutError> {
         match self.messages.try_recv() {
             Ok(message) => return Ok(message),
             Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
             // No request waits for the writer.
             Err(TryRecvError::Empty) => self.checkpointer.finish(&self.connection),
         }
-        match timeout {
-            Some(timeout) => self.messages.recv_timeout(timeout),
-            None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        self.messages.recv_timeout(timeout)
+    }
+
+    /// Looks for commits of other programs while no request writes.
+    fn follow_idly(&mut self) {
+        if let Err(error) = self.follow() {
+            // The next transaction finds out what it is.
+            self.clock.invalidate_all();
+            tracing::debug!(%error, "it is not known whether another program has changed the store");
         }
+    }
+
+    /// Lets go of all cached values if another program has committed.
+    fn follow(&mut self) -> rusqlite::Result<()> {
+        if self.log_length.has_foreign_commit(&self.connection)? {
+            self.clock.invalidate_all();
+        }
+        Ok(())
     }
 
     /// Opens a transaction for `first`, fills it, commits it. Returns whether to stop.
@@ -194,7 +213,8 @@ impl Worker {
     fn begin(&mut self) -> Result<(), StoreError> {
         self.check_files()?;
         self.lock()?;
-        if self.log_length.is_cut_off(&self.connection)? {
+        self.follow()?;
+        if self.log_length.is_cut_off() {
             self.health.set_removed(
                 "another program has cut off its `-wal` file, and with it the latest writes; stop the host and restore \
                  a backup",

@@ -31,6 +31,7 @@ impl batch::Host for KeyValueView<'_> {
                 .get_many(&checked_keys, MAX_VALUE_BYTES)
                 .await
                 .inspect_err(|_| self.ctx.mark_uncacheable())?;
+            self.ctx.charge(values.iter().flatten().map(Vec::len).sum());
             Ok(keys.into_iter().zip(values).collect())
         };
         let outcome = outcome.await;
@@ -56,6 +57,7 @@ impl batch::Host for KeyValueView<'_> {
             let keys: Vec<Key> = pairs.iter().map(|(key, _)| key.clone()).collect();
             let permit = self.reserve(bytes).await?;
             let ctx = &mut *self.ctx;
+            ctx.charge(pairs.iter().map(|(_, value)| value.len()).sum());
             ctx.backend.set_many(ctx.scope.ledger(), pairs, permit).await?;
             Ok(ctx.settle_after_write(keys).await?)
         };

@@ -1,6 +1,8 @@
 //! Other programs that use, lock, remove or cut the files of a store.
 
 use super::*;
+use crate::wait::SOON;
+use crate::wait_async::wait_until_async;
 
 /// Writes a value of this size, and waits until it is durable.
 async fn put(f: &Fixture, bytes: usize) -> Result<(), StoreError> {
@@ -174,4 +176,46 @@ async fn sqlite_may_cut_the_log() {
     wait_until_async(SOON, "a commit that cuts the log", is_cut).await;
     put(&f, 10).await.unwrap();
     assert_eq!(f.problem(), None);
+}
+
+#[tokio::test]
+async fn values_that_another_program_has_changed_are_forgotten() {
+    let f = Fixture::new();
+    put(&f, 10).await.unwrap();
+    let clock = f.one.change_clock().unwrap();
+    let number = clock.now();
+    let slots = [clock.slot(&key("k"))];
+    assert_eq!(f.one.get(&key("k")).await.unwrap().map(|value| value.len()), Some(10));
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    other.execute("UPDATE spin_key_value SET value = x'01'", []).unwrap();
+    // No request writes meanwhile.
+    wait_until_async(SOON, "the other program's change", async || !clock.are_unchanged_since(number, &slots)).await;
+    assert_eq!(f.one.get(&key("k")).await.unwrap(), Some(vec![1]));
+    let number = clock.now();
+    put(&f, 10).await.unwrap();
+    assert!(clock.are_unchanged_since(number, &[clock.slot(&key("other"))]), "the host's own commits are no other's");
+}
+
+#[tokio::test]
+async fn no_lock_of_another_program_keeps_a_read_waiting() {
+    let f = Fixture::new();
+    put(&f, 10).await.unwrap();
+    let other = rusqlite::Connection::open(f.directory.path().join(FILE_NAME)).unwrap();
+    let reader = f.engine.database.connect_reader().unwrap();
+    let patience: i64 = reader.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).unwrap();
+    assert!(patience <= 50, "a shard serves nothing meanwhile: {patience} ms");
+    reader.busy_timeout(Duration::ZERO).unwrap();
+    let read = || reader.query_row("SELECT count(*) FROM spin_key_value", [], |row| row.get::<_, i64>(0));
+    for lock in [
+        "BEGIN EXCLUSIVE; DELETE FROM spin_key_value",
+        "ROLLBACK; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE spin_key_value SET value = x'01'",
+        "COMMIT; VACUUM",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        "PRAGMA journal_mode = DELETE",
+        "BEGIN EXCLUSIVE",
+    ] {
+        // Some are refused, because this host has the database open.
+        let _ = other.execute_batch(lock);
+        assert_eq!(read().unwrap(), 1, "{lock}");
+    }
 }
