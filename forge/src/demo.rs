@@ -1,27 +1,23 @@
 //! The demo of `hexad up --demo`: a few users with tokens, a group with a project to publish to, and a public group
 //! with packages, issues and experiments for the pages of the console.
 //!
-//! It is loaded once for a data folder. Its tokens are random and are shown once, so that a demo on a
-//! network has no token that is known elsewhere.
+//! It is loaded once into an empty store, which has a record of that (`import/demo`). Its tokens are random and are
+//! shown once, so that a demo on a network has no token that is known elsewhere.
 
 mod experiments;
 mod issues;
 mod merge_request;
 mod packages;
 
-use anyhow::{Context, Result, bail};
-use hexad::cli::Serving;
-use hexad::private_files;
+use anyhow::{Result, bail};
+use hexad::cli::{Serving, announce, one_line};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use ureq::SendBody;
 
 use crate::server::Server;
 use crate::token;
-
-/// The file in the data folder that marks a loaded demo.
-const MARK: &str = "demo";
 
 /// The project that packages are published to.
 const PROJECT: u64 = 1;
@@ -50,31 +46,61 @@ struct ImportReport {
     failed: u64,
 }
 
-/// Loads the demo into the server, unless its store has it. Returns the text for the person at the terminal.
-pub fn load(serving: &mut Serving<'_>, bootstrap_token: &str) -> Result<String> {
-    let (public_url, data) = (serving.public_url(), serving.data);
+#[derive(Deserialize)]
+struct Loading {
+    state: String,
+}
+
+/// Loads the demo into the server, unless its store has it or has other records, and prints a text for the person at
+/// the terminal. The host serves on without the demo.
+pub fn load(serving: &mut Serving<'_>, bootstrap_token: &str) {
+    let public_url = serving.public_url();
     let public_url = public_url.trim_end_matches('/');
-    let mark = data.join(MARK);
-    if mark.exists() {
-        return Ok(format!(
-            "\nOpen {public_url}/ in a browser. The demo is loaded, and its tokens were shown when that happened; remove \
-             {} to start anew.\n\n",
-            data.display()
-        ));
+    let loaded = serving.plain_url().and_then(|url| load_into(&url, public_url, bootstrap_token));
+    if let Err(error) = loaded {
+        announce(&format!("\nOpen {public_url}/ in a browser. The demo was not loaded: {}\n\n", one_line(&error)));
     }
-    let url = &*serving.plain_url()?;
+}
+
+fn load_into(url: &str, public_url: &str, bootstrap_token: &str) -> Result<()> {
     let tokens = PEOPLE.iter().map(|_| token::random()).collect::<Result<Vec<_>>>()?;
     let records = records(&tokens);
     let server = Server::new(url, bootstrap_token);
-    import(&server, "import/directory", &records)?;
+    let begin = json!({"state": "loading", "records": records.iter().filter_map(stored_name).collect::<Vec<_>>()});
+    let begun: Loading = server.post_json("import/demo", &begin)?;
+    if begun.state == "loaded" {
+        announce(&format!(
+            "\nOpen {public_url}/ in a browser. The demo is loaded, and its tokens were shown when that happened; start \
+             with an empty store to load it anew.\n\n"
+        ));
+        return Ok(());
+    }
+    import(&server, "import/directory", &lines(&records))?;
     let developer = tokens.last().map(String::as_str).unwrap_or_default();
     packages::publish(&Server::new(url, developer), SHOWCASE)?;
     merge_request::load(url, bootstrap_token, developer, SHOWCASE)?;
     import(&server, "import/issues", &issues::records(SHOWCASE, Timestamp::now()))?;
     import(&server, "import/experiments", &experiments::records())?;
-    private_files::write(&mark, b"The demo is in the store of this folder.\n")
-        .with_context(|| format!("cannot write {}", mark.display()))?;
-    Ok(greeting(public_url, &tokens))
+    // Before the store says that it is loaded: a demo whose tokens nobody has seen is loaded again.
+    announce(&greeting(public_url, &tokens));
+    server.post_json::<Loading>("import/demo", &json!({"state": "loaded"})).map(drop)
+}
+
+/// How the admin area names a record of the directory that the demo must not overwrite, and others as well.
+fn stored_name(record: &Value) -> Option<String> {
+    let text = |field: &str| record.get(field).and_then(Value::as_str);
+    let (kind, id) = (text("kind")?, record.get("id"));
+    Some(match kind {
+        "user" => format!("user {} ({})", id?, text("username")?),
+        "group" => format!("group {} ({})", id?, text("path")?),
+        "project" => format!("project {} ({})", id?, text("path_with_namespace")?),
+        "setting" | "feature" => format!("{kind} {}", text("name")?),
+        _ => return None,
+    })
+}
+
+fn lines(records: &[Value]) -> String {
+    records.iter().map(|record| format!("{record}\n")).collect()
 }
 
 fn import(server: &Server, path: &str, records: &str) -> Result<()> {
@@ -86,12 +112,12 @@ fn import(server: &Server, path: &str, records: &str) -> Result<()> {
     Ok(())
 }
 
-fn records(tokens: &[String]) -> String {
+fn records(tokens: &[String]) -> Vec<Value> {
     let mut records = vec![
         json!({"kind": "group", "id": 1000, "name": "Demo", "path": "demo", "visibility": "private"}),
-        json!({"kind": "project", "id": PROJECT, "name": "Packages", "path": "packages", "namespace_id": 1000, "visibility": "private"}),
+        json!({"kind": "project", "id": PROJECT, "name": "Packages", "path_with_namespace": "demo/packages", "namespace_id": 1000, "visibility": "private"}),
         json!({"kind": "group", "id": 1001, "name": "Showcase", "path": "showcase", "visibility": "public"}),
-        json!({"kind": "project", "id": SHOWCASE, "name": "Libraries", "path": "libraries", "namespace_id": 1001, "visibility": "public"}),
+        json!({"kind": "project", "id": SHOWCASE, "name": "Libraries", "path_with_namespace": "showcase/libraries", "namespace_id": 1001, "visibility": "public"}),
         // The team that sees experiments.
         json!({"kind": "setting", "name": "hosted", "value": true}),
         json!({"kind": "setting", "name": "operator_group", "value": "showcase"}),
@@ -111,7 +137,7 @@ fn records(tokens: &[String]) -> String {
             }
         }
     }
-    records.iter().map(|record| format!("{record}\n")).collect()
+    records
 }
 
 fn greeting(url: &str, tokens: &[String]) -> String {
@@ -152,9 +178,16 @@ mod tests {
     #[test]
     fn every_record_is_a_line_of_json() {
         let tokens = ["a", "b", "c"].map(str::to_owned);
-        for line in records(&tokens).lines() {
-            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let records = records(&tokens);
+        for line in lines(&records).lines() {
+            let record: Value = serde_json::from_str(line).unwrap();
             assert!(record["kind"].is_string());
         }
+        let names: Vec<String> = records.iter().filter_map(stored_name).collect();
+        for name in ["user 1 (root)", "group 1000 (demo)", "project 1 (demo/packages)", "setting hosted"] {
+            assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
+        }
+        let of_no_name = records.iter().filter(|record| stored_name(record).is_none());
+        assert!(of_no_name.into_iter().all(|record| record["kind"] == "token" || record["kind"] == "member"));
     }
 }

@@ -50,7 +50,9 @@ impl Fsck {
         for (area, sum) in sums {
             problems += sum.failed;
             let (roots, found) = (counted(sum.roots, "root"), counted(sum.failed, "problem"));
-            writeln!(stdout, "{area}: {roots} and {} of files checked, {found}", ByteSize(sum.bytes))?;
+            let remarked =
+                if sum.remarked > 0 { format!(", {}", counted(sum.remarked, "remark")) } else { String::new() };
+            writeln!(stdout, "{area}: {roots} and {} of files checked, {found}{remarked}", ByteSize(sum.bytes))?;
         }
         fail_on(problems)?;
         let dry_run = json!({"dry_run": true, "no_wait": true});
@@ -63,7 +65,7 @@ impl Fsck {
 }
 
 pub fn print_problems(area: &str, step: &Step) -> io::Result<()> {
-    for found in &step.problems {
+    for found in step.problems.iter().chain(&step.remarks) {
         writeln!(io::stdout(), "{area}: {}: {}", printable(&found.key), printable(&found.problem))?;
     }
     Ok(())

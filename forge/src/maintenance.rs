@@ -99,6 +99,10 @@ pub struct Step {
     pub failed: u64,
     #[serde(default)]
     pub problems: Vec<Problem>,
+    #[serde(default)]
+    pub remarked: u64,
+    #[serde(default)]
+    pub remarks: Vec<Problem>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -186,6 +190,7 @@ impl Step {
             (&mut self.removed_bytes, step.removed_bytes),
             (&mut self.bytes, step.bytes),
             (&mut self.failed, step.failed),
+            (&mut self.remarked, step.remarked),
         ];
         for (sum, part) in sums {
             *sum += part;

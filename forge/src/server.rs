@@ -134,6 +134,14 @@ impl Server {
         self.read(path, sent, MAX_JSON).map(drop)
     }
 
+    /// Deletes what is at `path`, below `/api/v4/`, unless it is gone.
+    pub fn delete(&self, path: &str) -> Result<()> {
+        match self.agent().delete(self.address(path)).header("authorization", self.authorization()?).call() {
+            Ok(response) if response.status() == StatusCode::NOT_FOUND => Ok(()),
+            sent => self.read(path, sent, MAX_JSON).map(drop),
+        }
+    }
+
     /// The address of `path`, below `/api/v4/`.
     pub fn address(&self, path: &str) -> String {
         format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))

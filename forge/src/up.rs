@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use hexad::cli::{Up, announce};
+use hexad::cli::Up;
 
 use crate::{demo, token};
 
@@ -12,7 +12,7 @@ pub struct UpWithDemo {
     #[command(flatten)]
     up: Up,
 
-    /// Load a small demo and print its tokens, unless the store has it already.
+    /// Load a small demo into an empty store, and print its tokens.
     #[arg(long)]
     demo: bool,
 }
@@ -25,7 +25,7 @@ impl UpWithDemo {
         }
         let bootstrap_token = token::bootstrap(&secrets)?;
         self.up.run(secrets.with(token::BOOTSTRAP_TOKEN, bootstrap_token.clone()), |serving| {
-            announce(&demo::load(serving, &bootstrap_token)?);
+            demo::load(serving, &bootstrap_token);
             Ok(())
         })
     }

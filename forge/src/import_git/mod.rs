@@ -63,6 +63,8 @@ struct UpdateReport {
     moved: u64,
     unchanged: u64,
     failed: Vec<RefusedUpdate>,
+    #[serde(default)]
+    left_out: Vec<RefusedUpdate>,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +100,7 @@ impl ImportGit {
         let head = git.head()?;
         let changed = updates.iter().filter(|update| update.new.is_some()).count() as u64;
         let (mut moved, mut unchanged, mut failed) = (0, local.len() as u64 - refused - changed, refused);
+        let mut left_out = 0;
         // The server learns the head even if nothing moves.
         let mut batches = updates.chunks(REFS).collect::<Vec<_>>();
         if batches.is_empty() {
@@ -110,11 +113,15 @@ impl ImportGit {
             moved += report.moved;
             unchanged += report.unchanged;
             failed += report.failed.len() as u64;
-            for RefusedUpdate { name, error } in report.failed {
+            left_out += report.left_out.len() as u64;
+            for RefusedUpdate { name, error } in report.failed.into_iter().chain(report.left_out) {
                 writeln!(io::stderr(), "refs/{}: {}", printable(&name), printable(&error))?;
             }
         }
-        let report = format!("{sent}; refs: {moved} moved, {unchanged} unchanged");
+        let mut report = format!("{sent}; refs: {moved} moved, {unchanged} unchanged");
+        if left_out > 0 {
+            report += &format!(", {left_out} left out, listed above");
+        }
         match failed {
             0 => Ok(report),
             failed => {
