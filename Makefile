@@ -135,7 +135,7 @@ advisories: $(TOOLS)/$(DENY)/installed ## Check dependencies for known vulnerabi
 	fi
 
 # Errors that nobody sees would take their backtraces.
-BENCH = RUST_BACKTRACE=0 HEXAD_PROGRAM=$${HEXAD_PROGRAM:-$(abspath $(SHIPPED))} cargo bench --locked
+BENCH = RUST_BACKTRACE=0 HEXAD_TEST_UNLIMITED=yes HEXAD_PROGRAM=$${HEXAD_PROGRAM:-$(abspath $(SHIPPED))} cargo bench --locked
 
 bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures dist ## Measure the shipped program, beside a native hyper server, wasmtime serve, verdaccio and git http-backend; ONLY="tarball swaps" for some rows
 	HEXAD_BROWSER=$(BROWSER) $(BENCH) --bench hexad -- $(ONLY)

@@ -2,7 +2,9 @@
 
 use super::{Answer, Forge};
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, MAINTAINER, OUTSIDER, PUBLIC};
+use hexad_tests::http::console_session;
 use hexad_tests::package;
+use hexad_tests::wait::{SOON, wait_until};
 use serde_json::json;
 
 const NAME: &str = "@acme/lib";
@@ -17,22 +19,22 @@ fn published() -> Forge {
     forge
 }
 
-fn cookie(token: &str) -> String {
-    // The tests' service is at an https address.
-    format!("__Host-hexad-session={token}")
+fn cookie(forge: &Forge, token: &str) -> String {
+    console_session(&forge.server.url, "forge.test", token)
 }
 
 fn page(forge: &Forge, path: &str, token: &str) -> Answer {
-    forge.send_with("GET", path, "", &[("cookie", &cookie(token))], "")
+    forge.send_with("GET", path, "", &[("cookie", &cookie(forge, token))], "")
 }
 
 /// Sends a form as its page would.
 fn submit(forge: &Forge, path: &str, token: &str, fields: &str) -> Answer {
-    let text = page(forge, path, token).text();
+    let cookie = cookie(forge, token);
+    let text = forge.send_with("GET", path, "", &[("cookie", &cookie)], "").text();
     let (_, rest) = text.split_once("name=\"form_token\" value=\"").expect("a form");
     let form = format!("form_token={}&{fields}", rest.split('"').next().expect("a value"));
     let headers = [
-        ("cookie", &*cookie(token)),
+        ("cookie", &*cookie),
         ("content-type", "application/x-www-form-urlencoded"),
         ("sec-fetch-site", "same-origin"),
     ];
@@ -121,11 +123,16 @@ fn a_revoked_token_ends_its_session_at_once() {
     let text = made.text();
     let (_, rest) = text.split_once("data-copy><code>").expect("the token is shown");
     let token = rest.split('<').next().expect("a token").to_owned();
-    assert!(page(&forge, "/", &token).text().contains("Dev Developer"));
+    let session = cookie(&forge, &token);
+    assert!(session.starts_with("__Host-hexad-session=") && !session.contains(&token), "{session}");
+    let page = |session: &str| forge.send_with("GET", "/", "", &[("cookie", session)], "");
+    assert!(page(&session).text().contains("Dev Developer"));
+    let bare = page(&format!("__Host-hexad-session={token}"));
+    assert!(bare.status == 200 && !bare.text().contains("Dev Developer"), "a bare token is no session");
     let tokens = forge.get("/api/v4/personal_access_tokens?search=session", ADMIN).json();
     let id = tokens[0]["id"].as_u64().expect("an id");
     assert_eq!(submit(&forge, "/admin", ADMIN, &format!("action=revoke&id={id}")).status, 303);
-    let ended = page(&forge, "/", &token);
+    let ended = page(&session);
     assert_eq!(ended.status, 401);
     assert!(ended.header("set-cookie").contains("Max-Age=0"), "{}", ended.header("set-cookie"));
 }
@@ -148,11 +155,11 @@ fn a_page_without_a_session_comes_from_the_response_cache() {
     let is_cached = || {
         let figures = || ["hits", "misses"].map(|name| operator.metric(&format!("hexad_memo_{name}_total")));
         let [hits, misses] = figures();
-        assert_eq!(page(&forge, "/packages/@acme/lib", "").status, 200);
+        assert_eq!(forge.get("/packages/@acme/lib", "").status, 200);
         figures() == [hits + 1, misses]
     };
     // The first requests of a new instance may be uncacheable, and each page is cached for a second.
-    assert!((0..50).any(|_| is_cached()));
+    wait_until(SOON, "a page from the cache", is_cached);
 }
 
 /// A guest may write twenty comments, each as long as a comment may be.
@@ -202,4 +209,47 @@ fn a_form_that_is_too_long_is_refused_with_its_bound() {
         assert_eq!(answer.status, status, "{}", answer.text());
         assert_eq!(answer.text().contains("A form has at most 256 KiB."), status == 413);
     }
+}
+
+#[test]
+fn every_web_url_leads_to_its_page() {
+    let forge = Forge::seeded();
+    let record = json!({"kind": "merge_request", "id": 1, "iid": 1, "project_id": PUBLIC, "source_branch": "topic",
+        "target_branch": "main", "state": "opened"});
+    assert_eq!(forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string()).status, 200);
+    let session = cookie(&forge, ADMIN);
+    let mut addresses = 0;
+    for list in ["projects", "groups?all_available=true", "users", "namespaces", "merge_requests?scope=all"] {
+        for row in forge.get(&format!("/api/v4/{list}"), ADMIN).json().as_array().expect("a list") {
+            let web_url = row["web_url"].as_str().expect("an address");
+            let path = web_url.strip_prefix("https://forge.test").expect("an address of this service");
+            let led = forge.send_with("GET", path, "", &[("cookie", &session)], "");
+            assert_eq!(led.status, 302, "{web_url}: {}", led.text());
+            let location = led.header("location");
+            let page = location.strip_prefix("https://forge.test").unwrap_or(location);
+            let page = forge.send_with("GET", page, "", &[("cookie", &session), ("accept", "text/html")], "");
+            assert_eq!(page.status, 200, "{web_url} leads to {location}: {}", page.text());
+            addresses += 1;
+        }
+    }
+    assert!(addresses > 5, "{addresses}");
+}
+
+#[test]
+fn a_limited_address_is_told_so_at_the_sign_in() {
+    let forge = Forge::seeded_with(&[("registry_rate_limit_invalid_tokens", "2")]);
+    let form = forge.get("/-/sign-in", "");
+    let text = form.text();
+    let (_, rest) = text.split_once("name=\"form_token\" value=\"").expect("a form");
+    let form_token = rest.split('"').next().expect("a value");
+    let cookie = form.header("set-cookie").split(';').next().expect("a cookie");
+    let send = |token: &str| {
+        let headers = [("cookie", cookie), ("content-type", "application/x-www-form-urlencoded")];
+        forge.send_with("POST", "/-/sign-in", "", &headers, format!("form_token={form_token}&token={token}"))
+    };
+    let answers: Vec<_> = (0..4).map(|number| send(&format!("glpat-unknown-{number}"))).collect();
+    assert_eq!(answers.first().map(|answer| answer.status), Some(401));
+    let last = answers.last().expect("an answer");
+    assert_eq!(last.status, 429, "{}", last.text());
+    assert!(last.text().contains("The token was not checked.") && !last.text().contains("revoked or expired"));
 }

@@ -6,6 +6,7 @@ mod by_value;
 mod console;
 mod experiments;
 mod issue_statistics;
+mod limits;
 mod namespaces;
 mod package_registry;
 mod product_analytics;
@@ -36,8 +37,13 @@ impl Forge {
 
     /// The same with values for the manifest's variables.
     pub fn empty_with(variables: &[(&str, &str)]) -> Self {
+        Forge::empty_of(Path::new("spin.toml"), variables)
+    }
+
+    /// The same with another manifest.
+    pub fn empty_of(manifest: &Path, variables: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
-        let mut command = up(Path::new("spin.toml"), data.path());
+        let mut command = up(manifest, data.path());
         // The server does nothing of its own that a test could count as a component's work, and flushes only writes
         // that a request waits for, however slow the machine is.
         command.args(["--threads", "1", "--external-url", "https://forge.test", "--gc-every", "0"]);
@@ -55,10 +61,13 @@ impl Forge {
     }
 
     pub fn seeded_with(variables: &[(&str, &str)]) -> Self {
-        let forge = Forge::empty_with(variables);
-        let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, forge::RECORDS);
+        Forge::empty_with(variables).seed()
+    }
+
+    pub fn seed(self) -> Self {
+        let answer = self.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, forge::RECORDS);
         assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
-        forge
+        self
     }
 
     /// Sends a request with a token (none if it is empty) and a body (none if it is empty).

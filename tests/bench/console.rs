@@ -6,6 +6,7 @@ use crate::table::Table;
 use crate::{Bench, get};
 use hexad_tests::browser::{self, Browser, Options};
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
+use hexad_tests::http::console_session;
 use hexad_tests::package;
 use hexad_tests::server::Server;
 use hexad_tests::verdaccio::{self, Verdaccio};
@@ -60,7 +61,8 @@ pub fn run(bench: &Bench) {
         }
     }
     // A visitor with a session, whose pages are not cached, and one request after the other.
-    let (cookie, token) = (format!("hexad-session={DEVELOPER}"), format!("Bearer {DEVELOPER}"));
+    let host = server.url.trim_start_matches("http://");
+    let (cookie, token) = (console_session(&server.url, host, DEVELOPER), format!("Bearer {DEVELOPER}"));
     let median =
         |path: &str, header: (&'static str, &str)| Load::on(&server.url, &get(path, &[header]), 1).percentile(0.5);
     let page = median(&format!("/packages/{NAME}"), ("cookie", &cookie));

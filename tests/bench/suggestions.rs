@@ -80,7 +80,7 @@ pub fn run() {
     eprintln!("a repository of 50,000 files and 10,000 commits…");
     let repository = repository(BRANCHES);
     let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
+    let server = Server::start_with(data.path(), &[("notes_rate_limit", "0"), ("suggestions_rate_limit", "0")]);
     forge::seed(&server);
     println!("Suggestions, on 50,000 files in 5,000 folders with 10,000 commits");
 

@@ -72,6 +72,35 @@ fn a_clone_has_the_imported_refs_and_objects() {
 }
 
 #[test]
+fn names_that_clients_read_as_something_else_are_neither_imported_nor_pushed() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    let commit = repository.text(&["rev-parse", "main"]);
+    for name in [&*commit, "HEAD", "-x"] {
+        repository.git(&["update-ref", &format!("refs/heads/{name}"), "topic"]);
+    }
+    let output = import_git(&server, PRIVATE, repository.path(), &[]);
+    let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && told.contains("refs: 4 moved, 0 unchanged, 3 left out"), "{told}");
+    assert!(told.contains(&format!("refs/heads/{commit}: ")) && told.contains("refs/heads/HEAD: "), "{told}");
+    let url = Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url();
+    let push = Command::new("git")
+        .args(["push", &url, &format!("topic:refs/heads/{commit}")])
+        .current_dir(repository.path())
+        .output()
+        .expect("git runs");
+    let told = String::from_utf8_lossy(&push.stderr).into_owned();
+    assert!(!push.status.success() && told.contains("as something else: the id of a commit"), "{told}");
+    // A client that pins the commit gets it.
+    let clone = Repository::clone(&url);
+    assert_eq!(clone.text(&["rev-parse", &commit]), commit);
+    assert_eq!(clone.text(&["branch", "-r"]).lines().count(), 3, "HEAD, main and topic");
+}
+
+#[test]
 fn objects_that_were_stored_one_by_one_are_repacked() {
     if !are_enabled() {
         return;

@@ -1,11 +1,16 @@
 //! The demo of `hexad up --demo`, on the pages.
 
-use hexad_tests::http::{agent, read};
-use hexad_tests::server::Server;
+use std::path::Path;
 
-/// A page, for the session of a token.
-fn page(server: &Server, path: &str, token: &str) -> String {
-    let request = agent().get(format!("{}{path}", server.url)).header("cookie", format!("hexad-session={token}"));
+use hexad_tests::databases;
+use hexad_tests::http::{agent, console_session, read};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, up};
+use hexad_tests::wait::{SOON, wait_until};
+use serde_json::json;
+
+/// A page, for a session.
+fn page(server: &Server, path: &str, session: &str) -> String {
+    let request = agent().get(format!("{}{path}", server.url)).header("cookie", session);
     let answer = read(request.call().expect("an answer")).expect("an answer");
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.text()
@@ -13,6 +18,8 @@ fn page(server: &Server, path: &str, token: &str) -> String {
 
 /// Checks that every page shows a record of the demo, once.
 fn check(server: &Server, token: &str) {
+    let host = server.url.trim_start_matches("http://");
+    let session = &console_session(&server.url, host, token);
     for (path, expected) in [
         ("/", "3 packages"),
         ("/packages/@showcase/colors?project=showcase/libraries", "npm install @showcase/colors"),
@@ -24,10 +31,10 @@ fn check(server: &Server, token: &str) {
         ("/analytics/showcase/libraries", "Connect an engine"),
         ("/admin", "demo"),
     ] {
-        let text = page(server, path, token);
+        let text = page(server, path, session);
         assert!(text.contains(expected), "{expected:?} is not in {path}: {text}");
     }
-    let merge_request = page(server, "/merge_requests/showcase/libraries/1", token);
+    let merge_request = page(server, "/merge_requests/showcase/libraries/1", session);
     assert_eq!(merge_request.matches("Choose suggestion").count(), 2, "{merge_request}");
 }
 
@@ -51,8 +58,76 @@ fn the_demo_fills_every_page_and_is_loaded_once() {
     check(&server, &token);
     server.kill();
 
-    // As if the first start had been interrupted before its last step.
-    std::fs::remove_file(data.path().join("demo")).expect("the mark of a loaded demo");
+    // A backup is the store alone.
+    let restored = tempfile::tempdir().expect("a temporary folder");
+    if databases::url_of(data.path()).is_none() {
+        let name = "sqlite_key_value.db";
+        for suffix in ["", "-wal"] {
+            let name = format!("{name}{suffix}");
+            let _ = std::fs::copy(data.path().join(&name), restored.path().join(&name));
+        }
+        let (server, text) = Server::start_demo(restored.path());
+        assert!(text.contains("The demo is loaded"), "{text}");
+        check(&server, &token);
+    }
+}
+
+#[test]
+fn a_demo_is_never_loaded_over_other_records() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let records = [
+        json!({"kind": "user", "id": 1, "username": "alice", "is_admin": true}),
+        json!({"kind": "group", "id": 5, "path": "prod", "visibility": "private"}),
+        json!({"kind": "project", "id": 1, "path_with_namespace": "prod/secret", "namespace_id": 5}),
+    ];
+    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let server = Server::start(data.path());
+    let import = |server: &Server| {
+        let request = agent().post(format!("{}/api/v4/import/directory", server.url));
+        let sent = request.header("private-token", BOOTSTRAP_TOKEN).send(lines.as_bytes());
+        let answer = read(sent.expect("an answer")).expect("an answer");
+        assert_eq!((answer.status, answer.json()["failed"].as_u64()), (200, Some(0)));
+    };
+    import(&server);
+    server.kill();
+    // The file of a build that had its mark in the folder.
+    std::fs::write(data.path().join("demo"), "").expect("a file");
+    for _ in 0..2 {
+        let (server, text) = Server::start_demo(data.path());
+        assert!(text.contains("into an empty store only, and this one has group 5 (prod)"), "{text}");
+        assert!(!text.contains("glpat-"), "{text}");
+        server.kill();
+    }
+    let server = Server::start(data.path());
+    for path in ["users?username=alice", "projects/prod%2Fsecret"] {
+        let request = agent().get(format!("{}/api/v4/{path}", server.url)).header("private-token", BOOTSTRAP_TOKEN);
+        let answer = read(request.call().expect("an answer")).expect("an answer");
+        assert!(answer.status == 200 && answer.text().contains("\"id\":1"), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
+fn a_demo_that_is_killed_while_it_loads_is_finished() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    // Each start is killed once the next one of these pages is there.
+    for path in [
+        "/namespaces/showcase",
+        "/packages/@showcase/cli?project=showcase/libraries",
+        "/merge_requests/showcase/libraries/1",
+    ] {
+        let mut command = up(Path::new("spin.toml"), data.path());
+        command.arg("--demo");
+        let server = Server::spawn(command, data.path());
+        wait_until(SOON, path, || {
+            let answer = agent().get(format!("{}{path}", server.url)).call();
+            answer.is_ok_and(|answer| answer.status() == 200)
+        });
+        server.kill();
+    }
     let (server, text) = Server::start_demo(data.path());
     check(&server, administrator(&text));
+    server.kill();
+    let (server, text) = Server::start_demo(data.path());
+    assert!(text.contains("The demo is loaded"), "{text}");
+    drop(server);
 }

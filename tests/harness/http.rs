@@ -46,6 +46,20 @@ fn config() -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None)
 }
 
+/// The cookie of a session of the console with this token, as its form to sign in gives it. `host` is the service's.
+pub fn console_session(url: &str, host: &str, token: &str) -> String {
+    let sign_in = format!("{url}/-/sign-in");
+    let cookie = |answer: &Answer| answer.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
+    let page = agent().get(&sign_in).header("host", host).call().and_then(read).expect("the form");
+    let text = page.text();
+    let (_, rest) = text.split_once("name=\"form_token\" value=\"").unwrap_or_else(|| panic!("no form: {text}"));
+    let form_token = rest.split('"').next().unwrap_or_default();
+    let form = agent().post(&sign_in).header("host", host).header("cookie", cookie(&page));
+    let answer = form.send_form([("form_token", form_token), ("token", token)]).and_then(read).expect("an answer");
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    cookie(&answer)
+}
+
 /// Reads a response to its end. An error means that the connection broke.
 pub fn read(response: Response<ureq::Body>) -> Result<Answer, ureq::Error> {
     let (head, body) = response.into_parts();

@@ -84,12 +84,19 @@ pub fn join<T>(thread: JoinHandle<T>, what: &str) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Waits for the end of a process.
+/// Waits for the end of a process. One that is late is killed.
 #[track_caller]
 pub fn exit(deadline: Duration, what: &str, process: &mut Child) -> ExitStatus {
     // A process may read its input to the end.
     drop(process.stdin.take());
-    wait_for(deadline, what, || process.try_wait().expect("a child"))
+    let end = Instant::now() + deadline;
+    wait_for(deadline, what, || {
+        let status = process.try_wait().expect("a child");
+        if status.is_none() && Instant::now() >= end {
+            let _ = process.kill();
+        }
+        status
+    })
 }
 
 /// Waits for the end of a process, and returns what it has printed to its pipes. One that is late is killed.

@@ -32,6 +32,7 @@ fn a_manifest_that_can_be_served_is_valid() {
     assert!(output.status.success(), "{error}");
     assert!(text.contains("component `probe`: 0.1.0, sha256 "), "{text}");
     assert!(text.contains("1 components and 1 routes can be served"), "{text}");
+    assert!(text.contains("note: store \"default\": every key may be written by probe"), "{text}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left behind");
     assert!(errors(&run(&["validate", &manifest], &[])).contains("SPIN_VARIABLE_EXTERNAL_URL"));
 }
@@ -45,6 +46,17 @@ fn each_problem_of_a_manifest_is_named() {
             "[component.probe]",
             "[component.probe.tool.hexad]\nidle_timeout = \"soon\"\n[component.probe]",
             "idle_timeout",
+        ),
+        (
+            "[component.probe]",
+            "[component.probe.tool.hexd]\nwrite = [\"probe/\"]\n[component.probe]",
+            "line 10, [component.probe.tool.hexd]: `hexd` is not a tool; write [component.probe.tool.hexad]",
+        ),
+        (
+            "[component.probe]",
+            "[component.note]\nsource = \"x\"\nkey_value_stores = [\"default\"]\ntool.hexad.write = [\"note/\"]\n\
+             [component.probe]",
+            "component probe: say write = [\"probe/\"], or write = [\"\"] for every key",
         ),
         ("[component.probe]", "[[component.probe]]", "line 10, component.probe: a list of tables is there"),
         ("application = { name = \"test\" }", "application = []", "line 3, application: a list is there"),
