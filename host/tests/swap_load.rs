@@ -106,7 +106,7 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
             .args(["--exact", "swap_load::a_thousand_swaps_leak_no_memory_descriptors_or_threads", "--nocapture"])
             .env(MARK, "")
             .spawn();
-        assert!(wait::exit(2 * SOON, "the process of this test", &mut alone.unwrap()).success());
+        assert!(wait::exit(8 * SOON, "the process of this test", &mut alone.unwrap()).success());
         return;
     }
     let server = Server::with("");

@@ -2,7 +2,7 @@
 //! are made, agree after the next import or check, and the import can be repeated.
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
-use hexad_tests::wait::wait_until;
+use hexad_tests::wait::{pause, wait_until};
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,7 +13,10 @@ const BATCH: u64 = 16 * 1024;
 const INTO: u64 = 500;
 
 /// Far longer than two batches take.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(200);
+
+/// Between two looks, each of which is a request, so that they do not slow the import down.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 fn lines(range: RangeInclusive<u64>) -> String {
     range.map(|id| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"g{id}\",\"name\":\"Group {id}\"}}\n")).collect()
@@ -55,7 +58,10 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     let open = server.begin_import("directory", BOOTSTRAP_TOKEN, &lines(1..=2 * BATCH));
-    wait_until(TIMEOUT, "the second batch", || is_recorded(&server, BATCH + INTO));
+    wait_until(TIMEOUT, "the second batch", || {
+        pause(BETWEEN_LOOKS);
+        is_recorded(&server, BATCH + INTO)
+    });
     server.kill();
     drop(open);
 

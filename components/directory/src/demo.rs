@@ -42,7 +42,21 @@ impl From<StoreError> for DemoError {
 /// empty at first, and have records of the demo only if its loading was interrupted. Earlier builds recorded nothing:
 /// where all groups, projects and users of the demo are, it is loaded.
 pub fn begin(env: &Env, demo: &BTreeSet<String>) -> Result<DemoState, DemoError> {
-    let recorded = store::read::<DemoRecord>(env, &Key::Demo)?.map(|record| record.state);
+    let recorded = state(env)?;
+    match begin_from(env, demo, recorded) {
+        // Another host has begun meanwhile, and the records are those that it has written.
+        Err(DemoError::Occupied(_)) if recorded.is_none() && state(env)?.is_some() => {
+            begin_from(env, demo, state(env)?)
+        }
+        begun => begun,
+    }
+}
+
+fn state(env: &Env) -> Result<Option<DemoState>, StoreError> {
+    Ok(store::read::<DemoRecord>(env, &Key::Demo)?.map(|record| record.state))
+}
+
+fn begin_from(env: &Env, demo: &BTreeSet<String>, recorded: Option<DemoState>) -> Result<DemoState, DemoError> {
     let state = match recorded {
         Some(DemoState::Loaded) => return Ok(DemoState::Loaded),
         Some(DemoState::Loading) => match names(env)?.difference(demo).next() {

@@ -47,12 +47,15 @@ struct Shared {
 /// The moment at which a writer goes on, and a number that tells equal ones apart.
 type Turn = (u64, u64);
 
+/// A value, `None` where it was deleted, after the moment from which reads see it.
+type Version = (u64, Option<Vec<u8>>);
+
 struct State {
     /// Microseconds since [`NOW`].
     now: u64,
     rng: fastrand::Rng,
-    /// The versions of each key, `None` where it was deleted, with the moment from which reads see them.
-    records: BTreeMap<String, Vec<(u64, Option<Vec<u8>>)>>,
+    /// The versions of each key.
+    records: BTreeMap<String, Vec<Version>>,
     turns: BTreeSet<Turn>,
     next: u64,
     /// How many writers, or this thread.
