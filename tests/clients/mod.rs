@@ -3,6 +3,7 @@
 mod archives;
 mod audit;
 mod bun;
+mod challenges;
 mod engine;
 mod forward;
 mod git;

@@ -1,16 +1,23 @@
 //! A client of a server's admin listener.
 
 use crate::http::{self, Answer};
-use crate::server::{Server, output, program, root};
+use crate::server::{COMPILATION, Server, output, program, root};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::path::Path;
 use std::process::Command;
+use ureq::RequestBuilder;
+use ureq::typestate::WithBody;
 
 /// The admin listener of a server, as the file in the data folder tells it.
 pub struct Operator {
     url: String,
     authorization: String,
     agent: ureq::Agent,
+}
+
+/// Waits as long for the answer as two slow processors take to compile a component beside other tests.
+fn patient(request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
+    request.config().timeout_recv_response(Some(COMPILATION)).build()
 }
 
 impl Operator {
@@ -41,7 +48,7 @@ impl Operator {
     pub fn swap(&self, component: &str, wasm: &[u8]) -> Answer {
         let request = self.agent.put(format!("{}/components/{component}", self.url));
         let request = request.header("authorization", &self.authorization).content_type("application/wasm");
-        request.send(wasm).and_then(http::read).expect("an answer")
+        patient(request).send(wasm).and_then(http::read).expect("an answer")
     }
 
     /// The same with a signature.
@@ -49,7 +56,7 @@ impl Operator {
         let request = self.agent.put(format!("{}/components/{component}", self.url));
         let request = request.header("authorization", &self.authorization).content_type("application/wasm");
         let request = request.header("x-hexad-signature", BASE64_STANDARD.encode(signature));
-        request.send(wasm).and_then(http::read).expect("an answer")
+        patient(request).send(wasm).and_then(http::read).expect("an answer")
     }
 
     /// The value of a metric that counts, for example `hexad_connections` or `hexad_requests_total{component="a"}`.

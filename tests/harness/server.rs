@@ -16,8 +16,11 @@ pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
 /// How long a server may take until it listens. Where no compiled code can be used again, it compiles all components.
 const START: Duration = Duration::from_secs(80);
 
+/// How long two slow processors may take to compile all components beside other tests.
+pub const COMPILATION: Duration = Duration::from_secs(240);
+
 /// How long a command may take.
-const COMMAND: Duration = Duration::from_secs(80);
+const COMMAND: Duration = COMPILATION;
 
 /// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this
 /// program, which another one may have compiled.

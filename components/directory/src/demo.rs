@@ -70,9 +70,7 @@ fn begin_from(env: &Env, demo: &BTreeSet<String>, recorded: Option<DemoState>) -
                     None => DemoState::Loading,
                     Some(key) => return Err(DemoError::Occupied(format!("the record {key}"))),
                 },
-                Some(_) if demo.iter().filter(|name| is_of_tree(name)).all(|name| stored.contains(name)) => {
-                    DemoState::Loaded
-                }
+                Some(_) if has_tree(&stored, demo) => DemoState::Loaded,
                 Some(name) => return Err(DemoError::Occupied(name.clone())),
             }
         }
@@ -135,6 +133,8 @@ fn names(env: &Env) -> Result<BTreeSet<String>, StoreError> {
     Ok(names)
 }
 
-fn is_of_tree(name: &str) -> bool {
-    !name.starts_with("setting ") && !name.starts_with("feature ")
+/// Whether the users, groups and projects of the demo are all stored.
+fn has_tree(stored: &BTreeSet<String>, demo: &BTreeSet<String>) -> bool {
+    let mut tree = demo.iter().filter(|name| !name.starts_with("setting ") && !name.starts_with("feature ")).peekable();
+    tree.peek().is_some() && tree.all(|name| stored.contains(name))
 }

@@ -50,6 +50,13 @@ fn an_empty_store_gets_the_demo_once() {
 }
 
 #[test]
+fn a_demo_without_records_is_in_no_store() {
+    let env = empty();
+    assert_eq!(send_lines(&env, r#"{"kind":"user","id":1,"username":"alice"}"#).1["failed"], 0);
+    assert_eq!(step(&env, json!({"state": "loading", "records": []})), refusal("user 1 (alice)"));
+}
+
+#[test]
 fn a_store_with_a_record_of_any_kind_is_refused() {
     for (line, record) in [
         (r#"{"kind":"user","id":1,"username":"alice"}"#, "user 1 (alice)"),
