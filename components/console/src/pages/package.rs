@@ -7,13 +7,11 @@ use crate::layout::{self, Column, Content, Section, bytes, code_line, number, sc
 use crate::markdown;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
-use futures::future::join_all;
 use http::Method;
 use kit::path::encode;
 use maud::{Markup, html};
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use widgets::chart::{Chart, Form, Quantity, Series};
 
 /// Versions that are listed; all of them with `?versions=all`.
@@ -21,9 +19,6 @@ const SHOWN_VERSIONS: usize = 50;
 
 /// Versions that the charts show.
 const CHARTED_VERSIONS: usize = 40;
-
-/// Dependencies that are looked up, to be links if there is such a package.
-const LINKED_DEPENDENCIES: usize = 16;
 
 /// Months that the charts show.
 const CHARTED_MONTHS: usize = 24;
@@ -51,8 +46,10 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
     let shows_all = visit.choice("versions", &["all"])?.is_some();
     let Release { number, version, .. } = release;
     let (needed, peers) = (version.dependencies(), version.peer_dependencies());
-    let packages = find_packages(visit, &scope, needed.keys().chain(peers.keys())).await;
-    let link = |name: &str| packages.contains(name).then(|| visit.link(route::package(name, &scope)));
+    // A look-up of each would keep the page from being cached. Those of the package's own scope are here, most likely.
+    let npm_scope = metadata.name.split_once('/').map(|(npm_scope, _)| npm_scope);
+    let is_own = |name: &str| npm_scope.is_some() && name.split_once('/').map(|(npm_scope, _)| npm_scope) == npm_scope;
+    let link = |name: &str| is_own(name).then(|| visit.link(route::package(name, &scope)));
     let base = version.repository().and_then(|url| markdown::repository_base(&url, version.directory().as_deref()));
     let body = html! {
         (scope_links(visit.visitor, &scope, Section::Packages))
@@ -187,15 +184,6 @@ fn facts(metadata: &Metadata, release: &Release) -> Markup {
             }
         }
     }
-}
-
-/// The dependencies that are packages here, of the first ones.
-async fn find_packages(visit: &Visit<'_>, scope: &Scope, names: impl Iterator<Item = &String>) -> BTreeSet<String> {
-    let found = join_all(names.take(LINKED_DEPENDENCIES).map(async |name| {
-        let path = format!("{}/-/package/{}/dist-tags", route::registry(scope), encode(name));
-        matches!(visit.forge.find::<IgnoredAny>(&path).await, Ok(Some(_))).then(|| name.clone())
-    }));
-    found.await.into_iter().flatten().collect()
 }
 
 fn dependencies(title: &str, dependencies: &BTreeMap<String, Value>, link: impl Fn(&str) -> Option<String>) -> Markup {

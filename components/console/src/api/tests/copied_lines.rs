@@ -65,9 +65,9 @@ fn what_people_wrote_is_one_word_of_a_command() {
 }
 
 #[test]
-fn only_dependencies_that_are_here_are_links() {
-    let page = Forge::new("plain").get("/packages/@acme/lib", None).text;
-    assert_eq!(page.matches("<a href=\"/packages/plain\">").count(), 2, "{page}");
+fn dependencies_of_the_packages_own_scope_are_links() {
+    let page = Forge::new("@acme/left").get("/packages/@acme/lib", None).text;
+    assert_eq!(page.matches("<a href=\"/packages/@acme/left\">").count(), 2, "{page}");
     let page = Forge::new("left-pad").get("/packages/@acme/lib", None).text;
     assert!(page.contains("<bdi>left-pad</bdi>") && !page.contains("href=\"/packages/left-pad\""), "{page}");
 }
