@@ -129,7 +129,8 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
     assert!(after.0 < before.0 + 8 * 1024, "{before:?} {after:?}");
     assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
     assert!(after.2 <= before.2 + 64, "{before:?} {after:?}");
-    assert!(after.3 <= before.3 + 4, "{before:?} {after:?}");
+    // A thread of the runtime that has no work ends after ten seconds.
+    wait_until(SOON, "the threads of before, and one more", || process_status("Threads:") <= before.3 + 1);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, PUBLIC};
-use hexad_tests::server::root;
+use hexad_tests::server::edited_manifest;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -12,23 +12,11 @@ const SEARCH: &str = "/api/v4/packages/npm/-/v1/search?text=lib";
 
 /// The project's manifest, in which each instance serves one request and no response is cached.
 fn one_request_per_instance(folder: &Path) -> PathBuf {
-    let text = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
-    let mut manifest: toml::Table = toml::from_str(&text).expect("TOML");
-    let components = manifest.get_mut("component").and_then(toml::Value::as_table_mut).expect("components");
-    for (_, component) in components.iter_mut() {
-        let source = component.get("source").and_then(toml::Value::as_str).expect("a source");
-        let source = root().join(source).display().to_string();
-        let table = component.as_table_mut().expect("a table");
-        table.insert("source".into(), source.into());
-        let tool = table.get_mut("tool").and_then(|tool| tool.get_mut("hexad")).and_then(toml::Value::as_table_mut);
-        let tool = tool.expect("a table of each component");
+    edited_manifest(folder, |tool| {
         tool.remove("memoize");
         tool.remove("headers");
         tool.insert("reuse".into(), 1.into());
-    }
-    let path = folder.join("spin.toml");
-    std::fs::write(&path, toml::to_string(&manifest).expect("TOML")).expect("a file");
-    path
+    })
 }
 
 /// A forge whose instances live as in the manifest, and one whose instances serve one request each.

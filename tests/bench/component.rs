@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use hexad_tests::server::{Server, root};
+use hexad_tests::server::{Server, edited_manifest, root};
 
 /// A server of the smallest guest.
 pub fn hexad(data: &Path, memoize: bool) -> Server {
@@ -56,23 +56,10 @@ pub fn guest_0_2() -> PathBuf {
 
 /// The project's manifest without the response cache.
 pub fn uncached_manifest(folder: &Path) -> PathBuf {
-    let text = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
-    let mut manifest: toml::Table = toml::from_str(&text).expect("TOML");
-    let components = manifest.get_mut("component").and_then(toml::Value::as_table_mut).expect("components");
-    for (_, component) in components.iter_mut() {
-        let source = component.get("source").and_then(toml::Value::as_str).expect("a source");
-        let source = root().join(source).display().to_string();
-        let table = component.as_table_mut().expect("a table");
-        table.insert("source".into(), source.into());
-        if let Some(tool) = table.get_mut("tool").and_then(|tool| tool.get_mut("hexad")).and_then(|t| t.as_table_mut())
-        {
-            tool.remove("memoize");
-            tool.remove("headers");
-        }
-    }
-    let path = folder.join("uncached.toml");
-    std::fs::write(&path, toml::to_string(&manifest).expect("TOML")).expect("a file");
-    path
+    edited_manifest(folder, |tool| {
+        tool.remove("memoize");
+        tool.remove("headers");
+    })
 }
 
 /// `wasmtime serve` with one of these guests.

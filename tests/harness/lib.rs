@@ -2,7 +2,7 @@
 //! clients, and an upstream server that answers as a test tells it to.
 
 pub mod browser;
-mod compiled_code;
+pub mod compiled_code;
 pub mod databases;
 pub mod forge;
 pub mod http;

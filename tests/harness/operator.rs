@@ -1,10 +1,11 @@
 //! A client of a server's admin listener.
 
 use crate::http::{self, Answer};
-use crate::server::{COMPILATION, Server, output, program, root};
+use crate::server::{Server, output, program, root};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
 
@@ -15,7 +16,10 @@ pub struct Operator {
     agent: ureq::Agent,
 }
 
-/// Waits as long for the answer as two slow processors take to compile a component beside other tests.
+/// How long two slow processors may take to compile a component beside other tests.
+const COMPILATION: Duration = Duration::from_secs(240);
+
+/// Waits as long for the answer.
 fn patient(request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
     request.config().timeout_recv_response(Some(COMPILATION)).build()
 }

@@ -16,11 +16,8 @@ pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
 /// How long a server may take until it listens. Where no compiled code can be used again, it compiles all components.
 const START: Duration = Duration::from_secs(80);
 
-/// How long two slow processors may take to compile all components beside other tests.
-pub const COMPILATION: Duration = Duration::from_secs(240);
-
 /// How long a command may take.
-const COMMAND: Duration = COMPILATION;
+const COMMAND: Duration = Duration::from_secs(80);
 
 /// The project's folder: that of the `cargo` which runs the tests. Clones that share a target folder share this
 /// program, which another one may have compiled.
@@ -45,6 +42,24 @@ pub fn program() -> PathBuf {
     let program = target().join("release/hexad");
     assert!(program.is_file(), "{} is missing; `make host` builds it", program.display());
     program
+}
+
+/// A copy of the project's manifest in `folder`, in which `edit` has changed each component's table `tool.hexad`.
+pub fn edited_manifest(folder: &Path, edit: impl Fn(&mut toml::Table)) -> PathBuf {
+    let text = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
+    let mut manifest: toml::Table = toml::from_str(&text).expect("TOML");
+    let components = manifest.get_mut("component").and_then(toml::Value::as_table_mut).expect("components");
+    for (_, component) in components.iter_mut() {
+        let source = component.get("source").and_then(toml::Value::as_str).expect("a source");
+        let source = root().join(source).display().to_string();
+        let table = component.as_table_mut().expect("a table");
+        table.insert("source".into(), source.into());
+        let tool = table.get_mut("tool").and_then(|tool| tool.get_mut("hexad")).and_then(toml::Value::as_table_mut);
+        edit(tool.expect("a table of each component"));
+    }
+    let path = folder.join("spin.toml");
+    std::fs::write(&path, toml::to_string(&manifest).expect("TOML")).expect("a file");
+    path
 }
 
 /// Runs another command of the program to its end.

@@ -1,6 +1,7 @@
 //! A backup that is made during publishes has every version that was acknowledged before it began,
 //! and no version in part.
 
+use hexad_tests::compiled_code;
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::operator::Operator;
 use hexad_tests::package;
@@ -108,5 +109,8 @@ fn names_that_look_like_urls_are_files() {
     let copy = folder.path().join("file:copy.db");
     assert!(copy.metadata().expect("the backup is there").len() > 0);
     std::fs::rename(copy, folder.path().join("file:restored/sqlite_key_value.db")).expect("it can be moved");
-    hexad(&["fsck", "--data", "file:restored", "--manifest", &root().join("spin.toml").display().to_string()]);
+    let manifest = root().join("spin.toml").display().to_string();
+    compiled_code::reuse(&folder.path().join("file:restored"), || {
+        hexad(&["fsck", "--data", "file:restored", "--manifest", &manifest]);
+    });
 }

@@ -26,7 +26,7 @@ pub const VARIABLES: &[&str] = &[EXTERNAL_URL, seal::KEYS];
 /// The largest form, in bytes.
 const MAX_FORM: u64 = 256 << 10;
 
-/// Why nobody can sign in.
+/// The explanation on the sign-in page if the console has no key.
 const NO_KEY: &str = "Nobody can sign in here until the operator gives the variable console_session_key 32 random \
                       bytes in base64 or hex, as `openssl rand -base64 32` makes them.";
 

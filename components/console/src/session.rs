@@ -33,7 +33,7 @@ const MAX_COOKIE: usize = 2048;
 
 /// A visitor's session.
 pub struct Session {
-    /// `None` where the operator has given none: nobody can sign in.
+    /// `None` if the variable has no valid key. Visitors cannot sign in then.
     keys: Option<SessionKeys>,
     /// The token that the cookie has.
     token: Option<String>,
@@ -65,7 +65,7 @@ impl Session {
             now: env.now,
             is_secure,
             is_new: value.is_none(),
-            // Without a key nobody knows what it is.
+            // Without a key, the console cannot tell a valid cookie from another one.
             is_over,
             value: value.map_or_else(OnceCell::new, OnceCell::from),
         }

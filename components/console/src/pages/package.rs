@@ -127,7 +127,7 @@ fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
                         }
                     }
                     @for line in configuration { (code_line(line)) }
-                    // Without a token, nobody sees the page of a package that needs one.
+                    // A visitor without a token sees only packages that need none.
                     @if visit.visitor.is_signed_in {
                         p.hint {
                             @if *tool == "bun" { "In its place, if" } @else { "If" }

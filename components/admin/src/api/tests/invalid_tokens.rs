@@ -37,7 +37,7 @@ fn every_endpoint_counts_invalid_tokens_of_an_address() {
     }
 }
 
-/// Only a token that was looked up and is revoked tells that someone else may have the one that replaced it.
+/// A request with a revoked token revokes the token that replaced it. A request that was not looked up does not.
 #[test]
 fn a_rotation_that_was_not_looked_at_revokes_nothing() {
     let env = forge();

@@ -93,7 +93,7 @@ fn a_refusal_to_sign_in_says_what_the_api_says() {
         assert_eq!(challenge, (status == 401).then_some("Bearer realm=\"hexad\""));
         assert_eq!(page.headers.get("retry-after").map(|value| value == "41"), (status == 429).then_some(true));
         assert!(page.cookie().is_none_or(|cookie| cookie.starts_with("hexad-session=anonymous")), "{status}");
-        // A session that has begun is told the same.
+        // A visitor with a session gets the same explanation.
         let page = forge.get("/", Some("developer-token"));
         assert_eq!(page.status.as_u16(), status, "{}", page.text);
     }
