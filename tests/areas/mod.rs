@@ -19,6 +19,7 @@ pub use hexad_tests::http::Answer;
 use hexad_tests::http::{agent, read};
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, up};
+use hexad_tests::wait::OF_LONG_REQUESTS;
 use std::path::Path;
 use ureq::http::Request;
 
@@ -65,9 +66,20 @@ impl Forge {
     }
 
     pub fn seed(self) -> Self {
-        let answer = self.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, forge::RECORDS);
-        assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
+        self.import(forge::RECORDS);
         self
+    }
+
+    /// Imports records of the directory, all of which are accepted. The answer comes after the last of them.
+    pub fn import(&self, records: impl Into<Vec<u8>>) -> Answer {
+        let request =
+            Request::post(format!("{}/api/v4/import/directory", self.server.url)).header("host", "forge.test");
+        let request = request.header("authorization", format!("Bearer {BOOTSTRAP_TOKEN}")).body(records.into());
+        let request = self.agent.configure_request(request.expect("a valid request"));
+        let request = request.timeout_recv_response(Some(OF_LONG_REQUESTS)).build();
+        let answer = self.agent.run(request).and_then(read).expect("the outcome of an import");
+        assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
+        answer
     }
 
     /// Sends a request with a token (none if it is empty) and a body (none if it is empty).

@@ -87,7 +87,7 @@ fn a_large_import_is_listed_page_by_page() {
     let forge = Forge::empty();
     let groups: String =
         (1..=20_000).map(|id| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"g{id}\"}}\n")).collect();
-    let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, groups);
+    let answer = forge.import(groups);
     assert_eq!(answer.json()["imported"]["group"], 20_000, "{}", answer.text());
     let last = forge.get("/api/v4/namespaces?per_page=100&page=200", BOOTSTRAP_TOKEN);
     assert_eq!(ids(&last), (19_901..=20_000).collect::<Vec<_>>());

@@ -2,10 +2,10 @@
 
 use crate::http::{self, Answer};
 use crate::server::{Server, output, program, root};
+use crate::wait::OF_LONG_REQUESTS;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
 
@@ -16,12 +16,9 @@ pub struct Operator {
     agent: ureq::Agent,
 }
 
-/// How long two slow processors may take to compile a component beside other tests.
-const COMPILATION: Duration = Duration::from_secs(240);
-
-/// Waits as long for the answer.
+/// Waits as long for the answer as a compilation may take.
 fn patient(request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
-    request.config().timeout_recv_response(Some(COMPILATION)).build()
+    request.config().timeout_recv_response(Some(OF_LONG_REQUESTS)).build()
 }
 
 impl Operator {

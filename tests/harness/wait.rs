@@ -18,6 +18,10 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// shorter than the runner's.
 pub const OF_CONNECTIONS: Duration = Duration::from_secs(60);
 
+/// The deadline of a request that compiles a component or imports many records, on two slow processors beside other
+/// tests. `.config/nextest.toml` lists the tests that may need it.
+pub const OF_LONG_REQUESTS: Duration = Duration::from_secs(240);
+
 /// The pause between two looks.
 pub const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
