@@ -93,7 +93,7 @@ impl Batch {
 
     fn apply(self, env: &Env, request: &AdminRequest, report: &mut ImportReport) -> Result<(), Error> {
         // An import may take hours, and blobs are dated by the batch that writes them.
-        let env = &env.later();
+        let env = &env.with_current_time();
         // The lines before may have ended the caller's authority, and no line is left that asks for it.
         if !self.lines.is_empty() {
             request.authorize(env).map_err(|error| report.ended_by(error))?;

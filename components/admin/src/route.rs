@@ -53,9 +53,9 @@ pub fn has_secret(path: &str) -> bool {
 
 /// The endpoint that `path` and `method` name.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let segments: Option<Vec<_>> = segments.into_iter().map(path::Segment::decode).collect();
-    let segments = segments.ok_or_else(Error::unrouted)?;
+    let segments = segments.ok_or_else(Error::route_not_found)?;
     let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     let get = matches!(*method, Method::GET | Method::HEAD);
     match (names.as_slice(), method) {
@@ -77,7 +77,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         (["projects", _, "packages", "npm" | "pkgreg", "-", rest @ ..], _)
         | (["groups", _, "-", "packages", "npm" | "pkgreg", "-", rest @ ..], _)
         | (["packages", "npm" | "pkgreg", "-", rest @ ..], _) => npm(rest, method).map(Route::Npm),
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 
@@ -95,7 +95,7 @@ fn tokens(rest: &[&str], method: &Method) -> Result<Route, Error> {
         ([_], _) => Err(Error::method_not_allowed("DELETE, GET, HEAD")),
         ([token, "rotate"], &Method::POST) => Ok(Route::RotateToken(name(token))),
         ([_, "rotate"], _) => Err(Error::method_not_allowed("POST")),
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 
@@ -107,7 +107,7 @@ fn npm(rest: &[&str], method: &Method) -> Result<NpmRoute, Error> {
         (["npm", "v1", "tokens", "token", key], &Method::DELETE) => Ok(NpmRoute::RevokeToken((*key).to_owned())),
         (["user", "token", token], &Method::DELETE) => Ok(NpmRoute::Logout((*token).to_owned())),
         (["npm", "v1", "tokens", "token", _] | ["user", "token", _], _) => Err(Error::method_not_allowed("DELETE")),
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 

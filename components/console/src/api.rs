@@ -171,7 +171,7 @@ impl<'a> Exchange<'a> {
         match (found, address) {
             (Ok(true), Some((path, _))) => Response::new(StatusCode::FOUND)
                 .with_text(LOCATION, &format!("{}{}", self.root(), route::namespace(&path))),
-            (Ok(_), _) if !is_for_people(request) => Error::unrouted().into(),
+            (Ok(_), _) if !is_for_people(request) => Error::route_not_found().into(),
             (Err(error), _) if !is_for_people(request) => {
                 let error = PageError::from(error);
                 explained(Error::error(error.status(), explanation(&error)).into(), &error)

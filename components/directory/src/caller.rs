@@ -223,7 +223,7 @@ impl Caller {
     }
 
     /// 401 for an anonymous caller.
-    pub fn known_or_401(&self) -> Result<(), Error> {
+    pub fn require_authenticated(&self) -> Result<(), Error> {
         if self.is_anonymous() { Err(Error::unauthorized()) } else { Ok(()) }
     }
 

@@ -167,7 +167,7 @@ fn note<T>(report: &mut CheckReport, outcome: Result<T, StoreError>) -> Result<O
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(StoreError::Corrupt { key, why }) => {
-            report.found(&key, why);
+            report.add_problem(&key, why);
             Ok(None)
         }
         Err(error) => Err(error),

@@ -55,7 +55,7 @@ pub fn close_gates_of_deleted(
     env: &Env,
     actors: impl IntoIterator<Item = (Actor, Option<Incarnation>)>,
 ) -> Result<BTreeSet<Actor>, StoreError> {
-    store::settle(env, &Key::Features)?;
+    store::read_barrier(env, &Key::Features)?;
     let mut gone = BTreeSet::new();
     for (actor, incarnation) in actors {
         let existence = match actor {

@@ -189,7 +189,7 @@ fn save_checked(
     })?;
     // Two groups that are there can be moved below each other; of one that is new, the other's writer sees the record.
     if put.former().is_some_and(|former| former.parent_id != new.parent_id) {
-        store::settle(env, &key)?;
+        store::read_barrier(env, &key)?;
     }
     let checked = if put.is_change() { check() } else { Ok(()) };
     checked

@@ -129,11 +129,11 @@ pub(crate) fn remove_ownerless(
         }
     })?;
     let is_removed = root::update(env, &key.to_string(), |entry: Option<Option<PathRecord>>| {
-        let Some(entry) = entry.flatten() else { return Ok(Decision::Done(true)) };
+        let Some(entry) = entry.flatten() else { return Ok(Decision::Keep(true)) };
         let is_own = entry.challenge.as_ref() == Some(&challenge);
         Ok::<_, StoreError>(match is_own && is_ownerless(owner)? {
-            true => Decision::Write(None, true),
-            false => Decision::Done(false),
+            true => Decision::Replace(None, true),
+            false => Decision::Keep(false),
         })
     })?;
     if !is_removed {

@@ -12,7 +12,7 @@ use kit::Env;
 use kit::fsck::{self, CheckReport};
 use kit::gc::{self, GcReport, GcRequest};
 use kit::maintenance::Maintain;
-use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
+use kit::reachability::{KeyLayout, Node, GcSource, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use serde::de::DeserializeOwned;
@@ -50,7 +50,7 @@ impl Maintain for DirectoryRoots<'_> {
         }
         finish_interrupted(env)?;
         let mut report = fsck::step(env, self, cursor)?;
-        missing::singletons(env)?.iter().for_each(|key| report.found(key, MISSING_SINGLETON.to_owned()));
+        missing::singletons(env)?.iter().for_each(|key| report.add_problem(key, MISSING_SINGLETON.to_owned()));
         Ok(report)
     }
 
@@ -59,8 +59,8 @@ impl Maintain for DirectoryRoots<'_> {
     }
 }
 
-impl Roots for DirectoryRoots<'_> {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for DirectoryRoots<'_> {
+    fn layout(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         KeyLayout {
             roots: below(&["catalog"]),
@@ -102,10 +102,10 @@ impl DirectoryRoots<'_> {
     /// reads them began before the run.
     fn visit_revision(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
         let Some(Root { revision, .. }) = store::read(self.env, &Key::Catalog)? else { return Ok(()) };
-        tracer.reach(&revision);
+        tracer.mark_id(&revision);
         let manifest = manifest(self.env, &revision)?;
         for part in manifest.namespaces.iter().chain(&manifest.projects).chain(&manifest.members) {
-            tracer.reach(&part.blob);
+            tracer.mark_id(&part.blob);
         }
         if tracer.check {
             self.check_table::<NamespaceRow>(&manifest.namespaces, tracer)?;
@@ -114,7 +114,7 @@ impl DirectoryRoots<'_> {
             // Damage of a table is reported above.
             match self.comparison.missing(self.env) {
                 Ok(missing) => missing.iter().for_each(|subject| {
-                    tracer.found(subject.key(), "the record is missing, and the catalog has it; import it again, or remove what is left of it by `hexad fsck --repair`")
+                    tracer.report(subject.key(), "the record is missing, and the catalog has it; import it again, or remove what is left of it by `hexad fsck --repair`")
                 }),
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -127,7 +127,7 @@ impl DirectoryRoots<'_> {
         let mut last = None;
         for part in parts {
             let outcome = self.check_part::<R>(part, &mut last, tracer);
-            tracer.note(outcome)?;
+            tracer.tolerate(outcome)?;
         }
         Ok(())
     }
@@ -158,10 +158,10 @@ impl DirectoryRoots<'_> {
     fn visit_intents(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
         let intents = store::read::<Vec<Intent>>(self.env, &Key::CatalogChanges)?.unwrap_or_default();
         for intent in &intents {
-            tracer.reach(&intent.blob);
+            tracer.mark_id(&intent.blob);
             if tracer.check {
                 let changes = intent_log::logged_changes(self.env, intent);
-                tracer.note(changes)?;
+                tracer.tolerate(changes)?;
             }
         }
         Ok(())
@@ -180,7 +180,7 @@ impl DirectoryRoots<'_> {
             _ => (key, missing::path_problem(self.env, key).map(Vec::from_iter)),
         };
         match problems {
-            Ok(problems) => problems.iter().for_each(|problem| tracer.found(key, problem)),
+            Ok(problems) => problems.iter().for_each(|problem| tracer.report(key, problem)),
             Err(StoreError::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }

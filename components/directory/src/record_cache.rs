@@ -54,7 +54,7 @@ pub fn attach(env: &Env) -> Result<Env, StoreError> {
 /// The environment for a request that has waited, as for its body: with the present time, and with records as they are
 /// now. 1 read; after [`attach`] 2.
 pub fn renew(env: &Env) -> Result<Env, StoreError> {
-    let later = env.later();
+    let later = env.with_current_time();
     // A host answers reads from memory. If it shares its store, it asks for the changes of other hosts when a request
     // begins, and again with each operation that memory has no answer to, such as this one.
     env.store.exists(&Key::Catalog.text())?;
@@ -198,8 +198,8 @@ impl Store for CachedStore {
         self.inner.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        self.inner.compare(key)
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        self.inner.begin_cas(key)
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

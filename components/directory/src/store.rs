@@ -48,7 +48,7 @@ where
 {
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let unchanged = current.flatten() == new;
-        Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
+        Ok(if unchanged { Decision::Keep(()) } else { Decision::Replace(new.clone(), ()) })
     })
     .map_err(|error| key.redact(error))
 }
@@ -60,7 +60,7 @@ where
 {
     let (text, mut has_swapped) = (key.text(), false);
     for _ in 0..REPLACEMENTS {
-        let record = env.store.compare(&text)?;
+        let record = env.store.begin_cas(&text)?;
         let is_readable = record.current()?.is_none_or(|bytes| serde_json::from_slice::<Option<R>>(&bytes).is_ok());
         if is_readable {
             return Ok(has_swapped);
@@ -93,7 +93,7 @@ where
     let mut attempt: Option<Put<R>> = None;
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         if let Some(own) = attempt.take_if(|own| current.as_ref().is_some_and(|now| now.as_ref() == Some(&own.after))) {
-            return Ok(Decision::Done(own));
+            return Ok(Decision::Keep(own));
         }
         let incarnation = match &current {
             None => Incarnation::default(),
@@ -103,10 +103,10 @@ where
         let before = current.flatten();
         let after = change(before.as_ref(), incarnation)?;
         if before.as_ref() == Some(&after) {
-            return Ok(Decision::Done(Put { before, after }));
+            return Ok(Decision::Keep(Put { before, after }));
         }
         attempt = Some(Put { before: before.clone(), after: after.clone() });
-        Ok(Decision::Write(Some(after.clone()), Put { before, after }))
+        Ok(Decision::Replace(Some(after.clone()), Put { before, after }))
     })
 }
 
@@ -115,7 +115,7 @@ where
 ///
 /// A host shows a write to others when it is committed, which it waits for before the writer reads the key; and a host
 /// that answers reads from memory asks the store for the changes of others.
-pub(crate) fn settle(env: &Env, key: &Key) -> Result<(), StoreError> {
+pub(crate) fn read_barrier(env: &Env, key: &Key) -> Result<(), StoreError> {
     env.store.exists(&key.to_string()).map(drop)
 }
 
@@ -160,7 +160,7 @@ where
         }
         let undone = root::update(env, &key.to_string(), |current: Option<Option<R>>| {
             let is_own = current.flatten().as_ref() == Some(&self.after);
-            Ok(if is_own { Decision::Write(self.before.clone(), ()) } else { Decision::Done(()) })
+            Ok(if is_own { Decision::Replace(self.before.clone(), ()) } else { Decision::Keep(()) })
         });
         undone.map_or_else(StoreError::into, |()| error)
     }
@@ -191,7 +191,7 @@ where
 {
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let is_there = current.flatten().is_some_and(|record| is_meant(&record));
-        Ok(if is_there { Decision::Write(None, ()) } else { Decision::Done(()) })
+        Ok(if is_there { Decision::Replace(None, ()) } else { Decision::Keep(()) })
     })
 }
 
@@ -201,10 +201,10 @@ where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
-        let Some(current) = current.flatten() else { return Ok(Decision::Done(())) };
+        let Some(current) = current.flatten() else { return Ok(Decision::Keep(())) };
         let mut new = current.clone();
         change(&mut new);
-        Ok(if new == current { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
+        Ok(if new == current { Decision::Keep(()) } else { Decision::Replace(Some(new), ()) })
     })
 }
 
@@ -217,7 +217,7 @@ where
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let current = current.flatten();
         let new = change(current.clone());
-        Ok(if current.as_ref() == Some(&new) { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
+        Ok(if current.as_ref() == Some(&new) { Decision::Keep(()) } else { Decision::Replace(Some(new), ()) })
     })
 }
 
@@ -234,8 +234,8 @@ where
         let current = current.flatten();
         let new = change(current.clone())?;
         Ok(match current.as_ref() == Some(&new) {
-            true => Decision::Done(new),
-            false => Decision::Write(Some(new.clone()), new),
+            true => Decision::Keep(new),
+            false => Decision::Replace(Some(new.clone()), new),
         })
     })
 }

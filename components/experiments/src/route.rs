@@ -15,7 +15,7 @@ pub enum Route {
 
 /// The route of a request; the error is 404, or 405 with the allowed methods.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let names: Vec<&str> = segments.iter().map(|segment| segment.0).collect();
     match (names.as_slice(), method) {
         (["experiments"], &Method::GET | &Method::HEAD) => Ok(Route::List),
@@ -25,9 +25,9 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         (["maintenance", "experiments", task], _) => match Task::named(method, task)? {
             Task::Check => Ok(Route::Check),
             // There is nothing to collect or to repair.
-            Task::CollectGarbage | Task::Repair => Err(Error::unrouted()),
+            Task::CollectGarbage | Task::Repair => Err(Error::route_not_found()),
         },
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 

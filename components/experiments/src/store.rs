@@ -3,7 +3,7 @@
 use crate::definition::Definition;
 use kit::Env;
 use kit::maintenance::Maintain;
-use kit::reachability::{KeyLayout, Node, Roots, Tracer};
+use kit::reachability::{KeyLayout, Node, GcSource, Tracer};
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ pub fn apply(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
         if serde_json::to_vec(&new).map_or(0, |bytes| bytes.len()) > MAX_BYTES {
             return Err(SaveError::TooLarge(MAX_BYTES));
         }
-        Ok(if new == current { Decision::Done(()) } else { Decision::Write(new, ()) })
+        Ok(if new == current { Decision::Keep(()) } else { Decision::Replace(new, ()) })
     })
 }
 
@@ -106,8 +106,8 @@ pub struct StoredDefinitions<'a>(pub &'a Env);
 
 impl Maintain for StoredDefinitions<'_> {}
 
-impl Roots for StoredDefinitions<'_> {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for StoredDefinitions<'_> {
+    fn layout(&self) -> KeyLayout {
         KeyLayout {
             roots: Vec::new(),
             records: vec![DEFINITIONS.to_owned()],
@@ -124,7 +124,7 @@ impl Roots for StoredDefinitions<'_> {
         let records: Vec<Record> = root::read(&*self.0.store, DEFINITIONS)?.unwrap_or_default();
         let mut names = BTreeSet::new();
         if let Some(record) = records.iter().find(|record| !names.insert(&record.name)) {
-            tracer.found(DEFINITIONS, format_args!("`{}` is defined twice", record.name));
+            tracer.report(DEFINITIONS, format_args!("`{}` is defined twice", record.name));
         }
         Ok(true)
     }

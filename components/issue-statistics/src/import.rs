@@ -113,7 +113,7 @@ impl Import<'_> {
         self.users.clear();
         if !self.batch.is_empty() {
             self.request.authorize(&self.env).map_err(|error| self.committed.ended_by(error))?;
-            let store = IndexStore::new(&self.env.later());
+            let store = IndexStore::new(&self.env.with_current_time());
             index_writer::commit(&store, std::mem::take(&mut self.batch))?;
             self.committed = self.imported.report.clone();
             self.imported.compaction = index_writer::compact(&store).err();

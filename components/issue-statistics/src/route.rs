@@ -25,10 +25,10 @@ pub enum Level {
 
 /// The endpoint that `path` and `method` name; the error is 404, or 405 with the methods that are allowed.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let id = |segment: &Segment| {
         let id = segment.decode().filter(|id| !id.is_empty());
-        id.map(|id| id.into_owned()).ok_or_else(Error::unrouted)
+        id.map(|id| id.into_owned()).ok_or_else(Error::route_not_found)
     };
     let level = match segments.as_slice() {
         [Segment("import"), Segment("issues")] => {
@@ -40,7 +40,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         [Segment("issues_statistics")] => Level::Instance,
         [Segment("groups"), group, Segment("issues_statistics")] => Level::Group(id(group)?),
         [Segment("projects"), project, Segment("issues_statistics")] => Level::Project(id(project)?),
-        _ => return Err(Error::unrouted()),
+        _ => return Err(Error::route_not_found()),
     };
     match *method {
         Method::GET | Method::HEAD => Ok(Route::Count(level)),

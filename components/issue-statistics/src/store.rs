@@ -75,13 +75,13 @@ impl IndexStore {
             let mut manifest = current.unwrap_or_default();
             let (changed, answer) = change(&mut manifest)?;
             if !changed {
-                return Ok(Decision::Done(answer));
+                return Ok(Decision::Keep(answer));
             }
             if gc::is_too_late(&self.env) {
                 return Err(StoreError::TooLate);
             }
             manifest.revision = self.env.id();
-            Ok(Decision::Write(manifest, answer))
+            Ok(Decision::Replace(manifest, answer))
         })
     }
 

@@ -44,7 +44,7 @@ pub struct Env {
 impl Env {
     /// The same environment with the present time, for the next part of a long request, such as the
     /// next batch of an import.
-    pub fn later(&self) -> Env {
+    pub fn with_current_time(&self) -> Env {
         Env { now: self.clock.now(), ..self.clone() }
     }
 

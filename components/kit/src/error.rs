@@ -92,7 +92,7 @@ impl Error {
     }
 
     /// 404 of a path without a route.
-    pub fn unrouted() -> Self {
+    pub fn route_not_found() -> Self {
         Error::error(StatusCode::NOT_FOUND, "404 Not Found")
     }
 

@@ -3,7 +3,7 @@
 //! ([`crate::reachability`]). Damage is reported and does not end the run.
 
 use crate::env::Env;
-use crate::reachability::{self, Cursor, MarkLog, Node, Roots, StepError, Tracer};
+use crate::reachability::{self, Cursor, MarkLog, Node, GcSource, StepError, Tracer};
 use crate::store::StoreError;
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub struct Problem {
 
 impl CheckReport {
     /// Adds a problem.
-    pub fn found(&mut self, key: &str, problem: String) {
+    pub fn add_problem(&mut self, key: &str, problem: String) {
         self.failed += 1;
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(Problem { key: key.to_owned(), problem });
@@ -67,19 +67,19 @@ impl CheckReport {
 }
 
 /// Does one step of a run.
-pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+pub fn step<K: GcSource + ?Sized>(env: &Env, roots: &K, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut cursor = Cursor::resume(env, cursor)?;
     let mut report = CheckReport::default();
     let progress = reachability::step(env, roots, &mut cursor, true, &mut |node, tracer| {
         let (is_there, found) = check(env, roots, node)?;
-        found.problems().iter().for_each(|(key, problem)| report.found(key, problem.clone()));
+        found.problems().iter().for_each(|(key, problem)| report.add_problem(key, problem.clone()));
         found.remarks.iter().for_each(|(key, remark)| report.remark(key, remark));
         tracer.extend(found);
         Ok(is_there)
     })?;
     (report.roots, report.blobs, report.bytes) = (progress.roots, progress.blobs, progress.bytes);
     if progress.complete.is_some() {
-        MarkLog::open(env, &roots.plan(), &cursor.run).delete()?;
+        MarkLog::open(env, &roots.layout(), &cursor.run).delete()?;
     } else {
         report.cursor = Some(cursor.to_string());
     }
@@ -88,12 +88,12 @@ pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, cursor: Option<&str>) -> Re
 
 /// Visits a node. The blobs that a root names may have been replaced and removed since the root was
 /// read, so a problem counts only if it is found twice with the same root.
-fn check<K: Roots + ?Sized>(env: &Env, roots: &K, node: Node) -> Result<(bool, Tracer), StoreError> {
+fn check<K: GcSource + ?Sized>(env: &Env, roots: &K, node: Node) -> Result<(bool, Tracer), StoreError> {
     let mut seen = None;
     loop {
         let mut tracer = Tracer::new(true);
         let outcome = roots.visit(node, &mut tracer);
-        let is_there = tracer.note(outcome)?.unwrap_or(true);
+        let is_there = tracer.tolerate(outcome)?.unwrap_or(true);
         let state = match node {
             Node::Root(key) if !tracer.problems().is_empty() => env.store.get(key)?,
             _ => return Ok((is_there, tracer)),

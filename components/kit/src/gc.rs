@@ -17,23 +17,23 @@
 //!   its response.
 //! - *Clocks*: hosts that share a store tell their guests one time. Where each has its own, they may differ by
 //!   [`GRACE`] − [`LONGEST_WRITE`]. A clock that jumps during a request makes that request fail as too late.
-//! - *Deleted owners*: a root whose owner was deleted is abandoned ([`Roots::is_abandoned`]): it is removed, and its
+//! - *Deleted owners*: a root whose owner was deleted is orphaned ([`GcSource::is_orphaned`]): it is removed, and its
 //!   blobs are not marked. A removal that takes several steps removes the root last, so that a run that was broken off
 //!   is repeated by the next one.
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown; unless an area knows which part
-//!   of it is damaged ([`Roots::part`]). Then nothing is removed that may belong to that part, the report names the
+//!   of it is damaged ([`GcSource::part`]). Then nothing is removed that may belong to that part, the report names the
 //!   damage, and the run goes on.
 //! - *Damage of a root's owner*: where the record cannot be read that says whether a root's owner was deleted, the
 //!   root is kept and marks its blobs, the report names the record, and the run goes on.
 //!
-//! An area whose blobs have other names decides itself which are old ([`Roots::is_garbage`]).
+//! An area whose blobs have other names decides itself which are old ([`GcSource::is_garbage`]).
 
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::fsck::{MAX_PROBLEMS, Problem};
 use crate::id;
 use crate::reachability::{
-    self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Node, Phase, Roots, SortedMarks, StepError, Tracer,
+    self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Node, Phase, GcSource, SortedMarks, StepError, Tracer,
 };
 
 pub use crate::reachability::GRACE;
@@ -101,13 +101,13 @@ pub fn began(request: &GcRequest) -> Option<Timestamp> {
 }
 
 /// Does one step of a run.
-pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, request: &GcRequest) -> Result<GcReport, StepError> {
+pub fn step<K: GcSource + ?Sized>(env: &Env, roots: &K, request: &GcRequest) -> Result<GcReport, StepError> {
     let cursor = Cursor::resume(env, request.cursor.as_deref())?;
     match cursor.phase {
         Phase::Roots { .. } | Phase::Blobs { .. } => mark_step(env, roots, cursor, request),
-        Phase::Sort { .. } => sort_step(env, &roots.plan(), cursor, request),
+        Phase::Sort { .. } => sort_step(env, &roots.layout(), cursor, request),
         Phase::Sweep { .. } => sweep_step(env, roots, cursor, request),
-        Phase::CleanUp => Ok(GcReport { cursor: clean_up(env, &roots.plan(), cursor)?, ..GcReport::default() }),
+        Phase::CleanUp => Ok(GcReport { cursor: clean_up(env, &roots.layout(), cursor)?, ..GcReport::default() }),
     }
 }
 
@@ -170,7 +170,7 @@ fn read_damaged(env: &Env, prefix: &str) -> Result<BTreeSet<String>, StoreError>
     }
 }
 
-fn mark_step<K: Roots + ?Sized>(
+fn mark_step<K: GcSource + ?Sized>(
     env: &Env,
     roots: &K,
     mut cursor: Cursor,
@@ -178,7 +178,7 @@ fn mark_step<K: Roots + ?Sized>(
 ) -> Result<GcReport, StepError> {
     let mut report = GcReport::default();
     let (mut damaged, mut owners) = (BTreeMap::new(), BTreeMap::new());
-    let mut is_abandoned = |key: &str| match roots.is_abandoned(key) {
+    let mut is_orphaned = |key: &str| match roots.is_orphaned(key) {
         Err(StoreError::Corrupt { key, why }) => {
             owners.entry(key.clone()).or_insert(Problem { key, problem: why });
             Ok(false)
@@ -186,10 +186,10 @@ fn mark_step<K: Roots + ?Sized>(
         known => known,
     };
     let mut visit = |node: Node, tracer: &mut Tracer| match node {
-        Node::Root(key) if is_abandoned(key)? => {
+        Node::Root(key) if is_orphaned(key)? => {
             let bytes = env.store.get(key)?.map_or(0, |value| value.len() as u64);
             if !request.dry_run {
-                roots.remove_abandoned(key, tracer)?;
+                roots.remove_orphaned(key, tracer)?;
             }
             if !tracer.is_suspended() {
                 report.keys += 1;
@@ -200,23 +200,23 @@ fn mark_step<K: Roots + ?Sized>(
         }
         node => roots.visit(node, tracer).or_else(|error| {
             let StoreError::Corrupt { key, why } = error else { return Err(error) };
-            let Some(part) = roots.part(node)? else { return Err(StoreError::Corrupt { key, why }) };
+            let Some(part) = roots.failure_domain(node)? else { return Err(StoreError::Corrupt { key, why }) };
             damaged.entry(part).or_insert(Problem { key, problem: why });
             Ok(true)
         }),
     };
     let progress = reachability::step(env, roots, &mut cursor, false, &mut visit)?;
     report.roots = progress.roots;
-    record_damage(env, &owners_prefix(&roots.plan(), &cursor.run), owners, &mut report)?;
-    let prefix = damaged_prefix(&roots.plan(), &cursor.run);
+    record_damage(env, &owners_prefix(&roots.layout(), &cursor.run), owners, &mut report)?;
+    let prefix = damaged_prefix(&roots.layout(), &cursor.run);
     record_damage(env, &prefix, damaged, &mut report)?;
     if let Some(written) = progress.complete {
-        let key = marked_key(&roots.plan(), &cursor.run);
+        let key = marked_key(&roots.layout(), &cursor.run);
         let marked = Marked { written, at: env.now, damaged: read_damaged(env, &prefix)? };
         let marked = serde_json::to_vec(&marked).map_err(|why| StoreError::corrupt(&key, why))?;
         env.store.set(&key, &marked)?;
         cursor = Cursor { phase: Phase::Sort { read: 0, last: None }, after: String::new(), ..cursor };
-        let GcReport { cursor, wait_seconds, .. } = sort_step(env, &roots.plan(), cursor, request)?;
+        let GcReport { cursor, wait_seconds, .. } = sort_step(env, &roots.layout(), cursor, request)?;
         return Ok(GcReport { cursor, wait_seconds, ..report });
     }
     report.cursor = Some(cursor.to_string());
@@ -254,13 +254,13 @@ fn sort_step(env: &Env, layout: &KeyLayout, mut cursor: Cursor, request: &GcRequ
     Ok(GcReport { cursor: Some(cursor.to_string()), wait_seconds, ..GcReport::default() })
 }
 
-fn sweep_step<K: Roots + ?Sized>(
+fn sweep_step<K: GcSource + ?Sized>(
     env: &Env,
     roots: &K,
     mut cursor: Cursor,
     request: &GcRequest,
 ) -> Result<GcReport, StepError> {
-    let layout = roots.plan();
+    let layout = roots.layout();
     let marked = read_marked(env, &layout, &cursor.run)?;
     let wait_seconds = seconds_to_settle(env, &marked, request);
     if wait_seconds > 0 {
@@ -284,10 +284,10 @@ fn sweep_step<K: Roots + ?Sized>(
             let run = BlobId::of_id(rest.split('/').next()?)?;
             return run.is_older(began, GRACE + LONGEST_RUN).then_some(run);
         }
-        if !marked.damaged.is_empty() && roots.may_belong(prefix, rest, &marked.damaged) {
+        if !marked.damaged.is_empty() && roots.may_be_in(prefix, rest, &marked.damaged) {
             return None;
         }
-        roots.mark(prefix, rest).filter(|blob| roots.is_garbage(prefix, blob, began))
+        roots.blob_id(prefix, rest).filter(|blob| roots.is_garbage(prefix, blob, began))
     };
     let candidates: Vec<Option<BlobId>> = keys.iter().map(|key| candidate(key)).collect();
     let blobs = candidates.iter().flatten().copied().collect();

@@ -7,7 +7,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::fsck::{self, CheckReport};
 use crate::gc::{self, GcReport, GcRequest};
-use crate::reachability::{Roots, StepError};
+use crate::reachability::{GcSource, StepError};
 use crate::request::Request;
 use crate::response::Response;
 use crate::store::StoreError;
@@ -34,14 +34,14 @@ impl Task {
             "gc" => Task::CollectGarbage,
             "fsck" => Task::Check,
             "repair" => Task::Repair,
-            _ => return Err(Error::unrouted()),
+            _ => return Err(Error::route_not_found()),
         };
         if method == Method::POST { Ok(task) } else { Err(Error::method_not_allowed("POST")) }
     }
 }
 
 /// A store that can be maintained. The default steps suit every area whose work per root is bounded.
-pub trait Maintain: Roots {
+pub trait Maintain: GcSource {
     /// One step of garbage collection.
     fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
         gc::step(env, self, request)

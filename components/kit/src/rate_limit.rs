@@ -279,7 +279,7 @@ fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: Wanted
         let window = slot.callers.entry(caller.to_owned());
         let window = window.or_insert_with(|| Window { began: env.now, count: 0, last: None, items: Vec::new() });
         if let Some((_, lease)) = taken.filter(|(id, _)| window.last == Some(*id)) {
-            return Ok(Decision::Done(Lease { is_last: window.count >= allowed, ..lease }));
+            return Ok(Decision::Keep(Lease { is_last: window.count >= allowed, ..lease }));
         }
         let is_known = item.is_some_and(|item| window.items.contains(&item));
         let left = allowed.saturating_sub(window.count);
@@ -293,13 +293,13 @@ fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: Wanted
         let count = if is_known { window.count } else { window.count + permits };
         let lease = Lease { began: window.began, permits, used: 0, is_last: count >= allowed };
         if permits == 0 || is_known {
-            return Ok(Decision::Done(lease));
+            return Ok(Decision::Keep(lease));
         }
         let id = taken.map_or_else(|| random(env) as u32, |(id, _)| id);
         taken = Some((id, lease));
         (window.count, window.last) = (count, Some(id));
         window.items.extend(item.filter(|_| window.items.len() < MAX_ITEMS));
-        Ok(Decision::Write(slot, lease))
+        Ok(Decision::Replace(slot, lease))
     })
 }
 
@@ -322,8 +322,8 @@ fn slot(env: &Env, limit: &RateLimit, caller: &str) -> Result<u64, StoreError> {
                 None => root::update(env, &stored, |present: Option<HashKey>| {
                     let new = HashKey { key: random(env) };
                     Ok::<_, StoreError>(match present {
-                        Some(present) => Decision::Done(present.key),
-                        None => Decision::Write(new, new.key),
+                        Some(present) => Decision::Keep(present.key),
+                        None => Decision::Replace(new, new.key),
                     })
                 })?,
             };

@@ -47,8 +47,8 @@ pub enum Node<'a> {
 }
 
 /// An area's knowledge of its keys: which are roots, and which blobs each node names.
-pub trait Roots {
-    fn plan(&self) -> KeyLayout;
+pub trait GcSource {
+    fn layout(&self) -> KeyLayout;
 
     /// Reads a node and marks all the blobs that it names; an error if they cannot be known. Returns
     /// false if the key of a root holds no root. With [`Tracer::check`], also checks everything that
@@ -58,25 +58,25 @@ pub trait Roots {
     /// Whether a root's owner was deleted, so that garbage collection removes the root. The blobs that only it names
     /// are garbage then. If that is not known, because a record is damaged, it is an error: the root is kept, and the
     /// record is reported.
-    fn is_abandoned(&self, _key: &str) -> Result<bool, StoreError> {
+    fn is_orphaned(&self, _key: &str) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// Removes an abandoned root, and the records that name it. Must be repeatable. Each record that it changes is
+    /// Removes an orphaned root, and the records that name it. Must be repeatable. Each record that it changes is
     /// counted ([`Tracer::count_change`]), so that a step ends in time. A root that takes more than a step is removed
     /// in parts: a call that finds the step full ([`Tracer::is_full`]) suspends the removal, with the root last.
-    fn remove_abandoned(&self, _key: &str, _tracer: &mut Tracer) -> Result<(), StoreError> {
+    fn remove_orphaned(&self, _key: &str, _tracer: &mut Tracer) -> Result<(), StoreError> {
         Ok(())
     }
 
     /// The part of the area that a node belongs to, if damage of that node leaves the other parts collectable. `None`:
     /// damage of the node ends a collection.
-    fn part(&self, _node: Node) -> Result<Option<String>, StoreError> {
+    fn failure_domain(&self, _node: Node) -> Result<Option<String>, StoreError> {
         Ok(None)
     }
 
     /// Whether a key of a blob may belong to one of these parts, which are damaged.
-    fn may_belong(&self, _prefix: &str, _rest: &str, _damaged: &BTreeSet<String>) -> bool {
+    fn may_be_in(&self, _prefix: &str, _rest: &str, _damaged: &BTreeSet<String>) -> bool {
         true
     }
 
@@ -87,7 +87,7 @@ pub trait Roots {
 
     /// The blob that the key `prefix` + `rest` belongs to; keys with the same blob are kept or removed
     /// together. A key without one is never removed.
-    fn mark(&self, _prefix: &str, rest: &str) -> Option<BlobId> {
+    fn blob_id(&self, _prefix: &str, rest: &str) -> Option<BlobId> {
         BlobId::of_id(rest.split('/').next()?)
     }
 
@@ -185,7 +185,7 @@ impl Tracer {
 
     /// Marks the blobs with this time-ordered id. Text that is no id is ignored: no blob of such a
     /// name is ever removed.
-    pub fn reach(&mut self, id: &str) {
+    pub fn mark_id(&mut self, id: &str) {
         self.marks.extend(BlobId::of_id(id));
     }
 
@@ -200,7 +200,7 @@ impl Tracer {
     }
 
     /// Records a problem; the visit goes on. Only for checks.
-    pub fn found(&mut self, key: impl fmt::Display, problem: impl fmt::Display) {
+    pub fn report(&mut self, key: impl fmt::Display, problem: impl fmt::Display) {
         self.problems.push((key.to_string(), problem.to_string()));
     }
 
@@ -210,11 +210,11 @@ impl Tracer {
     }
 
     /// Records damage as a problem, so that the visit can go on; passes other errors through.
-    pub fn note<T>(&mut self, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    pub fn tolerate<T>(&mut self, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(StoreError::Corrupt { key, why }) => {
-                self.found(key, why);
+                self.report(key, why);
                 Ok(None)
             }
             Err(error) => Err(error),

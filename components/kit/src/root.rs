@@ -35,9 +35,9 @@ const MAX_WAIT: i64 = 5_000;
 /// A rule's decision on the current value of a root.
 pub enum Decision<R, T> {
     /// Nothing needs to be written, or the effect is already there; the result.
-    Done(T),
+    Keep(T),
     /// The new value, and the result if its swap succeeds.
-    Write(R, T),
+    Replace(R, T),
 }
 
 /// Reads a root. `None` if it is absent.
@@ -57,11 +57,11 @@ pub fn read_cached<R: DeserializeOwned, T: 'static>(
 }
 
 /// Reads a root, to change it later in this request by [`update_compared`].
-pub fn read_to_update<R: DeserializeOwned>(
+pub fn read_for_update<R: DeserializeOwned>(
     env: &Env,
     key: &str,
 ) -> Result<(Option<R>, Box<dyn CompareAndSwap>), StoreError> {
-    let root = env.store.compare(key)?;
+    let root = env.store.begin_cas(key)?;
     let bytes = root.current()?;
     let value = bytes.as_deref().map(|bytes| decode(key, bytes)).transpose()?;
     Ok((value, Box::new(ReadRoot { bytes, root })))
@@ -96,7 +96,7 @@ where
     R: Serialize + DeserializeOwned,
     E: From<StoreError>,
 {
-    update_compared(env, key, env.store.compare(key)?, decide)
+    update_compared(env, key, env.store.begin_cas(key)?, decide)
 }
 
 /// Like [`update`], of a root that the request has read for a swap before. An uncontended one reads nothing: after a
@@ -120,14 +120,14 @@ where
         let is_absent = bytes.is_none();
         let current = bytes.map(|bytes| decode(key, &bytes)).transpose()?;
         let (new, result) = match decide(current)? {
-            Decision::Done(result) => return Ok(result),
-            Decision::Write(new, result) => (new, result),
+            Decision::Keep(result) => return Ok(result),
+            Decision::Replace(new, result) => (new, result),
         };
         if let Some(error) = last.take() {
             return Err(E::from(error));
         }
         if is_absent && creation.claim()? == Claim::LookAgain {
-            root = env.store.compare(key)?;
+            root = env.store.begin_cas(key)?;
             continue;
         }
         let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(key, why))?;
@@ -136,7 +136,7 @@ where
             Err(error @ StoreError::Unknown(_)) if unknown < MAX_UNKNOWN => {
                 unknown += 1;
                 last = (env.clock.now().millis() - began.millis() > MAX_WAIT).then_some(error);
-                root = env.store.compare(key)?;
+                root = env.store.begin_cas(key)?;
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -147,7 +147,7 @@ where
             SwapOutcome::No(latest) if attempt <= IMMEDIATE_ATTEMPTS => root = latest,
             SwapOutcome::No(_) => {
                 backoff.pause();
-                root = env.store.compare(key)?;
+                root = env.store.begin_cas(key)?;
             }
         }
     }

@@ -22,7 +22,7 @@ pub trait Store {
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError>;
 
     /// Reads `key` for a compare-and-swap against the value that it has now.
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError>;
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError>;
 
     /// Up to `limit` keys that start with `prefix` and sort after `after`, in the order of their
     /// bytes; fewer than `limit` mean that there are no more. For maintenance only: a host that
@@ -54,7 +54,7 @@ impl Store for NoStore {
         Err(StoreError::NoSuchStore)
     }
 
-    fn compare(&self, _: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+    fn begin_cas(&self, _: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         Err(StoreError::NoSuchStore)
     }
 

@@ -81,7 +81,7 @@ impl Store for MemoryStore {
         Ok(new)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let expected = self.get(key)?;
         Ok(Box::new(MemoryCas { store: self.clone(), key: key.to_owned(), expected }))
     }
@@ -107,7 +107,7 @@ impl CompareAndSwap for MemoryCas {
 
     fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         if self.store.get(&self.key)? != self.expected {
-            return Ok(SwapOutcome::No(self.store.compare(&self.key)?));
+            return Ok(SwapOutcome::No(self.store.begin_cas(&self.key)?));
         }
         self.store.set(&self.key, value)?;
         Ok(SwapOutcome::Yes)
@@ -167,8 +167,8 @@ impl Store for LostReplyStore {
         self.inner.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(LostReplyCas { key: key.to_owned(), inner: self.inner.compare(key)?, store: self.clone() }))
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Ok(Box::new(LostReplyCas { key: key.to_owned(), inner: self.inner.begin_cas(key)?, store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -195,7 +195,7 @@ impl CompareAndSwap for LostReplyCas {
         };
         match (reply, outcome) {
             (SwapReply::Told, Some(SwapOutcome::Yes)) => Ok(SwapOutcome::Yes),
-            (SwapReply::Told | SwapReply::Denied, _) => Ok(SwapOutcome::No(self.store.compare(&self.key)?)),
+            (SwapReply::Told | SwapReply::Denied, _) => Ok(SwapOutcome::No(self.store.begin_cas(&self.key)?)),
             (SwapReply::Unknown { .. }, _) => Err(StoreError::Unknown("no reply".into())),
         }
     }
@@ -252,8 +252,8 @@ impl Store for FailingStore {
         self.pass()?.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(FailingCas { inner: self.pass()?.compare(key)?, store: self.clone() }))
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Ok(Box::new(FailingCas { inner: self.pass()?.begin_cas(key)?, store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -356,7 +356,7 @@ mod tests {
         ] {
             assert_eq!(store.get(&key).is_ok(), is_key, "{} bytes", key.len());
             assert_eq!(store.exists(&key).is_ok(), is_key, "{} bytes", key.len());
-            assert_eq!(store.compare(&key).is_ok(), is_key, "{} bytes", key.len());
+            assert_eq!(store.begin_cas(&key).is_ok(), is_key, "{} bytes", key.len());
             assert_eq!(store.set(&key, b"").is_ok(), is_key, "{} bytes", key.len());
             assert_eq!(store.delete(&key).is_ok(), is_key, "{} bytes", key.len());
             assert_eq!(store.increment(&key, 1).is_ok(), is_key, "{} bytes", key.len());

@@ -52,9 +52,9 @@ pub struct MembersOf {
 
 /// Parses a request's method and path; 404 or 405.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let segments: Option<Vec<_>> = segments.into_iter().map(path::Segment::decode).collect();
-    let segments = segments.ok_or_else(Error::unrouted)?;
+    let segments = segments.ok_or_else(Error::route_not_found)?;
     let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     let route = match names.as_slice() {
         ["namespaces"] => Route::List,
@@ -64,7 +64,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         ["user"] => Route::CurrentUser,
         ["users"] => Route::ListUsers,
         // A username is no id here, as in the reference service.
-        ["users", id] => Route::ShowUser(id.parse().map_err(|_| Error::unrouted())?),
+        ["users", id] => Route::ShowUser(id.parse().map_err(|_| Error::route_not_found())?),
         ["users", user, "projects"] => Route::UserProjects((*user).to_owned()),
         ["projects"] => Route::ListProjects,
         ["projects", id] => Route::ShowProject((*id).to_owned()),
@@ -81,12 +81,12 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
             let members = MembersOf { id: (*id).to_owned(), is_group: *kind == "groups", with_inherited };
             match user {
                 [] => Route::ListMembers(members),
-                [user] => Route::ShowMember(members, user.parse().map_err(|_| Error::unrouted())?),
-                _ => return Err(Error::unrouted()),
+                [user] => Route::ShowMember(members, user.parse().map_err(|_| Error::route_not_found())?),
+                _ => return Err(Error::route_not_found()),
             }
         }
         ["version" | "metadata"] => Route::Version,
-        _ => return Err(Error::unrouted()),
+        _ => return Err(Error::route_not_found()),
     };
     match *method {
         Method::GET | Method::HEAD => Ok(route),

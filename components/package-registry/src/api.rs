@@ -100,7 +100,7 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::WhoAmI => user::who_am_i(&request),
         Endpoint::User { name } => user::find(&request, &name),
         // Answered before the caller is authenticated.
-        Endpoint::Login { .. } => Err(Error::unrouted()),
+        Endpoint::Login { .. } => Err(Error::route_not_found()),
         Endpoint::Profile => account::profile(&request),
         Endpoint::Search => search::search(&request),
         Endpoint::Audit(audit) => audit::report(request, audit).await,

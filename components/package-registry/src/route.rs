@@ -135,14 +135,14 @@ impl Audit {
 
 /// The route of a request; the error is 404, or 405 with the allowed methods.
 pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     if let Some(level) = list_level(&segments) {
         return match *method {
             Method::GET | Method::HEAD => Ok(Route { level, prefix: path.to_owned(), endpoint: Endpoint::List }),
             _ => Err(Error::method_not_allowed("GET, HEAD")),
         };
     }
-    let (level, rest) = level(&segments).ok_or_else(Error::unrouted)?;
+    let (level, rest) = level(&segments).ok_or_else(Error::route_not_found)?;
     let again = below_prefix_again(&segments, rest).filter(|_| *method == Method::DELETE);
     let target = target(again.unwrap_or(rest))?;
     let is_project = matches!(level, Level::Project(_));
@@ -150,7 +150,7 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Package { name, .. }, &Method::GET | &Method::HEAD) => Endpoint::Metadata { name },
         (Target::Package { name, one_segment: true }, &Method::PUT) if is_project => Endpoint::Publish { name },
         // The reference service publishes only where the scope's slash is encoded.
-        (Target::Package { one_segment: false, .. }, &Method::PUT) if is_project => return Err(Error::unrouted()),
+        (Target::Package { one_segment: false, .. }, &Method::PUT) if is_project => return Err(Error::route_not_found()),
         (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Package { name, .. }, &Method::PUT) => Endpoint::PublishElsewhere { name },
         (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
@@ -162,10 +162,10 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Revision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE, PUT")),
         (Target::FileRevision { name, file }, &Method::DELETE) if is_project => Endpoint::RemoveFile { name, file },
         (Target::FileRevision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE")),
-        (Target::Revision { .. } | Target::FileRevision { .. }, _) => return Err(Error::unrouted()),
+        (Target::Revision { .. } | Target::FileRevision { .. }, _) => return Err(Error::route_not_found()),
         (Target::Tags { name }, &Method::GET | &Method::HEAD) => Endpoint::ListTags { name },
         // The tag is empty, which is 404 in the reference service.
-        (Target::Tags { .. }, &Method::PUT | &Method::DELETE) => return Err(Error::unrouted()),
+        (Target::Tags { .. }, &Method::PUT | &Method::DELETE) => return Err(Error::route_not_found()),
         (Target::Tag { name, tag }, &Method::PUT) => Endpoint::SetTag { name, tag },
         (Target::Tag { name, tag }, &Method::DELETE) => Endpoint::RemoveTag { name, tag },
         (Target::Tag { .. }, _) => return Err(Error::method_not_allowed("DELETE, PUT")),
@@ -311,7 +311,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
         [Segment("whoami")] => Ok(Target::WhoAmI),
         [Segment("user"), user] => match text(user)?.strip_prefix(USER_PREFIX) {
             Some(name) => Ok(Target::User { name: name.to_owned() }),
-            None => Err(Error::unrouted()),
+            None => Err(Error::route_not_found()),
         },
         [Segment("npm"), Segment("v1"), Segment("user")] => Ok(Target::Profile),
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
@@ -320,14 +320,14 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             [Segment("advisories"), Segment("bulk")] => Ok(Target::Audit(Audit::Bulk)),
             [Segment("audits"), Segment("quick")] => Ok(Target::Audit(Audit::Quick)),
             [Segment("audits")] => Ok(Target::Audit(Audit::Full)),
-            _ => Err(Error::unrouted()),
+            _ => Err(Error::route_not_found()),
         },
         [Segment("npm"), Segment("v1"), Segment("attestations"), rest @ ..] => match name(rest)? {
             (subject, []) => subject
                 .rsplit_once('@')
                 .map(|(name, version)| Target::Attestations { name: name.to_owned(), version: version.to_owned() })
-                .ok_or_else(Error::unrouted),
-            _ => Err(Error::unrouted()),
+                .ok_or_else(Error::route_not_found),
+            _ => Err(Error::route_not_found()),
         },
         [Segment("package"), rest @ ..] => match name(rest)? {
             (name, [Segment("visibility")]) => Ok(Target::Visibility { name }),
@@ -336,9 +336,9 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             (name, [Segment("owners"), user]) => Ok(Target::Owners { name, user: Some(text(user)?) }),
             (name, [Segment("dist-tags")]) => Ok(Target::Tags { name }),
             (name, [Segment("dist-tags"), tag]) => Ok(Target::Tag { name, tag: text(tag)? }),
-            _ => Err(Error::unrouted()),
+            _ => Err(Error::route_not_found()),
         },
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 
@@ -360,14 +360,14 @@ fn package(segments: &[Segment]) -> Result<Target, Error> {
             Ok(Target::FileRevision { name, file: format!("{}/{}", text(scope)?, text(file)?) })
         }
         [version] if *version != Segment("-") => Ok(Target::Version { name, version: text(version)? }),
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 
 /// The package name that a path starts with, and the rest of the path. The slash after a scope
 /// may be encoded or not.
 fn name<'a, 'b>(segments: &'b [Segment<'a>]) -> Result<(String, &'b [Segment<'a>]), Error> {
-    let [first, rest @ ..] = segments else { return Err(Error::unrouted()) };
+    let [first, rest @ ..] = segments else { return Err(Error::route_not_found()) };
     let first = text(first)?;
     match rest {
         [base, rest @ ..] if first.starts_with('@') && !first.contains('/') => {
@@ -380,7 +380,7 @@ fn name<'a, 'b>(segments: &'b [Segment<'a>]) -> Result<(String, &'b [Segment<'a>
 /// The text of a segment, which is not empty; it may be blank.
 fn text(segment: &Segment) -> Result<String, Error> {
     let text = segment.decode().filter(|text| !text.is_empty());
-    text.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
+    text.map(|text| text.into_owned()).ok_or_else(Error::route_not_found)
 }
 
 #[cfg(test)]

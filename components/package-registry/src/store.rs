@@ -20,7 +20,7 @@ pub use listing::{
 };
 pub use package_names::names;
 pub use packages::{package, update_package};
-pub use reachability::{PackageKey, is_abandoned, key_layout, package_key, packages_after, remove_abandoned, trace};
+pub use reachability::{PackageKey, is_orphaned, key_layout, package_key, packages_after, remove_orphaned, trace};
 pub use segments::{
     MetadataForm, StoredVersion, add_checksums, find, find_listed, form, index, record, save_segment, segment,
     segment_uncached, segment_with,

@@ -38,17 +38,17 @@ pub enum Target {
 
 /// Parses a request's path: the project's id or full path, and the target.
 pub fn parse(method: &Method, path: &str) -> Result<(String, Target), Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments = path::below(path, BASE).ok_or_else(Error::route_not_found)?;
     let [Segment("projects"), id, Segment("product_analytics"), Segment("request"), Segment(name)] =
         segments.as_slice()
     else {
-        return Err(Error::unrouted());
+        return Err(Error::route_not_found());
     };
-    let id = id.decode().filter(|id| !id.is_empty()).ok_or_else(Error::unrouted)?.into_owned();
+    let id = id.decode().filter(|id| !id.is_empty()).ok_or_else(Error::route_not_found)?.into_owned();
     let endpoints = [Endpoint::Load, Endpoint::DryRun, Endpoint::Meta];
     let endpoint = endpoints.into_iter().find(|endpoint| endpoint.name() == *name).map(Target::Endpoint);
     let unsupported = || UNSUPPORTED.into_iter().find(|unsupported| unsupported == name).map(Target::Unsupported);
-    let target = endpoint.or_else(unsupported).ok_or_else(Error::unrouted)?;
+    let target = endpoint.or_else(unsupported).ok_or_else(Error::route_not_found)?;
     match *method {
         Method::GET | Method::HEAD | Method::POST => Ok((id, target)),
         _ => Err(Error::method_not_allowed("GET, HEAD, POST")),

@@ -111,7 +111,7 @@ async fn dispatch(env: Env, mut request: Request) -> Result<Response, Error> {
             let RequestContext { env, caller, head, .. } = context;
             maintenance::answer(&env, head, caller.is_admin(), task, &Repositories::new(&env)?).await
         }
-        Route::Repository { .. } | Route::Page(_) => Err(Error::unrouted()),
+        Route::Repository { .. } | Route::Page(_) => Err(Error::route_not_found()),
     }
 }
 

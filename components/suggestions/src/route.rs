@@ -120,7 +120,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let Some(segments) = path::below(path, BASE) else { return parse_repository(method, path) };
     let text = |segment: &Segment| -> Result<String, Error> {
         let decoded = segment.decode().filter(|text| !text.is_empty());
-        decoded.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
+        decoded.map(|text| text.into_owned()).ok_or_else(Error::route_not_found)
     };
     let is_get = matches!(*method, Method::GET | Method::HEAD);
     match segments.as_slice() {
@@ -164,11 +164,11 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
                 [project, Segment("pack")] => Route::ImportPack { project: text(project)? },
                 [project, Segment("known")] => Route::ImportKnown { project: text(project)? },
                 [project, Segment("refs")] => Route::ImportRefs { project: text(project)? },
-                _ => return Err(Error::unrouted()),
+                _ => return Err(Error::route_not_found()),
             };
             if *method == Method::POST { Ok(route) } else { Err(Error::method_not_allowed("POST")) }
         }
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 
@@ -177,7 +177,7 @@ fn merge_request_endpoint(method: &Method, segments: &[Segment]) -> Result<Merge
     use MergeRequestEndpoint as Endpoint;
     let text = |segment: &Segment| -> Result<String, Error> {
         let decoded = segment.decode().filter(|text| !text.is_empty());
-        decoded.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
+        decoded.map(|text| text.into_owned()).ok_or_else(Error::route_not_found)
     };
     let is_get = matches!(*method, Method::GET | Method::HEAD);
     let one = |discussion: Option<&Segment>, note: &Segment| {
@@ -217,7 +217,7 @@ fn merge_request_endpoint(method: &Method, segments: &[Segment]) -> Result<Merge
         [Segment("notes")] if *method == Method::POST => Ok(Endpoint::CreateNote),
         [Segment("notes")] => Err(Error::method_not_allowed("GET, HEAD, POST")),
         [Segment("notes"), note] => one(None, note),
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 
@@ -226,12 +226,12 @@ fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
     let segments: Vec<Segment> = path.split('/').skip(1).map(Segment).collect();
     let project = |names: &[Segment]| {
         let names: Option<Vec<_>> = names.iter().map(|segment| segment.decode()).collect();
-        names.map(|names| names.join("/")).ok_or_else(Error::unrouted)
+        names.map(|names| names.join("/")).ok_or_else(Error::route_not_found)
     };
     let is_get = matches!(*method, Method::GET | Method::HEAD);
     let end = segments.iter().position(|segment| segment.0.ends_with(".git"));
     if let Some(end) = end.filter(|end| !is_get || end + 1 < segments.len()) {
-        let (above, rest) = segments.split_at_checked(end + 1).ok_or_else(Error::unrouted)?;
+        let (above, rest) = segments.split_at_checked(end + 1).ok_or_else(Error::route_not_found)?;
         let project = project(above)?.strip_suffix(".git").unwrap_or_default().to_owned();
         return Ok(Route::Repository { project, service: git_service(method, rest)? });
     }
@@ -242,9 +242,9 @@ fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
         {
             Ok(Route::Repository { project: project(above)?, service: GitService::RefsWithoutSuffix })
         }
-        [.., Segment("info"), Segment("refs")] => Err(Error::unrouted()),
-        _ if is_get => page(&segments).map(Route::Page).ok_or_else(Error::unrouted),
-        _ => Err(Error::unrouted()),
+        [.., Segment("info"), Segment("refs")] => Err(Error::route_not_found()),
+        _ if is_get => page(&segments).map(Route::Page).ok_or_else(Error::route_not_found),
+        _ => Err(Error::route_not_found()),
     }
 }
 
@@ -286,7 +286,7 @@ fn git_service(method: &Method, segments: &[Segment]) -> Result<GitService, Erro
         [Segment("git-receive-pack")] if *method == Method::POST => Ok(GitService::Push),
         [Segment("git-upload-pack" | "git-receive-pack")] => Err(Error::method_not_allowed("POST")),
         [Segment("info"), Segment("lfs"), ..] => Ok(GitService::LargeFiles),
-        _ => Err(Error::unrouted()),
+        _ => Err(Error::route_not_found()),
     }
 }
 

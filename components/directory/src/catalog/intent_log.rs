@@ -79,7 +79,7 @@ impl IntentLog {
         }
         let mut gone = BTreeSet::new();
         for id in &self.changes.namespaces {
-            store::settle(env, &Key::Namespace(*id))?;
+            store::read_barrier(env, &Key::Namespace(*id))?;
             if namespace::existence(env, *id)? == Existence::Deleted {
                 gone.insert(*id);
             }
@@ -184,7 +184,7 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
     let batch = env.id();
     root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         if current.as_ref().is_some_and(|root| root.batch == batch) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         let is_unmade = current.is_none();
         let revision = current.map(|root| root.revision).unwrap_or_default();
@@ -210,7 +210,7 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
             let root = Root { revision, batch: batch.clone() };
-            return Ok(if is_unmade { Decision::Done(()) } else { Decision::Write(root, ()) });
+            return Ok(if is_unmade { Decision::Keep(()) } else { Decision::Replace(root, ()) });
         }
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate.into());
@@ -227,7 +227,7 @@ fn write_revision(env: &Env, changes: &Changes, dangling: DanglingRows) -> Resul
         update.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
         new.retired.push(RetiredBlobs { retired_at: now, blobs: update.removed });
         let revision = write_json(env, &new)?;
-        Ok(Decision::Write(Root { revision, batch: batch.clone() }, ()))
+        Ok(Decision::Replace(Root { revision, batch: batch.clone() }, ()))
     })
 }
 

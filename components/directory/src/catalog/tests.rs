@@ -327,7 +327,7 @@ fn blobs_are_kept_for_a_minute_after_the_swap_that_retired_them() {
     let store = Simulation::new(1, Behaviour { read: 5..50, write: 50..500, seen_after: 0, stalls: 0, stall: 0 });
     let env = store.env(1);
     let rename = |path: &str, pause: u64| {
-        let env = env.later();
+        let env = env.with_current_time();
         let mut changes = Changes::default();
         changes.group(1);
         let intent_log = IntentLog::begin(&env, changes).unwrap();

@@ -76,7 +76,7 @@ pub(super) fn end(env: &Env, subjects: &[Subject], report: &mut CheckReport) -> 
     dependents::end_late(env, &dangling)?;
     intent_log.update_catalog(env, DanglingRows::Listed)?;
     for (subject, text) in texts(&dangling) {
-        report.found(&subject.key(), format!("it had {text}, and is without it now"));
+        report.add_problem(&subject.key(), format!("it had {text}, and is without it now"));
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ pub(super) fn end_gates(env: &Env, report: &mut CheckReport) -> Result<(), Store
     feature::forget_actors(env, &gates.iter().map(|(_, actor)| *actor).collect())?;
     for (name, actor) in gates {
         let text = format!("feature `{name}` was on for {}, which is deleted, and is not any more", actor.name());
-        report.found(&Key::Features.text(), text);
+        report.add_problem(&Key::Features.text(), text);
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ const RECORDS: usize = 1000;
 /// then the entries of paths that no record has made anew, which may be left over; then the lists of tokens, and then
 /// tokens. The cursor is the last key that was looked at.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
-    let env = &env.later();
+    let env = &env.with_current_time();
     match cursor {
         Some(after) if after.starts_with(tree::CURSOR) => {
             let after = after.trim_start_matches(tree::CURSOR);
@@ -51,7 +51,7 @@ fn derive(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     if cursor.is_none() {
         for subject in missing::in_tables(env, &tables)? {
             subject.add_to(env, &mut changes, &tables)?;
-            report.found(&subject.key(), "the record is missing, and is removed from the catalog".to_owned());
+            report.add_problem(&subject.key(), "the record is missing, and is removed from the catalog".to_owned());
         }
         let ended = holders::end_gates(env, &mut report);
         super::note(&mut report, ended)?;
@@ -92,7 +92,7 @@ fn derive_path(env: &Env, subject: Subject, report: &mut CheckReport) -> Result<
         derived => derived,
     };
     match derived {
-        Err(SaveError::Invalid(why)) => report.found(&subject.key(), why.to_string()),
+        Err(SaveError::Invalid(why)) => report.add_problem(&subject.key(), why.to_string()),
         Err(SaveError::Store(error)) => return Err(error),
         Ok(()) => {}
     }
@@ -111,14 +111,14 @@ fn remove_ownerless_paths(env: &Env, after: &str) -> Result<CheckReport, StepErr
     for key in &keys {
         let Some((parent_id, segment)) = Key::parse_path(key) else { continue };
         if is_replaced(env, parent_id, segment)? {
-            report.found(key, "the path entry could not be read, and is removed: no record has this path".to_owned());
+            report.add_problem(key, "the path entry could not be read, and is removed: no record has this path".to_owned());
             continue;
         }
         let Some((owner, _)) = path::owner(env, parent_id, segment)? else { continue };
         let is_missing = |owner| missing::is_owner_missing(env, owner);
         if path::remove_ownerless(env, parent_id, segment, is_missing)? {
             let owner = missing::describe(owner);
-            report.found(key, format!("the path entry had {owner}, whose record is missing, and is removed"));
+            report.add_problem(key, format!("the path entry had {owner}, whose record is missing, and is removed"));
         }
     }
     let last = keys.last().filter(|_| keys.len() >= RECORDS).map_or(Key::TOKEN_LISTS, String::as_str);
@@ -135,7 +135,7 @@ fn empty_if_damaged(env: &Env) -> Result<(), StoreError> {
     match Comparison::default().tables(env) {
         Err(StoreError::Corrupt { .. }) => root::update(env, &Key::Catalog.to_string(), |root: Option<Root>| {
             let is_empty = root.is_none_or(|root| root.revision.is_empty());
-            Ok(if is_empty { Decision::Done(()) } else { Decision::Write(empty(), ()) })
+            Ok(if is_empty { Decision::Keep(()) } else { Decision::Replace(empty(), ()) })
         }),
         outcome => outcome.map(drop),
     }

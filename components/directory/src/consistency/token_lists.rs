@@ -92,7 +92,7 @@ pub(super) fn repair(env: &Env, after: &str) -> Result<CheckReport, StepError> {
                 Repair::Revoked => "it is revoked",
                 Repair::Left => "it is left: another build may be able to",
             };
-            report.found(key, format!("{}, and {outcome}", text(id, damage)));
+            report.add_problem(key, format!("{}, and {outcome}", text(id, damage)));
         }
     }
     report.cursor = Some(keys.last().filter(|_| keys.len() >= LISTS).map_or(Key::TOKENS, String::as_str).to_owned());
@@ -107,7 +107,7 @@ pub(super) fn remove_unlisted(env: &Env, after: &str) -> Result<CheckReport, Ste
     for fingerprint in keys.iter().filter_map(|key| Fingerprint::from_hex(key.strip_prefix(Key::TOKENS)?)) {
         if token::delete_unreadable(env, &fingerprint)? {
             let problem = "a token on no list that can be read could not be read, and is removed";
-            report.found(Key::HIDDEN_TOKEN, problem.to_owned());
+            report.add_problem(Key::HIDDEN_TOKEN, problem.to_owned());
         }
     }
     report.cursor = keys.last().filter(|_| keys.len() >= TOKENS).cloned();

@@ -73,7 +73,7 @@ fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), Store
         return Ok(());
     }
     let Some(segment) = free_path(env, id, &record.path)? else {
-        report.found(&subject.key(), TreePosition::InCycle(groups).to_string());
+        report.add_problem(&subject.key(), TreePosition::InCycle(groups).to_string());
         return Ok(());
     };
     let mut changes = Changes::default();
@@ -84,13 +84,13 @@ fn leave_cycle(env: &Env, id: u64, report: &mut CheckReport) -> Result<(), Store
     let groups = listed(&groups);
     match moved {
         Ok(false) => {}
-        Ok(true) => report.found(
+        Ok(true) => report.add_problem(
             &subject.key(),
             format!(
                 "groups {groups} were above themselves, and group {id} is at the top level now, as `{segment}`; if it belongs elsewhere, import it again with another parent"
             ),
         ),
-        Err(SaveError::Invalid(why)) => report.found(&subject.key(), why.to_string()),
+        Err(SaveError::Invalid(why)) => report.add_problem(&subject.key(), why.to_string()),
         Err(SaveError::Store(error)) => return Err(error),
     }
     Ok(())
@@ -159,7 +159,7 @@ fn delete(env: &Env, tables: &Tables, orphans: &[Orphan], report: &mut CheckRepo
             if is_deleted(env, &mut deleted, subject)? {
                 let namespace = orphan.namespace;
                 let text = format!("it was below namespace {namespace}, which is deleted, and is deleted with it");
-                report.found(&subject.key(), text);
+                report.add_problem(&subject.key(), text);
             }
         }
     }

@@ -52,8 +52,8 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
     let key = key(&fingerprint.to_hex());
     let recorded = root::update(env, &key, |last: Option<LastUseRecord>| {
         Ok::<_, StoreError>(match last.filter(|last| is_recent(last.at)) {
-            Some(last) => Decision::Done(last.at),
-            None => Decision::Write(LastUseRecord { at: env.now }, env.now),
+            Some(last) => Decision::Keep(last.at),
+            None => Decision::Replace(LastUseRecord { at: env.now }, env.now),
         })
     });
     if let Err(StoreError::Corrupt { .. }) = recorded {

@@ -5,15 +5,15 @@ use crate::manifest::{Manifest, SegmentInfo, TombstonesRef};
 use crate::segment::{Segment, SegmentHeader, consistency};
 use crate::set;
 use kit::maintenance::Maintain;
-use kit::reachability::{BlobId, KeyLayout, Node, Roots, Tracer};
+use kit::reachability::{BlobId, KeyLayout, Node, GcSource, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use std::rc::Rc;
 
 impl Maintain for IndexStore {}
 
-impl Roots for IndexStore {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for IndexStore {
+    fn layout(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("issue-statistics/v1/{kind}/")).collect();
         KeyLayout {
             roots: vec![MANIFEST.to_owned()],
@@ -27,8 +27,8 @@ impl Roots for IndexStore {
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
         match node {
             Node::Root(MANIFEST) => self.read_manifest()?.segments.iter().for_each(|info| {
-                tracer.reach(&info.id);
-                info.tombstones.iter().for_each(|tombstones| tracer.reach(&tombstones.id));
+                tracer.mark_id(&info.id);
+                info.tombstones.iter().for_each(|tombstones| tracer.mark_id(&tombstones.id));
             }),
             // The counter that the swap keeps beside the manifest.
             Node::Root(_) => return Ok(false),
@@ -80,7 +80,7 @@ impl IndexStore {
     ) -> Result<Option<T>, StoreError> {
         match outcome {
             Err(StoreError::Corrupt { .. }) if !self.is_named(blob)? => Ok(None),
-            outcome => tracer.note(outcome),
+            outcome => tracer.tolerate(outcome),
         }
     }
 

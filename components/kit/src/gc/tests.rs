@@ -16,8 +16,8 @@ struct Area {
 /// Blobs of which the first may name others.
 struct Keep(Rc<dyn Store>);
 
-impl Roots for Keep {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for Keep {
+    fn layout(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("a/{kind}/")).collect();
         KeyLayout { roots: below(&["root"]), records: vec![], blobs: below(&["blob", "log"]), marks: "a/gc/".into() }
     }
@@ -25,7 +25,7 @@ impl Roots for Keep {
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
         if let Node::Root(key) = node {
             let ids: Vec<String> = root::read(&*self.0, key)?.unwrap_or_default();
-            ids.iter().for_each(|id| tracer.reach(id));
+            ids.iter().for_each(|id| tracer.mark_id(id));
         }
         Ok(true)
     }
@@ -292,15 +292,15 @@ fn a_request_that_took_too_long_or_whose_clock_jumped_is_too_late() {
     }
 }
 
-/// An area with one abandoned root of so many records.
-struct Abandoned {
+/// An area with one orphaned root of so many records.
+struct Orphaned {
     store: Rc<dyn Store>,
     records: usize,
     removed: std::cell::RefCell<Vec<usize>>,
 }
 
-impl Roots for Abandoned {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for Orphaned {
+    fn layout(&self) -> KeyLayout {
         KeyLayout { roots: vec!["root/".into()], records: vec![], blobs: vec!["blob/".into()], marks: "gc/".into() }
     }
 
@@ -308,11 +308,11 @@ impl Roots for Abandoned {
         Ok(true)
     }
 
-    fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
+    fn is_orphaned(&self, key: &str) -> Result<bool, StoreError> {
         Ok(key == "root/b")
     }
 
-    fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+    fn remove_orphaned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         let first = tracer.resume().map_or(0, |position| position.parse().unwrap());
         for number in first..self.records {
             if tracer.is_full() {
@@ -333,7 +333,7 @@ fn a_root_that_takes_more_than_a_step_is_removed_in_parts() {
         store.set(root, b"[]").unwrap();
     }
     let env = testing::env(store.clone(), &[]);
-    let area = Abandoned { store: env.store.clone(), records: 2_500, removed: Default::default() };
+    let area = Orphaned { store: env.store.clone(), records: 2_500, removed: Default::default() };
     let dry = step(&env, &area, &GcRequest { dry_run: true, ..GcRequest::default() }).unwrap();
     assert_eq!((dry.roots, dry.removed, dry.removed_bytes), (2, 1, 2));
     assert_eq!(area.removed.take(), [0; 0]);
@@ -360,7 +360,7 @@ fn a_cursor_of_an_earlier_build_goes_on() {
     store.set("root/b", b"[]").unwrap();
     store.set("root/c", b"[]").unwrap();
     let env = testing::env(store.clone(), &[]);
-    let area = Abandoned { store: env.store.clone(), records: 1, removed: Default::default() };
+    let area = Orphaned { store: env.store.clone(), records: 1, removed: Default::default() };
     let cursor = Some(format!("{}:r0:root/b", env.id()));
     let report = step(&env, &area, &GcRequest { cursor, no_wait: true, ..GcRequest::default() }).unwrap();
     assert_eq!((report.roots, report.removed), (1, 0), "after its last key");

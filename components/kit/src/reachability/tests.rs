@@ -15,8 +15,8 @@ fn name(number: u64) -> String {
     format!("{:012x}{number:020x}", NOW.millis() - GRACE * 2)
 }
 
-impl Roots for Graph {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for Graph {
+    fn layout(&self) -> KeyLayout {
         KeyLayout { roots: vec!["root/".into()], records: vec![], blobs: vec!["blob/".into()], marks: "walk/".into() }
     }
 
@@ -28,7 +28,7 @@ impl Roots for Graph {
         let names = self.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
         tracer.read(names.len());
         let names: Vec<u64> = serde_json::from_slice(&names).map_err(|why| StoreError::corrupt(&key, why))?;
-        names.iter().for_each(|number| tracer.reach(&name(*number)));
+        names.iter().for_each(|number| tracer.mark_id(&name(*number)));
         Ok(true)
     }
 

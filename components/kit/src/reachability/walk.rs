@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Phase, StepError};
 use super::log::{MARKS, MarkLog, VISITED};
-use super::{BlobId, KeyLayout, Node, Roots, Tracer};
+use super::{BlobId, KeyLayout, Node, GcSource, Tracer};
 use crate::env::Env;
 use crate::store::{StoreError, list_all};
 use std::collections::BTreeSet;
@@ -23,18 +23,18 @@ pub struct Progress {
     pub complete: Option<u64>,
 }
 
-/// A function that traces a node: [`Roots::visit`], or more.
+/// A function that traces a node: [`GcSource::visit`], or more.
 pub type Visitor<'a> = dyn FnMut(Node, &mut Tracer) -> Result<bool, StoreError> + 'a;
 
 /// One step: visits the next nodes and advances `cursor`. With `check`, it visits the records too.
-pub fn step<K: Roots + ?Sized>(
+pub fn step<K: GcSource + ?Sized>(
     env: &Env,
     roots: &K,
     cursor: &mut Cursor,
     check: bool,
     visitor: &mut Visitor,
 ) -> Result<Progress, StepError> {
-    let mut layout = roots.plan();
+    let mut layout = roots.layout();
     let log = MarkLog::open(env, &layout, &cursor.run);
     if check {
         layout.roots.append(&mut layout.records);
@@ -47,7 +47,7 @@ pub fn step<K: Roots + ?Sized>(
     }
 }
 
-fn visit_roots<K: Roots + ?Sized>(
+fn visit_roots<K: GcSource + ?Sized>(
     env: &Env,
     roots: &K,
     layout: &KeyLayout,

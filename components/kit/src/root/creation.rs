@@ -6,14 +6,14 @@
 //! root is there.
 //!
 //! The counter has two parts. Each writer that finds the root absent adds 1, and the first one is the
-//! creator. A writer that has waited for [`PATIENCE`] takes the creator for dead and begins a new *term*
+//! creator. A writer that has waited for [`ELECTION_TIMEOUT`] takes the creator for dead and begins a new *term*
 //! by adding [`TERM`]; it is the creator if it moved the counter from the term in which it waited to the
 //! next. So a term has one creator at most.
 //!
 //! A creator that was only slow must not write any more after its successor, because no host can refuse
-//! that write. So a claim is valid for [`LEASE`], half of [`PATIENCE`], from before it was made. Its owner
+//! that write. So a claim is valid for [`LEASE`], half of [`ELECTION_TIMEOUT`], from before it was made. Its owner
 //! looks at the clock right before the swap, and claims a term anew if the claim is too old. A write is
-//! lost only if that one swap reaches the store more than half of the patience after it was sent, while
+//! lost only if that one swap reaches the store more than half of the timeout after it was sent, while
 //! the operations of another writer take an eighth of that.
 
 use super::backoff::Backoff;
@@ -23,10 +23,10 @@ use std::time::Duration;
 
 /// For how long a writer waits for another one to create the root, at least. The sum of its pauses, so
 /// that it does not end early if the whole machine stops for a while.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// On a slow store: so many times the longest of this writer's increments.
-const PATIENCE_PER_WRITE: u32 = 8;
+const ELECTION_TIMEOUT_PER_WRITE: u32 = 8;
 
 /// For how long a claim is valid, at least, and on a slow store.
 const LEASE: Duration = Duration::from_secs(1);
@@ -155,12 +155,12 @@ impl<'a> Creation<'a> {
         Ok(())
     }
 
-    /// Waits for the root or for the end of the patience; whether the root is there. It is looked for
+    /// Waits for the root or for the election timeout; whether the root is there. It is looked for
     /// without a compare-and-swap, for which some hosts open a connection.
     fn wait_for_root(&mut self) -> Result<bool, StoreError> {
-        let patience = PATIENCE.max(self.longest * PATIENCE_PER_WRITE);
+        let timeout = ELECTION_TIMEOUT.max(self.longest * ELECTION_TIMEOUT_PER_WRITE);
         let (mut waited, mut backoff) = (Duration::ZERO, Backoff::new(self.env));
-        while waited < patience {
+        while waited < timeout {
             waited += backoff.pause();
             if self.env.store.exists(self.key)? {
                 return Ok(true);

@@ -10,10 +10,10 @@ fn append(env: &Env, event: u32) -> Result<(), StoreError> {
     update(env, "log", |log: Option<Vec<u32>>| {
         let mut log = log.unwrap_or_default();
         if log.contains(&event) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         log.push(event);
-        Ok(Decision::Write(log, ()))
+        Ok(Decision::Replace(log, ()))
     })
 }
 
@@ -85,7 +85,7 @@ fn after_a_long_wait_for_an_unknown_outcome_there_is_one_look_and_no_other_swap(
         let mut looks = 0;
         let outcome: Result<(), StoreError> = update(&env, "log", |current: Option<Vec<u32>>| {
             looks += 1;
-            Ok(if current == Some(vec![1]) { Decision::Done(()) } else { Decision::Write(vec![1], ()) })
+            Ok(if current == Some(vec![1]) { Decision::Keep(()) } else { Decision::Replace(vec![1], ()) })
         });
         assert_eq!((outcome.map_err(drop), looks), (expected, 2));
     }
@@ -98,7 +98,7 @@ fn a_root_that_other_writers_always_win_is_given_up() {
     let outcome: Result<(), StoreError> = update(&env(store.clone(), &[]), "log", |_: Option<Vec<u32>>| {
         rivals += 1;
         store.set("log", format!("[{rivals}]").as_bytes())?;
-        Ok(Decision::Write(vec![], ()))
+        Ok(Decision::Replace(vec![], ()))
     });
     assert_eq!(outcome, Err(StoreError::Contended("log".into())));
     assert_eq!(rivals, ATTEMPTS);
@@ -114,7 +114,7 @@ fn bytes_that_are_no_record_are_reported_with_their_key() {
 
 /// Stores of other hosts: one in a file, as under Spin; one with a commit of half a second; one whose
 /// every operation takes more than a second; one whose writes are seen half a second late; and one whose
-/// writers stall for longer than the patience.
+/// writers stall for longer than the election timeout.
 fn stores() -> [Behaviour; 5] {
     let file = Behaviour { read: 5..50, write: 1_300..4_000, seen_after: 0, stalls: 0, stall: 0 };
     [

@@ -56,8 +56,8 @@ impl Store for CountingStore {
         self.count(0).increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        let inner = self.count(0).compare(key)?;
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        let inner = self.count(0).begin_cas(key)?;
         Ok(Box::new(CountingCas { inner, store: self.clone() }))
     }
 

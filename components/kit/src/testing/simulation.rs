@@ -280,7 +280,7 @@ impl Store for Writer {
         })
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let Writer { simulation, unseen, lost_at } = self;
         let writer = Writer { simulation: simulation.clone(), unseen: unseen.clone(), lost_at: lost_at.clone() };
         Ok(Box::new(SimulatedCas { writer, key: key.to_owned(), expected: self.read(key) }))

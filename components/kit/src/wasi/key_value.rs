@@ -45,7 +45,7 @@ impl Store for KeyValue {
         atomics::increment(self.bucket()?, key, delta).map_err(|error| store_error(key, error))
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let cas = Cas::new(self.bucket()?, key).map_err(|error| store_error(key, error))?;
         Ok(Box::new(WasiCas { key: key.to_owned(), cas }))
     }

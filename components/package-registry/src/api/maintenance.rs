@@ -7,7 +7,7 @@ use directory::caller::{self, AcceptedTokens, Caller};
 use directory::reauthorization;
 use kit::fsck::CheckReport;
 use kit::maintenance::{self, Maintain, Task};
-use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
+use kit::reachability::{KeyLayout, Node, GcSource, StepError, Tracer};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 
@@ -26,8 +26,8 @@ fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
 
 struct Registry<'a>(&'a Env);
 
-impl Roots for Registry<'_> {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for Registry<'_> {
+    fn layout(&self) -> KeyLayout {
         store::key_layout()
     }
 
@@ -38,12 +38,12 @@ impl Roots for Registry<'_> {
         }
     }
 
-    fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
-        store::is_abandoned(self.0, key)
+    fn is_orphaned(&self, key: &str) -> Result<bool, StoreError> {
+        store::is_orphaned(self.0, key)
     }
 
-    fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
-        store::remove_abandoned(self.0, key, tracer)
+    fn remove_orphaned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        store::remove_orphaned(self.0, key, tracer)
     }
 }
 

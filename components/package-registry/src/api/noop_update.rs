@@ -71,7 +71,7 @@ impl NoopUpdate {
 
     /// Answers a caller who has the rights for the update. Reads the package.
     pub fn acknowledge(&self, request: &RegistryRequest, name: &str) -> Result<Response, Error> {
-        request.caller.known_or_401()?;
+        request.caller.require_authenticated()?;
         match self {
             NoopUpdate::Owners => {
                 access::authorize::<Unpublish>(request, name, package_not_found)?;

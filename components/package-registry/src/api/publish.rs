@@ -34,7 +34,7 @@ const NAME_RULE: &str = "Validation failed: Name should be a valid NPM package n
 /// `PUT projects/:id/packages/…/:package_name`: a publication if the document has attachments, else a
 /// deprecation or a [`NoopUpdate`].
 pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, Error> {
-    request.caller.known_or_401()?;
+    request.caller.require_authenticated()?;
     if let Some(update) = NoopUpdate::read_body(&mut request.http).await? {
         return update.acknowledge(&request, name);
     }

@@ -37,7 +37,7 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
 
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`. 204, or `{"ok": true}` if the client asks for JSON.
 pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
-    request.caller.known_or_401()?;
+    request.caller.require_authenticated()?;
     require_text(name, "Package Name")?;
     require_text(tag, "Tag")?;
     check(tag)?;
@@ -82,7 +82,7 @@ async fn requested_version(request: &mut Request) -> Result<String, Error> {
 
 /// `DELETE <prefix>/-/package/:package_name/dist-tags/:tag`.
 pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
-    request.caller.known_or_401()?;
+    request.caller.require_authenticated()?;
     require_text(name, "Package Name")?;
     require_text(tag, "Tag")?;
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found)?;

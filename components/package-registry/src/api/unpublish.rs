@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 /// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
 pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
-    request.caller.known_or_401()?;
+    request.caller.require_authenticated()?;
     // The document decides which right is needed; a caller who may not even read the package need not send it.
     access::authorize::<Read>(&request, name, package_not_found)?;
     let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;

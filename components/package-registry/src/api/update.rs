@@ -25,13 +25,13 @@ pub fn update<P>(
         let mut package = package.ok_or_else(package_not_found)?;
         // An earlier attempt was stored, but its reply was lost.
         if package.has_applied(&event) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         match change(&mut package)? {
-            Change::None => Ok(Decision::Done(())),
+            Change::None => Ok(Decision::Keep(())),
             Change::Made => {
                 package.record_change(&event, env.now);
-                Ok(Decision::Write(package, ()))
+                Ok(Decision::Replace(package, ()))
             }
         }
     })

@@ -20,7 +20,7 @@ pub fn who_am_i(request: &RegistryRequest) -> Result<Response, Error> {
 
 /// `GET <prefix>/-/user/org.couchdb.user:NAME`.
 pub fn find(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
-    request.caller.known_or_401()?;
+    request.caller.require_authenticated()?;
     let found = user::find(&request.env, name)?.filter(|user| user.username.eq_ignore_ascii_case(name));
     let not_found = || Error::pair(StatusCode::NOT_FOUND, "404 User Not Found", format!("user {name} not found"));
     let username = found.ok_or_else(not_found)?.username;

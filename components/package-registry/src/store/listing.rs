@@ -105,7 +105,7 @@ pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -
     root::update(env, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         if record.is_by_publication() && record.is_last(project) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         if name.scope().is_some() {
             record.begin_version_lists();
@@ -122,7 +122,7 @@ pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -
         record.put_last(project);
         // The list of one project, which most are, needs no order.
         record.by_publication = record.projects.len() > 1;
-        Ok(Decision::Write(record, ()))
+        Ok(Decision::Replace(record, ()))
     })
 }
 
@@ -174,14 +174,14 @@ pub fn claim_version<T, E: From<StoreError>>(
         let claim = ClaimRecord { project: project.id, id: id.to_owned() };
         // An earlier attempt was stored, but its reply was lost.
         if record.claim.as_ref() == Some(&claim) {
-            return Ok(Decision::Done(None));
+            return Ok(Decision::Keep(None));
         }
         if let Some(reason) = obstacle(&VersionHolders::from(&record))? {
-            return Ok(Decision::Done(Some(reason)));
+            return Ok(Decision::Keep(Some(reason)));
         }
         record.add(project);
         record.claim = Some(claim);
-        Ok(Decision::Write(record, None))
+        Ok(Decision::Replace(record, None))
     })
 }
 
@@ -261,7 +261,7 @@ fn members(env: &Env, key: &Key) -> Result<Vec<u64>, StoreError> {
 fn add(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
-        Ok(if record.add(project) { Decision::Write(record, ()) } else { Decision::Done(()) })
+        Ok(if record.add(project) { Decision::Replace(record, ()) } else { Decision::Keep(()) })
     })
 }
 
@@ -269,7 +269,7 @@ fn add(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
 fn remove(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     let removed = root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
-        Ok(if record.remove(project) { Decision::Write(record, ()) } else { Decision::Done(()) })
+        Ok(if record.remove(project) { Decision::Replace(record, ()) } else { Decision::Keep(()) })
     });
     match removed {
         Err(StoreError::Corrupt { .. }) => Ok(()),

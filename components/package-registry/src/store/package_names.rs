@@ -75,13 +75,13 @@ fn add_at(env: &Env, project: &ProjectKey, place: &str, name: &PackageName) -> R
     root::update(env, &key(project, place), |record: Option<PackageNamesRecord>| {
         let mut record = record.unwrap_or_default();
         if record.packages.contains(name.as_str()) {
-            return Ok(Decision::Done(true));
+            return Ok(Decision::Keep(true));
         }
         if is_full(&record, place) {
-            return Ok(Decision::Done(false));
+            return Ok(Decision::Keep(false));
         }
         record.packages.insert(name.as_str().to_owned());
-        Ok(Decision::Write(record, true))
+        Ok(Decision::Replace(record, true))
     })
 }
 

@@ -28,9 +28,9 @@ pub fn update_package<T, E: From<StoreError>>(
     let key = Key::Package(project, name).to_string();
     root::update(env, &key, |record: Option<PackageRecord>| {
         Ok(match decide(record.map(|record| record.read(&key)).transpose()?)? {
-            Decision::Done(answer) => Decision::Done(answer),
-            Decision::Write(..) if gc::is_too_late(env) => return Err(StoreError::TooLate.into()),
-            Decision::Write(package, answer) => Decision::Write(PackageRecord::from(&package), answer),
+            Decision::Keep(answer) => Decision::Keep(answer),
+            Decision::Replace(..) if gc::is_too_late(env) => return Err(StoreError::TooLate.into()),
+            Decision::Replace(package, answer) => Decision::Replace(PackageRecord::from(&package), answer),
         })
     })
 }

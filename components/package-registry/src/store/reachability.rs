@@ -88,7 +88,7 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
 
 /// Whether the project of a package, or of a list of names, was deleted. A project that the directory never knew was
 /// not: its records may be imported later. 1 read.
-pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
+pub fn is_orphaned(env: &Env, key: &str) -> Result<bool, StoreError> {
     let project = match Key::parse_package_names(key) {
         None => parse_key(key)?.map(|package| package.project),
         listed => listed,
@@ -104,7 +104,7 @@ pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
 /// Removes a package of a deleted project, or a list of the names of its packages, from the listings first, so that a
 /// removal that was interrupted can be repeated. No later project uses its keys. Damaged records of it are passed over,
 /// so that the run goes on: they can leave a project in a listing without a package, which is no error to readers.
-pub fn remove_abandoned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+pub fn remove_orphaned(env: &Env, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
     if let Some(project) = Key::parse_package_names(key) {
         remove_names(env, key, &project, tracer)?;
     } else if let Some(PackageKey { project, name, .. }) = parse_key(key)? {
@@ -179,12 +179,12 @@ fn unless_damaged<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreE
 /// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the
 /// index, but not its upload.
 fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<(), StoreError> {
-    package.latest_upload.iter().for_each(|upload| tracer.reach(upload));
+    package.latest_upload.iter().for_each(|upload| tracer.mark_id(upload));
     for part in &package.segments {
-        tracer.reach(&part.id);
+        tracer.mark_id(&part.id);
         segment::entries(&index_uncached(env, part)?)
             .filter(|entry| entry.state == VersionState::Listed)
-            .for_each(|entry| tracer.reach(entry.upload));
+            .for_each(|entry| tracer.mark_id(entry.upload));
     }
     Ok(())
 }

@@ -304,7 +304,7 @@ pub fn repository_to_push_to(env: &Env, request: &Request, id: &str) -> Result<P
 }
 
 fn pushable_by(env: &Env, caller: Caller, id: &str) -> Result<PushableRepository, Error> {
-    caller.known_or_401()?;
+    caller.require_authenticated()?;
     let project = readable_by(env, &caller, id)?;
     let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, why);
     if !caller.has_scope(PUSH_SCOPES) || matches!(caller, Caller::Job(_)) {

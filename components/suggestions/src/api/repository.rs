@@ -60,7 +60,7 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
 fn redirect(env: &Env, request: &Request) -> Result<Response, Error> {
     let params = request.params();
     let is_git = params.last("service").is_some_and(|service| service.starts_with("git-"));
-    let repository = request.path.strip_suffix("/info/refs").filter(|_| is_git).ok_or_else(Error::unrouted)?;
+    let repository = request.path.strip_suffix("/info/refs").filter(|_| is_git).ok_or_else(Error::route_not_found)?;
     let location = format!("{}{repository}.git/info/refs?{}", env.external_url(request), request.query);
     Ok(Response::new(StatusCode::MOVED_PERMANENTLY).with_text(LOCATION, &location))
 }

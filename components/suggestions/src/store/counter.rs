@@ -42,9 +42,9 @@ impl CounterCheck {
         if !is_behind(known.value) || used < known.reported {
             return Ok(());
         }
-        match tracer.note(env.store.increment(&key, 0))? {
+        match tracer.tolerate(env.store.increment(&key, 0))? {
             Some(value) if is_behind(value) => {
-                tracer.found(&key, format!("it is {value}, and id {used} is in use"));
+                tracer.report(&key, format!("it is {value}, and id {used} is in use"));
                 known.reported = used;
             }
             Some(value) => known.value = value,

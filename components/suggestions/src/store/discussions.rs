@@ -53,7 +53,7 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
         root::update(env, &Key::Thread(&new.id).to_string(), |current: Option<ThreadRecord>| {
             let is_written = current.is_some();
             let thread = ThreadRecord::new(new, &began);
-            Ok::<_, StoreError>(if is_written { Decision::Done(()) } else { Decision::Write(thread, ()) })
+            Ok::<_, StoreError>(if is_written { Decision::Keep(()) } else { Decision::Replace(thread, ()) })
         })?;
     } else {
         json_blob::write(env, &Key::Discussion(&new.id), &began)?;
@@ -67,7 +67,7 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
         let is_listed =
             list.last.contains(&new.id) || list.pages.contains(&page) && read_page(env, &page)?.contains(&new.id);
         if is_listed {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
@@ -80,7 +80,7 @@ pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> 
             list.pages.push(page.clone());
             list.last.clear();
         }
-        Ok::<_, StoreError>(Decision::Write(list, ()))
+        Ok::<_, StoreError>(Decision::Replace(list, ()))
     })
 }
 
@@ -98,7 +98,7 @@ pub fn update<T, E: From<StoreError>>(
     id: &str,
     decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let (thread, swap) = root::read_to_update(env, &Key::Thread(id).to_string())?;
+    let (thread, swap) = root::read_for_update(env, &Key::Thread(id).to_string())?;
     let began = read_beginning(env, id, thread.as_ref())?.map(|began| (began, swap));
     DiscussionUpdate { id: id.to_owned(), began }.update(env, decide)
 }
@@ -141,7 +141,7 @@ fn update_thread<T, E: From<StoreError>>(
     let key = Key::Thread(id).to_string();
     let result = root::update_compared(env, &key, thread, |current: Option<ThreadRecord>| {
         let present = began.clone().into_discussion(id, current.clone());
-        let Some(mut discussion) = present else { return Ok(Decision::Done(decide(None)?)) };
+        let Some(mut discussion) = present else { return Ok(Decision::Keep(decide(None)?)) };
         let known: Vec<u64> = discussion.suggestions().map(|suggestion| suggestion.id).collect();
         let result = decide(Some(&mut discussion))?;
         for note in &discussion.notes {
@@ -152,7 +152,7 @@ fn update_thread<T, E: From<StoreError>>(
         let thread = ThreadRecord::new(&discussion, began);
         deleted = discussion.notes.is_empty().then_some((discussion.project, discussion.merge_request_iid));
         let unchanged = current.as_ref() == Some(&thread);
-        Ok::<_, E>(if unchanged { Decision::Done(result) } else { Decision::Write(thread, result) })
+        Ok::<_, E>(if unchanged { Decision::Keep(result) } else { Decision::Replace(thread, result) })
     })?;
     if let Some((project, iid)) = deleted {
         remove_from_list(env, &project, iid, id)?;
@@ -176,7 +176,7 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
         }
         following.append(&mut list.last);
         if !following.iter().any(|listed| listed == id) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
@@ -189,7 +189,7 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
             kept.push(page);
         }
         let last = chunks.remainder().to_vec();
-        Ok::<_, StoreError>(Decision::Write(DiscussionListRecord { pages: kept, last }, ()))
+        Ok::<_, StoreError>(Decision::Replace(DiscussionListRecord { pages: kept, last }, ()))
     })
 }
 
@@ -329,7 +329,7 @@ pub fn find_discussion_id(env: &Env, suggestion: u64) -> Result<Option<String>, 
 
 /// A discussion to be changed later in this request.
 pub fn read_for_update(env: &Env, id: &str) -> Result<Option<(Discussion, DiscussionUpdate)>, StoreError> {
-    let (thread, swap) = root::read_to_update(env, &Key::Thread(id).to_string())?;
+    let (thread, swap) = root::read_for_update(env, &Key::Thread(id).to_string())?;
     let Some((began, discussion)) = join_thread(env, id, thread)? else { return Ok(None) };
     Ok(Some((discussion, DiscussionUpdate { id: id.to_owned(), began: Some((began, swap)) })))
 }

@@ -160,7 +160,7 @@ fn change<T, E: From<StoreError>>(
         let was_ever = current.is_some();
         let current = current.flatten();
         let Some((new, result)) = decide(current.clone().map(MergeRequest::from))? else {
-            return Ok::<_, E>(Decision::Done(Ok(None)));
+            return Ok::<_, E>(Decision::Keep(Ok(None)));
         };
         let plan = Plan::new(env, iid, current.as_ref(), new.as_ref());
         was_missing |= current.is_none();
@@ -168,7 +168,7 @@ fn change<T, E: From<StoreError>>(
         match plan.new_claim(is_exclusive) {
             Some(claim) => {
                 if let Err(taken) = claims::claim(env, project, &claim)? {
-                    return Ok(Decision::Done(Err(taken)));
+                    return Ok(Decision::Keep(Err(taken)));
                 }
             }
             None if plan.new.is_some() => list::change(env, project, |list| plan.enter(list))?,
@@ -176,7 +176,7 @@ fn change<T, E: From<StoreError>>(
         }
         let record = plan.record();
         written = plan.into_change(was_ever, was_missing, gets_other_branches);
-        Ok(if current == record { Decision::Done(Ok(Some(result))) } else { Decision::Write(record, Ok(Some(result))) })
+        Ok(if current == record { Decision::Keep(Ok(Some(result))) } else { Decision::Replace(record, Ok(Some(result))) })
     })?;
     if let Some(change) = written {
         complete(env, project, &[change])?;
@@ -251,10 +251,10 @@ pub fn create(
         let key = Key::MergeRequest(project, iid).to_string();
         let is_made = root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
             Ok::<_, StoreError>(match current {
-                None => Decision::Write(Some(record.clone()), true),
+                None => Decision::Replace(Some(record.clone()), true),
                 // Its own, which may have been changed since; or one that was imported with this iid.
-                Some(Some(present)) => Decision::Done(MergeRequest::from(present).id == new.id),
-                Some(None) => Decision::Done(false),
+                Some(Some(present)) => Decision::Keep(MergeRequest::from(present).id == new.id),
+                Some(None) => Decision::Keep(false),
             })
         })?;
         if is_made {

@@ -52,11 +52,11 @@ pub fn check(
     let mut is_readable = true;
     for (number, pack) in list.packs.iter().enumerate() {
         if tracer.check {
-            match tracer.note(index::PackIndex::new(env, project, pack).check())? {
+            match tracer.tolerate(index::PackIndex::new(env, project, pack).check())? {
                 Some((entries, size)) => {
                     tracer.read(size);
                     let index = ListedIndex { env, project, packs: &list.packs, pack: number, entries: &entries };
-                    tracer.note(index.check_deltas())?;
+                    tracer.tolerate(index.check_deltas())?;
                 }
                 None => is_readable = false,
             }
@@ -84,5 +84,5 @@ pub fn check(
 
 /// Reports damage that a check finds, and passes that which a collection finds through.
 fn note_in_check<T>(tracer: &mut Tracer, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    if tracer.check { tracer.note(outcome) } else { outcome.map(Some) }
+    if tracer.check { tracer.tolerate(outcome) } else { outcome.map(Some) }
 }

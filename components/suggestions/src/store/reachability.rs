@@ -16,7 +16,7 @@ use crate::repository_id::RepositoryId;
 use directory::project::{self, Existence, ProjectKey};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
-use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
+use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, GcSource, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -180,8 +180,8 @@ impl<'a> Repositories<'a> {
     }
 }
 
-impl Roots for Repositories<'_> {
-    fn plan(&self) -> KeyLayout {
+impl GcSource for Repositories<'_> {
+    fn layout(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         let mut blobs = SEMISPACES.map(|(prefix, _)| prefix).to_vec();
         blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, REPLACED_PACKS, REF_TRANSACTIONS, LOCATORS]);
@@ -218,7 +218,7 @@ impl Roots for Repositories<'_> {
 
     /// Whether a root is one of a deleted project. A project that the directory never knew was not deleted: its
     /// records may be imported later. 1 read, or 2, for each project.
-    fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
+    fn is_orphaned(&self, key: &str) -> Result<bool, StoreError> {
         let project = match parse_root_key(key) {
             None => return Ok(false),
             Some((_, Owner::Repository(repository))) => {
@@ -236,7 +236,7 @@ impl Roots for Repositories<'_> {
     /// Removes such a root; the merge requests before their list, so that a removal that was interrupted can be
     /// repeated, in parts if they are more than a step changes. The keys are listed, because the list may be damaged.
     /// No later project uses them.
-    fn remove_abandoned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+    fn remove_orphaned(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
         if let Some((MERGE_REQUESTS, Owner::Project(project))) = parse_root_key(key)
             && !key.ends_with("/init")
         {
@@ -268,7 +268,7 @@ impl Roots for Repositories<'_> {
     /// The kind of a damaged node, and the repository: `packs/7`; `project/7` if the record is damaged that says which
     /// repositories of the project were deleted. Damage of comments, which are on objects of any repository, ends a
     /// collection.
-    fn part(&self, node: Node) -> Result<Option<String>, StoreError> {
+    fn failure_domain(&self, node: Node) -> Result<Option<String>, StoreError> {
         Ok(match node {
             Node::Root(key) => match parse_root_key(key) {
                 Some((kind, Owner::Repository(repository))) => Some(format!("{kind}/{repository}")),
@@ -284,7 +284,7 @@ impl Roots for Repositories<'_> {
         })
     }
 
-    fn may_belong(&self, prefix: &str, rest: &str, damaged: &BTreeSet<String>) -> bool {
+    fn may_be_in(&self, prefix: &str, rest: &str, damaged: &BTreeSet<String>) -> bool {
         let Some(kind) = prefix.strip_prefix(PREFIX) else { return true };
         match kind {
             "object/" | "object2/" => {
@@ -301,7 +301,7 @@ impl Roots for Repositories<'_> {
         }
     }
 
-    fn mark(&self, prefix: &str, rest: &str) -> Option<BlobId> {
+    fn blob_id(&self, prefix: &str, rest: &str) -> Option<BlobId> {
         match prefix.strip_prefix(PREFIX)? {
             kind @ ("object/" | "object2/") => {
                 let (repository, id) = rest.split_once('/')?;

@@ -147,10 +147,10 @@ fn write_changed(
     id: &str,
 ) -> Decision<RefNamesRecord, ()> {
     if current.as_ref() == Some(&record) {
-        return Decision::Done(());
+        return Decision::Keep(());
     }
     id.clone_into(&mut record.changed_by);
-    Decision::Write(record, ())
+    Decision::Replace(record, ())
 }
 
 /// A ref that the request was to delete (`freed`), and that still exists and conflicts with this name. 1 read for
@@ -175,10 +175,10 @@ pub fn set_default(env: &Env, project: RepositoryId, default: &str) -> Result<()
     root::update(env, &key, |current: Option<RefNamesRecord>| {
         let mut record = current.unwrap_or_default();
         if record.default.as_deref() == Some(default) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
         record.default = Some(default.to_owned());
-        Ok(Decision::Write(record, ()))
+        Ok(Decision::Replace(record, ()))
     })
 }
 

@@ -79,7 +79,7 @@ fn lock(
     root::update(env, &key, |record: Option<Option<RefRecord>>| {
         let record = record.flatten();
         if is_locked_by(record.as_ref(), transaction) {
-            return Ok(Decision::Done(Ok(())));
+            return Ok(Decision::Keep(Ok(())));
         }
         let refusal = |value: Option<&RefValue>| {
             let commit = value.map(|value| value.commit);
@@ -88,17 +88,17 @@ fn lock(
             (commit != change.old).then_some(if is_done { Ok(()) } else { Err(Unlockable::Moved(commit)) })
         };
         if let Some(refusal) = refusal(read_value(env, record.clone())?.as_ref()) {
-            return Ok(Decision::Done(refusal));
+            return Ok(Decision::Keep(refusal));
         }
         // A transaction that was aborted aborts no other one. Otherwise both of two that meet could lose.
         let is_locked = record.as_ref().is_some_and(|record| record.lock.is_some());
         if is_locked && ref_value::read_outcome(env, transaction)? != TransactionRecord::Undecided {
-            return Ok(Decision::Done(Err(Unlockable::Overtaken)));
+            return Ok(Decision::Keep(Err(Unlockable::Overtaken)));
         }
         let current = settle_value(env, record)?;
         // The other transaction may have been committed meanwhile.
         if let Some(refusal) = refusal(current.as_ref()) {
-            return Ok(Decision::Done(refusal));
+            return Ok(Decision::Keep(refusal));
         }
         // As before every other write of a ref: its present value is not visible any more once this is decided.
         if let Some(value) = &current {
@@ -112,9 +112,9 @@ fn lock(
             (None, Some(commit)) => {
                 RefRecord { commit, applied: Vec::new(), operation: transaction.to_owned(), lock: Some(lock) }
             }
-            (None, None) => return Ok(Decision::Done(Ok(()))),
+            (None, None) => return Ok(Decision::Keep(Ok(()))),
         };
-        Ok(Decision::Write(Some(record), Ok(())))
+        Ok(Decision::Replace(Some(record), Ok(())))
     })
 }
 
@@ -124,9 +124,9 @@ fn unlock(env: &Env, project: RepositoryId, name: &str, transaction: &str) -> Re
     root::update(env, &key, |record: Option<Option<RefRecord>>| {
         let record = record.flatten();
         if !is_locked_by(record.as_ref(), transaction) {
-            return Ok(Decision::Done(()));
+            return Ok(Decision::Keep(()));
         }
-        Ok::<_, StoreError>(Decision::Write(read_value(env, record)?.map(RefRecord::from), ()))
+        Ok::<_, StoreError>(Decision::Replace(read_value(env, record)?.map(RefRecord::from), ()))
     })
 }
 

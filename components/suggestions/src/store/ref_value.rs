@@ -87,9 +87,9 @@ pub fn decide(env: &Env, transaction: &str, wanted: TransactionRecord) -> Result
         Some(TransactionRecord::Undecided) if gc::is_too_late(env) && wanted == TransactionRecord::Committed => {
             Err(StoreError::TooLate)
         }
-        Some(TransactionRecord::Undecided) => Ok(Decision::Write(wanted, wanted)),
+        Some(TransactionRecord::Undecided) => Ok(Decision::Replace(wanted, wanted)),
         // Garbage collection has removed it, so it has no locks, or they were never written.
-        None => Ok(Decision::Done(TransactionRecord::Aborted)),
-        Some(outcome) => Ok(Decision::Done(outcome)),
+        None => Ok(Decision::Keep(TransactionRecord::Aborted)),
+        Some(outcome) => Ok(Decision::Keep(outcome)),
     })
 }

@@ -45,8 +45,8 @@ pub fn update<T, E: From<StoreError>>(
         let mut current = ref_value::read_value(env, record.clone())?;
         loop {
             let (new, answer) = match decide(current.clone())? {
-                Decision::Done(answer) => return Ok::<_, E>(Decision::Done(answer)),
-                Decision::Write(new, answer) => (new, answer),
+                Decision::Keep(answer) => return Ok::<_, E>(Decision::Keep(answer)),
+                Decision::Replace(new, answer) => (new, answer),
             };
             let settled = ref_value::settle_value(env, record.clone())?;
             if settled != current {
@@ -59,7 +59,7 @@ pub fn update<T, E: From<StoreError>>(
                 return Err(StoreError::TooLate.into());
             }
             current.map_or(Ok(()), |old| record_applied_suggestions(env, &old))?;
-            return Ok(Decision::Write(new.map(RefRecord::from), answer));
+            return Ok(Decision::Replace(new.map(RefRecord::from), answer));
         }
     })
 }
@@ -80,5 +80,5 @@ pub fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), Sto
 /// Garbage collection keeps objects that reflog entries reach, so it misses no commit that moves from one ref
 /// to another meanwhile, and removes nothing below a commit that a concurrent request builds on.
 pub fn save_reflog_entry(env: &Env, project: RepositoryId, commit: ObjectId) -> Result<(), StoreError> {
-    json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord::new(project, commit))
+    json_blob::write(env, &Key::ReflogEntry(&env.with_current_time().id()), &ReflogRecord::new(project, commit))
 }

@@ -56,7 +56,7 @@ pub fn flip(env: &Env) -> Result<(), StoreError> {
             None => true,
             Some(roles) => roles.swept.is_some_and(|swept| env.now.millis() - swept.millis() > GRACE),
         };
-        Ok(if is_due { Decision::Write(next, ()) } else { Decision::Done(()) })
+        Ok(if is_due { Decision::Replace(next, ()) } else { Decision::Keep(()) })
     })
 }
 
@@ -64,8 +64,8 @@ pub fn flip(env: &Env) -> Result<(), StoreError> {
 pub fn record_sweep(env: &Env, swept: &SemispaceRoles) -> Result<(), StoreError> {
     root::update(env, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
         Ok(match roles.filter(|roles| roles == swept) {
-            Some(roles) => Decision::Write(SemispaceRoles { swept: Some(env.now), ..roles }, ()),
-            None => Decision::Done(()),
+            Some(roles) => Decision::Replace(SemispaceRoles { swept: Some(env.now), ..roles }, ()),
+            None => Decision::Keep(()),
         })
     })
 }

@@ -64,8 +64,8 @@ impl Store for InterruptedStore {
         self.pass().increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(InterruptedSwap { inner: self.pass().compare(key)?, store: self.clone() }))
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Ok(Box::new(InterruptedSwap { inner: self.pass().begin_cas(key)?, store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

@@ -30,7 +30,7 @@ pub struct PackageLookup {
 /// a write needs a caller who is not anonymous.
 pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<PackageLookup, Error> {
     if action.is_write() {
-        request.caller.known_or_401()?;
+        request.caller.require_authenticated()?;
     }
     let name = PackageName::parse(name);
     let found = match &request.level {

@@ -65,7 +65,7 @@ fn check_package(
         let revision = match check_revision(env, package, after_upload, listings, &mut attempt) {
             Ok(revision) => revision,
             Err(StoreError::Corrupt { key, why }) => {
-                checked.found(&package.key, format!("`{key}`: {why}"));
+                checked.add_problem(&package.key, format!("`{key}`: {why}"));
                 checked.roots += 1;
                 return Ok(true);
             }
@@ -99,17 +99,17 @@ fn check_revision(
     let (listed, problems) = check_segments(env, &package)?;
     if after_upload.is_empty() {
         for problem in problems {
-            checked.found(key, problem);
+            checked.add_problem(key, problem);
         }
         // A package of a deleted project leaves the listings before its root is removed.
         let is_missing = !listed.is_empty() && !listings.finds(env, project, name)?;
-        let is_abandoned = || match store::is_abandoned(env, key) {
+        let is_orphaned = || match store::is_orphaned(env, key) {
             // The check of the directory tells that the project's record is damaged.
             Err(StoreError::Corrupt { .. }) => Ok(false),
             known => known,
         };
-        if is_missing && !is_abandoned()? {
-            checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
+        if is_missing && !is_orphaned()? {
+            checked.add_problem(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_latest_fields(env, key, &package, checked)?;
     }
@@ -117,13 +117,13 @@ fn check_revision(
         match read_file(env, &file.upload) {
             Ok((stored, size, found, length)) => {
                 for problem in consistency::file_problems(file, (&stored, size), (&found, length)) {
-                    checked.found(key, problem);
+                    checked.add_problem(key, problem);
                 }
                 checked.bytes += length;
             }
             Err(StoreError::Corrupt { key: blob, why }) => {
                 let ListedVersion { version, .. } = file;
-                checked.found(key, format!("version {version}: `{blob}`: {why}"));
+                checked.add_problem(key, format!("version {version}: `{blob}`: {why}"));
             }
             Err(error) => return Err(error),
         }
@@ -151,7 +151,7 @@ fn check_segments(env: &Env, package: &Package) -> Result<(Vec<ListedVersion>, V
 
 fn check_latest_fields(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
     match package.latest_upload.iter().try_for_each(|upload| store::check_latest_fields(env, upload)) {
-        Err(StoreError::Corrupt { key: blob, why }) => checked.found(key, format!("`{blob}`: {why}")),
+        Err(StoreError::Corrupt { key: blob, why }) => checked.add_problem(key, format!("`{blob}`: {why}")),
         outcome => outcome?,
     }
     Ok(())

@@ -57,7 +57,7 @@ impl Publication<'_> {
             };
             claim.hold()?;
             prepared = Some((revision, package.clone()));
-            Ok(Decision::Write(package, Committed::Added(self.row(staging.id()))))
+            Ok(Decision::Replace(package, Committed::Added(self.row(staging.id()))))
         })
     }
 
@@ -68,7 +68,7 @@ impl Publication<'_> {
         event: &str,
         upload: &str,
     ) -> Result<Option<Decision<Package, Committed>>, PublishError> {
-        let added = || Some(Decision::Done(Committed::Added(self.row(upload))));
+        let added = || Some(Decision::Keep(Committed::Added(self.row(upload))));
         match store::find(self.env, package, self.version.as_str())? {
             None if package.has_applied(event) => Ok(added()),
             None => Ok(None),
@@ -102,15 +102,15 @@ impl Publication<'_> {
         let release = self.release.as_ref().map_err(Error::clone)?;
         let answer = Committed::Repeated(self.row(&version.upload));
         if package.has_applied(event) {
-            return Ok(Decision::Done(answer));
+            return Ok(Decision::Keep(answer));
         }
         let mut changed = package.clone();
         self.set_tags(&mut changed, release, &version.upload, |tag| !upload.was_published_with(tag))?;
         if changed.tags == package.tags {
-            return Ok(Decision::Done(answer));
+            return Ok(Decision::Keep(answer));
         }
         changed.record_change(event, self.env.now);
-        Ok(Decision::Write(changed, answer))
+        Ok(Decision::Replace(changed, answer))
     }
 
     /// Sets the document's tags for which `is_new` is true, unless they are set to the same versions. `upload` has the

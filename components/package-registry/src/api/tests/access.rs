@@ -223,7 +223,7 @@ fn at_group_level_the_project_that_was_published_to_last_decides() {
     forge.publish(17, "lib", "3.0.0");
     let latest = |forge: &Forge| forge.get("/groups/acme/-/packages/npm/lib").json()["dist-tags"]["latest"].clone();
     assert_eq!(latest(&forge), "2.0.0");
-    forge.later();
+    forge.with_current_time();
     forge.publish(INTERNAL, "lib", "1.0.1");
     assert_eq!(latest(&forge), "1.0.1");
     assert_eq!(forge.get("/groups/other/-/packages/npm/lib").json()["dist-tags"]["latest"], "3.0.0");

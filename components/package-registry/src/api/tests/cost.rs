@@ -34,7 +34,7 @@ pub(super) fn forge(count: u64) -> Forge {
     store::update_package(&env, &project, &name, |package| -> Result<_, StoreError> {
         let mut package = package.unwrap();
         (1..count).for_each(|number| grow(&mut package, number));
-        Ok(Decision::Write(package, ()))
+        Ok(Decision::Replace(package, ()))
     })
     .unwrap();
     forge

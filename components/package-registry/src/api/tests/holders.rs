@@ -18,7 +18,7 @@ fn the_project_that_published_last_is_the_last() {
     let mut forge = Forge::new();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (17, "7.0.0"), (PUBLIC, "3.0.0")] {
         forge.publish(project, "@acme/lib", version);
-        forge.later();
+        forge.with_current_time();
     }
     assert_eq!(
         holders(&forge),
@@ -40,7 +40,7 @@ fn a_list_of_an_earlier_build_is_read_and_put_in_order_by_the_next_publication()
     let mut forge = Forge::new();
     for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (PUBLIC, "3.0.0")] {
         forge.publish(project, "@acme/lib", version);
-        forge.later();
+        forge.with_current_time();
     }
     forge.store.set(NAME_KEY, format!("{{\"projects\":[{PUBLIC},{INTERNAL}]}}").as_bytes()).unwrap();
     assert_eq!(latest(&forge, "/groups/acme/-"), "3.0.0");
@@ -92,7 +92,7 @@ fn projects_of_the_scope_with_other_versions_cost_a_publication_nothing() {
         let id = 30_000 + number;
         forge.project(id, &format!("p{number}"), 100, Visibility::Private, FeatureAccess::Enabled);
         forge.publish(id, "@acme/lib", &format!("{number}.0.0"));
-        forge.later();
+        forge.with_current_time();
         if [10, 40].contains(&number) {
             let snapshot = forge.store.snapshot();
             let counting = kit::testing::CountingStore::over(snapshot);

@@ -31,7 +31,7 @@ fn forge() -> Forge {
         (PRIVATE, "@acme/secret", "1.0.0"),
     ] {
         forge.publish(project, name, version);
-        forge.later();
+        forge.with_current_time();
     }
     forge
 }
@@ -165,7 +165,7 @@ fn pages_in_every_order_are_parts_of_the_whole_list() {
         (PRIVATE, "brush", "3.0.0"),
     ] {
         forge.publish(project, name, version);
-        forge.later();
+        forge.with_current_time();
     }
     for path in ["/groups/acme", "/projects/7"] {
         for order in

@@ -1,6 +1,6 @@
 //! Garbage collection and consistency checks.
 
-mod abandoned;
+mod orphaned;
 
 use super::*;
 use crate::tarball::tests::tarball;

@@ -139,7 +139,7 @@ fn pages() {
 fn unpublished_packages_are_not_found_and_the_newest_of_a_name_is() {
     let mut forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
-    forge.later();
+    forge.with_current_time();
     forge.publish(INTERNAL, "lib", "2.0.0");
     let group = |user: &str| search_by(&forge, user, "/groups/acme/-", "text=lib");
     assert_eq!(

@@ -162,9 +162,9 @@ mod concurrent {
         fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
             self.inner.increment(key, delta)
         }
-        fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
             Ok(Box::new(Opened {
-                inner: self.inner.compare(key)?,
+                inner: self.inner.begin_cas(key)?,
                 interrupt: self.interrupt.clone(),
                 is_package: key.contains("/package/"),
             }))

@@ -236,7 +236,7 @@ impl<'a> SuggestionBatch<'a> {
         let reread = if is_repeated { Some(self.read_merge_requests()?) } else { None };
         let merge_requests = reread.as_ref().unwrap_or(&self.merge_requests);
         if is_repeated && let Some(commit) = self.own_commit(head.as_ref())? {
-            return Ok(Decision::Done(commit));
+            return Ok(Decision::Keep(commit));
         }
         let is_on_branch = |item: &&BatchItem| {
             let merge_request = self.merge_requests.get(&item.merge_request);
@@ -279,7 +279,7 @@ impl<'a> SuggestionBatch<'a> {
         }
         let applied = self.items.iter().map(|item| item.suggestion.id).collect();
         let value = RefValue { commit: id, applied, operation: self.operation.clone() };
-        Ok(Decision::Write(Some(value), id))
+        Ok(Decision::Replace(Some(value), id))
     }
 
     /// The commit that an earlier attempt of this request made, if its swap took place but was reported as

@@ -182,17 +182,17 @@ fn apply(
     store::update(env, project, &update.name, |value| {
         let current = value.as_ref().map(|head| head.commit);
         if value.is_some_and(|value| value.operation == operation) {
-            return Ok(Decision::Done(Ok(true)));
+            return Ok(Decision::Keep(Ok(true)));
         }
         if current == update.new {
-            return Ok(Decision::Done(Ok(false)));
+            return Ok(Decision::Keep(Ok(false)));
         }
         if current != update.old {
             let stands = current.map_or("it is not there".to_owned(), |id| format!("it stands at {id}"));
-            return Ok(Decision::Done(Err(format!("{stands}, not where it was believed to"))));
+            return Ok(Decision::Keep(Err(format!("{stands}, not where it was believed to"))));
         }
         current.map_or(Ok(()), |old| store::save_reflog_entry(env, project, old))?;
         let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };
-        Ok(Decision::Write(update.new.map(value), Ok(true)))
+        Ok(Decision::Replace(update.new.map(value), Ok(true)))
     })
 }

@@ -314,18 +314,18 @@ fn move_ref(env: &Env, project: RepositoryId, command: &RefCommand) -> Result<Re
     let outcome = refs::update(env, project, name(command), |value: Option<RefValue>| {
         let current = value.as_ref().map(|value| value.commit);
         if value.is_some_and(|value| value.operation == operation) {
-            return Ok::<_, StoreError>(Decision::Done(Ok(())));
+            return Ok::<_, StoreError>(Decision::Keep(Ok(())));
         }
         if current.is_none() && command.new.is_none() {
             // The deletion of a ref that is not there succeeds, as in git.
-            return Ok(Decision::Done(Ok(())));
+            return Ok(Decision::Keep(Ok(())));
         }
         if current != command.old {
-            return Ok(Decision::Done(Err(stands_elsewhere(current))));
+            return Ok(Decision::Keep(Err(stands_elsewhere(current))));
         }
         current.map_or(Ok(()), |old| refs::save_reflog_entry(env, project, old))?;
         let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };
-        Ok(Decision::Write(command.new.map(value), Ok(())))
+        Ok(Decision::Replace(command.new.map(value), Ok(())))
     })?;
     Ok(outcome)
 }

@@ -45,8 +45,8 @@ impl Store for ChangingStore {
         self.inner.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        self.inner.compare(key)
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        self.inner.begin_cas(key)
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

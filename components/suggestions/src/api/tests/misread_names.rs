@@ -69,7 +69,7 @@ fn make(forge: &Forge, name: &str, commit: ObjectId) {
     let env = forge.env();
     let mut reservation = Reservation::make(&env, id(), &[name], &BTreeSet::new()).unwrap();
     let value = RefValue { commit, applied: Vec::new(), operation: env.id() };
-    refs::update(&env, id(), name, |_| Ok::<_, StoreError>(Decision::Write(Some(value.clone()), ()))).unwrap();
+    refs::update(&env, id(), name, |_| Ok::<_, StoreError>(Decision::Replace(Some(value.clone()), ()))).unwrap();
     reservation.note_creation(name, true);
     reservation.settle(&env, id()).unwrap();
 }

@@ -46,9 +46,9 @@ impl Store for WatchedStore {
         self.inner.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+    fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         (self.watch)("compare", key);
-        Ok(Box::new(WatchedCas { inner: self.inner.compare(key)?, key: key.to_owned(), store: self.clone() }))
+        Ok(Box::new(WatchedCas { inner: self.inner.begin_cas(key)?, key: key.to_owned(), store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {

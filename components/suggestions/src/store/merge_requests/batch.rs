@@ -56,9 +56,9 @@ fn write(
     root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
         // Also after a swap that was reported as lost and took place.
         if current.clone().flatten() == new {
-            return Ok(Decision::Done(true));
+            return Ok(Decision::Keep(true));
         }
-        Ok(if current == *present { Decision::Write(new.clone(), true) } else { Decision::Done(false) })
+        Ok(if current == *present { Decision::Replace(new.clone(), true) } else { Decision::Keep(false) })
     })
 }
 

@@ -46,12 +46,12 @@ pub fn claim(env: &Env, project: &ProjectKey, new: &NewClaim) -> Result<Result<u
     root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
         let mut list = list::or_find(env, project, current)?;
         if let Some((iid, _)) = list.open.iter().find(|(_, listed)| listed.claim == new.id) {
-            return Ok::<_, StoreError>(Decision::Done(Ok(*iid)));
+            return Ok::<_, StoreError>(Decision::Keep(Ok(*iid)));
         }
         if new.is_exclusive
             && let Some(taken) = free(env, project, new, &mut list)?
         {
-            return Ok(Decision::Done(Err(taken)));
+            return Ok(Decision::Keep(Err(taken)));
         }
         let iid = new.iid.unwrap_or_else(|| {
             let allocated = list.allocated.as_ref().map_or(0, |(_, iid)| *iid);
@@ -60,7 +60,7 @@ pub fn claim(env: &Env, project: &ProjectKey, new: &NewClaim) -> Result<Result<u
             iid
         });
         enter(&mut list, iid, new);
-        Ok(Decision::Write(list, Ok(iid)))
+        Ok(Decision::Replace(list, Ok(iid)))
     })
 }
 

@@ -63,7 +63,7 @@ pub fn change(env: &Env, project: &ProjectKey, change: impl Fn(&mut MergeRequest
     root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
         let mut list = or_find(env, project, current.clone())?;
         change(&mut list);
-        Ok(if current.as_ref() == Some(&list) { Decision::Done(()) } else { Decision::Write(list, ()) })
+        Ok(if current.as_ref() == Some(&list) { Decision::Keep(()) } else { Decision::Replace(list, ()) })
     })
 }
 

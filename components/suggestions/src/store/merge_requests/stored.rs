@@ -45,17 +45,17 @@ pub fn free(env: &Env, project: &ProjectKey, iid: u64, branches: &Branches) -> R
         let Some(record) = current.flatten() else {
             let freed = Hold::Freed(None);
             // A request that makes it does so only if it was never there.
-            return Ok(if is_absent { Decision::Write(None, freed) } else { Decision::Done(freed) });
+            return Ok(if is_absent { Decision::Replace(None, freed) } else { Decision::Keep(freed) });
         };
         let merge_request = MergeRequest::from(record.clone());
         let present = merge_request.branches();
         if merge_request.is_open() && present == *branches {
-            return Ok::<_, StoreError>(Decision::Done(Hold::Open));
+            return Ok::<_, StoreError>(Decision::Keep(Hold::Open));
         }
         let freed = Hold::Freed(merge_request.is_open().then(|| BranchesRecord::new(&present, &claim)));
         if record.claim == claim {
-            return Ok(Decision::Done(freed));
+            return Ok(Decision::Keep(freed));
         }
-        Ok(Decision::Write(Some(record.with_claim(&claim)), freed))
+        Ok(Decision::Replace(Some(record.with_claim(&claim)), freed))
     })
 }

@@ -43,14 +43,14 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
     let (known, unjoined) = root::update(env, &key, |list: Option<PackListRecord>| {
         let mut list = list.unwrap_or_default();
         if list.packs.iter().any(|listed| listed.id == pack.record.id || Some(&listed.id) == joined.as_ref()) {
-            return Ok(Decision::Done((known.found.len(), None)));
+            return Ok(Decision::Keep((known.found.len(), None)));
         }
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
         }
         let known = known.count(&list, &pack.ids)?;
         if known == pack.ids.len() {
-            return Ok(Decision::Done((known, None)));
+            return Ok(Decision::Keep((known, None)));
         }
         let mut record = pack.record.clone();
         record.has_copies |= known > 0;
@@ -61,7 +61,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
         }
         list.packs.push(record);
         if !std::mem::take(&mut is_first) {
-            return Ok(Decision::Write(list.clone(), (known, Some(list))));
+            return Ok(Decision::Replace(list.clone(), (known, Some(list))));
         }
         match join::with_joined(env, project, &list) {
             Ok(Some((shorter, id))) => {
@@ -71,7 +71,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
             Ok(None) => {}
             Err(error) => log_unjoined(project, &error),
         }
-        Ok(Decision::Write(list, (known, None)))
+        Ok(Decision::Replace(list, (known, None)))
     })?;
     if let Some(list) = unjoined
         && let Err(error) = join::join_small(env, project, list)

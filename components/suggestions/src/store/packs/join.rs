@@ -70,7 +70,7 @@ pub fn join_small(env: &Env, project: RepositoryId, mut list: PackListRecord) ->
 /// Keeps packs that are about to be replaced in a list, for the clones that read them. The list itself, which each push
 /// reads and writes, does not name them.
 fn keep_replaced(env: &Env, packs: Vec<String>) -> Result<(), StoreError> {
-    json_blob::write(env, &Key::ReplacedPacks(&env.later().id()), &ReplacedPacksRecord { packs })
+    json_blob::write(env, &Key::ReplacedPacks(&env.with_current_time().id()), &ReplacedPacksRecord { packs })
 }
 
 /// The packs up to the position `last` that are to be joined with the one there: those of its tier or a lower one, as
@@ -105,12 +105,12 @@ fn replace(
         let start = list.packs.iter().position(|pack| Some(&pack.id) == parts.first());
         let listed = start.and_then(|start| list.packs.get(start..start + parts.len()));
         let is_listed = listed.is_some_and(|listed| listed.iter().map(|pack| &pack.id).eq(parts));
-        let Some(start) = start.filter(|_| is_listed) else { return Ok(Decision::Done(None)) };
+        let Some(start) = start.filter(|_| is_listed) else { return Ok(Decision::Keep(None)) };
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
         }
         list.packs.splice(start..start + parts.len(), [joined.clone()]);
-        Ok(Decision::Write(list.clone(), Some((list, start))))
+        Ok(Decision::Replace(list.clone(), Some((list, start))))
     })
 }
 

@@ -7,7 +7,7 @@ use crate::store::key::{Key, PREFIX};
 use crate::store::record::{RefNamesRecord, RefRecord};
 use crate::store::{objects, ref_names};
 use kit::path::Segment;
-use kit::reachability::{Roots, Tracer};
+use kit::reachability::{GcSource, Tracer};
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,13 +25,13 @@ impl Repositories<'_> {
         why: impl fmt::Display,
         tracer: &mut Tracer,
     ) -> Result<(), StoreError> {
-        if self.is_abandoned(root)? {
+        if self.is_orphaned(root)? {
             return Ok(());
         }
         if !tracer.check {
             return Err(StoreError::corrupt(&lost.to_string(), why));
         }
-        tracer.found(lost, why);
+        tracer.report(lost, why);
         Ok(())
     }
 

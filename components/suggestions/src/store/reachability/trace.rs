@@ -57,7 +57,7 @@ impl Repositories<'_> {
             }
             "packs" => {
                 let list = self.read::<PackListRecord>(key)?;
-                list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
+                list.packs.iter().for_each(|pack| tracer.mark_id(&pack.id));
                 // The sweep takes loose copies of objects that are in packs for superfluous.
                 let expects_blobs = self.traces_objects(tracer)?;
                 packs::check(self.env, repository()?, list, expects_blobs, tracer)?;
@@ -73,7 +73,7 @@ impl Repositories<'_> {
             "replaced_packs" => {
                 // It may have been removed since it was listed.
                 let replaced = root::read::<ReplacedPacksRecord>(&*self.env.store, key)?.unwrap_or_default();
-                replaced.packs.iter().for_each(|pack| tracer.reach(pack));
+                replaced.packs.iter().for_each(|pack| tracer.mark_id(pack));
             }
             "applied" => drop(self.read::<AppliedRecord>(key)?),
             "branches" => {
@@ -115,7 +115,7 @@ impl Repositories<'_> {
         }
         let Some(record) = self.read::<Option<RefRecord>>(key)? else { return Ok(()) };
         if let Some(lock) = &record.lock {
-            tracer.reach(&lock.transaction);
+            tracer.mark_id(&lock.transaction);
         }
         if traces_objects {
             let new = record.lock.as_ref().and_then(|lock| lock.new);
@@ -154,7 +154,7 @@ impl Repositories<'_> {
         for page in &pages {
             mark(&self.read::<Vec<String>>(&Key::Page(page).to_string())?)?;
         }
-        pages.iter().for_each(|page| tracer.reach(page));
+        pages.iter().for_each(|page| tracer.mark_id(page));
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl Repositories<'_> {
     ) -> Result<(), StoreError> {
         let scanned = objects::scan(self.env, project, id, tracer.check)?;
         tracer.read(scanned.size);
-        scanned.uploads.iter().for_each(|upload| tracer.reach(upload));
+        scanned.uploads.iter().for_each(|upload| tracer.mark_id(upload));
         let Some(contents) = scanned.contents else { return Ok(()) };
         let corrupt = |why: String| StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), why);
         let links = git::parse_links(scanned.kind, contents);
@@ -211,7 +211,7 @@ impl Repositories<'_> {
                 }
                 Link::Parent(parent) if tracer.check => {
                     let key = Key::Object(Semispace::First, project, id);
-                    tracer.found(key, format!("its parent {parent} is missing"));
+                    tracer.report(key, format!("its parent {parent} is missing"));
                 }
                 Link::Parent(_) => {}
             }
