@@ -62,7 +62,7 @@ pub struct AccessLog {
 }
 
 /// One request. Its line is written when it is dropped: at the end of the response.
-pub struct Access {
+pub struct AccessRecord {
     log: Arc<AccessLog>,
     entry: Option<AccessLogEntry>,
     started: Instant,
@@ -130,7 +130,7 @@ impl AccessLog {
     }
 
     /// Begins a request, which has its id.
-    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, client: Option<IpAddr>) -> Access {
+    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, client: Option<IpAddr>) -> AccessRecord {
         let entry = AccessLogEntry {
             time: Timestamp::now(),
             client,
@@ -145,7 +145,7 @@ impl AccessLog {
             user_agent: value(request.headers(), USER_AGENT.as_str()).map(cut),
             request_id: value(request.headers(), X_REQUEST_ID.as_str()).map(cut),
         };
-        Access { log: self.clone(), entry: Some(entry), started: Instant::now() }
+        AccessRecord { log: self.clone(), entry: Some(entry), started: Instant::now() }
     }
 }
 
@@ -156,7 +156,7 @@ impl Drop for AccessLog {
     }
 }
 
-impl Access {
+impl AccessRecord {
     /// Records the head of the response.
     pub fn record_head(&mut self, status: u16, headers: &HeaderMap) {
         if let Some(entry) = &mut self.entry {
@@ -173,7 +173,7 @@ impl Access {
     }
 }
 
-impl Drop for Access {
+impl Drop for AccessRecord {
     fn drop(&mut self) {
         if let Some(mut entry) = self.entry.take() {
             entry.milliseconds = self.started.elapsed().as_secs_f64() * 1000.0;

@@ -1,4 +1,4 @@
-//! The way of one request: route, slot, response cache, lease, guest call, response.
+//! The way of one request: route, service, response cache, lease, guest call, response.
 //!
 //! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
 //! maps failures to statuses.
@@ -25,10 +25,12 @@ use wasmtime_wasi_http::WasiBody;
 use self::cache_lookup::is_nested;
 use self::response_wait::ResponseWait;
 pub use self::route_target::RouteTarget;
-use self::trial::{check_unread, judge};
+use self::trial::{check_unread, record_outcome};
 use crate::anonymous_work::{AnonymousWork, CALLER, ClientWork, WorkLimits};
-use crate::body::{InProgress, ResponseBody, content_length};
-use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
+use crate::body::{PermitGuard, ResponseBody, content_length};
+use crate::component::{
+    ActiveRevisions, ComponentService, GuestBody, GuestCall, LeaseError, ResponseEnd, Revision, Trial,
+};
 use crate::concurrency_limit::client_keys;
 use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
@@ -44,7 +46,7 @@ use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
-use crate::store::{Backend, FollowedKey, StoreError};
+use crate::store::{Backend, StoreError, Watch};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
@@ -61,7 +63,7 @@ pub struct Application {
     router: ArcSwap<Router<RouteTarget>>,
     /// How often the routes were replaced.
     route_changes: AtomicU64,
-    slots: Vec<Slot>,
+    services: Vec<ComponentService>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
     cache: ResponseCache,
@@ -74,19 +76,19 @@ pub struct Application {
     /// One for each shard: guests that work on after their calls.
     guest_tasks: Vec<TaskTracker>,
     /// Where several hosts share a store: whether this one serves the components that all of them serve.
-    followed: Option<Arc<FollowedKey>>,
+    followed: Option<Arc<Watch>>,
 }
 
 impl Application {
     /// `backends` has one for each shard.
     pub fn new(
         router: Router<RouteTarget>,
-        slots: Vec<Slot>,
+        services: Vec<ComponentService>,
         backends: Vec<Arc<dyn Backend>>,
         cache: ResponseCache,
         tracer: Option<Arc<Tracer>>,
         events: Sender<DeploymentEvent>,
-        followed: Option<Arc<FollowedKey>>,
+        followed: Option<Arc<Watch>>,
     ) -> Self {
         let (ids, unrouted) = (RequestIds::new(), Counter::default());
         let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
@@ -95,7 +97,7 @@ impl Application {
         Self {
             router,
             route_changes,
-            slots,
+            services,
             backends,
             cache,
             anonymous_work: AnonymousWork::new(WorkLimits::default()),
@@ -117,8 +119,8 @@ impl Application {
         &self.anonymous_work
     }
 
-    pub fn slots(&self) -> &[Slot] {
-        &self.slots
+    pub fn services(&self) -> &[ComponentService] {
+        &self.services
     }
 
     /// Replaces the routes. Requests under way are not routed again.
@@ -129,7 +131,7 @@ impl Application {
 
     /// How often the routes or a component's deployment have changed.
     fn changes(&self) -> u64 {
-        self.route_changes.load(Ordering::SeqCst) + self.slots.iter().map(Slot::changes).sum::<u64>()
+        self.route_changes.load(Ordering::SeqCst) + self.services.iter().map(ComponentService::changes).sum::<u64>()
     }
 
     /// The routes at this moment.
@@ -167,21 +169,30 @@ impl Application {
         let id = self.ids.assign(request.headers_mut());
         let method = request.method().clone();
         let uri = request.uri().clone();
-        let (slot, trace) = {
+        let (service, trace) = {
             let router = self.router.load();
             let target = self.target(&router, &request);
             let trace = self.tracer.as_ref().map(|tracer| {
-                let destination = target.map(|(slot, route)| Destination { route, component: slot.id() });
+                let destination = target.map(|(service, route)| Destination { route, component: service.id() });
                 tracer.begin(&request, destination)
             });
-            (target.map(|(slot, _)| slot), trace)
+            (target.map(|(service, _)| service), trace)
         };
-        let mut response = match (slot, self.backends.get(shard)) {
-            (Some(slot), Some(backend)) => {
+        let mut response = match (service, self.backends.get(shard)) {
+            (Some(service), Some(backend)) => {
                 let (backend, trace) = (&**backend, trace.as_ref());
                 let caught_up = self.catch_up(backend).await;
-                let deployment = slot.deployment();
-                let steps = Steps { application: self, slot, deployment, shard, backend, trace, started, caught_up };
+                let deployment = service.deployment();
+                let steps = RequestPipeline {
+                    application: self,
+                    service,
+                    deployment,
+                    shard,
+                    backend,
+                    trace,
+                    started,
+                    caught_up,
+                };
                 self.serve(&steps, request).await
             }
             _ => {
@@ -199,7 +210,7 @@ impl Application {
             %method,
             path = &*redaction::path(&uri),
             status = response.status().as_u16(),
-            component = slot.map(Slot::id),
+            component = service.map(ComponentService::id),
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
             "request"
         );
@@ -222,15 +233,19 @@ impl Application {
         }
     }
 
-    /// The slot that serves a request, and its route. A guest can name the component, with or without
+    /// The service that serves a request, and its route. A guest can name the component, with or without
     /// a route.
-    fn target<'r>(&self, router: &'r Router<RouteTarget>, request: &Request<WasiBody>) -> Option<(&Slot, &'r str)> {
+    fn target<'r>(
+        &self,
+        router: &'r Router<RouteTarget>,
+        request: &Request<WasiBody>,
+    ) -> Option<(&ComponentService, &'r str)> {
         let nested = request.extensions().get::<NestedRequest>();
         match nested.and_then(|nested| nested.component.as_deref()) {
-            Some(id) => self.slots.iter().find(|slot| slot.id() == id).map(|slot| (slot, ANY_PATH)),
+            Some(id) => self.services.iter().find(|service| service.id() == id).map(|service| (service, ANY_PATH)),
             None => {
                 let target = router.find(request.uri().path())?;
-                self.slots.get(target.slot).map(|slot| (slot, &*target.route))
+                self.services.get(target.service).map(|service| (service, &*target.route))
             }
         }
     }
@@ -241,8 +256,8 @@ impl Application {
     }
 
     /// Serves a request that has a route, and counts its response.
-    async fn serve(&self, steps: &Steps<'_>, request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
-        let slot = steps.slot;
+    async fn serve(&self, steps: &RequestPipeline<'_>, request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
+        let service = steps.service;
         let (mut trial, mut work) = (None, None);
         let mut result = steps.run(request, &mut trial, &mut work).await;
         if let Ok(response) = &mut result {
@@ -255,7 +270,7 @@ impl Application {
         let is_of_component = result.as_ref().err().is_none_or(RequestError::is_of_component);
         let response = result.unwrap_or_else(error_response::of);
         let latency = steps.started.elapsed();
-        if let Some(counters) = slot.metrics().shard(steps.shard) {
+        if let Some(counters) = service.metrics().shard(steps.shard) {
             counters.record_response(response.status().as_u16(), latency);
             if let Some(refusal) = refusal {
                 counters.record_refusal(refusal);
@@ -265,7 +280,7 @@ impl Application {
             trace.record_failure(refusal.name());
         }
         if let Some(trial) = trial.filter(|_| is_of_component) {
-            judge(trial, slot.id(), &self.events, response.status())(ResponseEnd::Complete);
+            record_outcome(trial, service.id(), &self.events, response.status())(ResponseEnd::Complete);
         }
         response
     }
@@ -280,11 +295,11 @@ impl LocalService for Application {
 }
 
 /// The steps of a request that has a route, and their shared state.
-struct Steps<'a> {
+struct RequestPipeline<'a> {
     application: &'a Application,
-    slot: &'a Slot,
-    /// The settings and the generations when the request began.
-    deployment: Arc<Deployment>,
+    service: &'a ComponentService,
+    /// The settings and the revisions when the request began.
+    deployment: Arc<ActiveRevisions>,
     shard: usize,
     backend: &'a dyn Backend,
     trace: Option<&'a Arc<Trace>>,
@@ -292,7 +307,7 @@ struct Steps<'a> {
     caught_up: Result<(), StoreError>,
 }
 
-impl Steps<'_> {
+impl RequestPipeline<'_> {
     /// Runs all steps of a request. `trial` is set if the request takes part in one, and `counted` if its work is
     /// counted, with whether a guest has sent it.
     async fn run(
@@ -334,16 +349,16 @@ impl Steps<'_> {
         let begun = match network.filter(|_| counted.is_none() && component.credentials.is_declared) {
             Some(network) => {
                 let credential = component.credentials.all(&parts.headers, &parts.uri);
-                self.application.anonymous_work.begin(network, self.slot.id(), credential)
+                self.application.anonymous_work.begin(network, self.service.id(), credential)
             }
             None => Ok(None),
         };
         let begun = begun.map(|work| *counted = counted.take().or_else(|| Some((work?, false))));
         let work = counted.as_ref().map(|(work, _)| work.clone());
         let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned(), self.started);
-        let read_set = miss.as_ref().map(|miss| miss.read_set().clone());
+        let dependencies = miss.as_ref().map(|miss| miss.dependencies().clone());
         let outbound = self.deployment.settings.outbound.as_ref();
-        let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, read_set.clone(), work.clone())));
+        let parent = outbound.map(|_| Arc::new(ParentRequest::of(&parts, id, dependencies.clone(), work.clone())));
         let context = context.with_parent(parent).with_work(work);
         let context = Arc::new(context.with_min_rate(Unread::min_rate(&parts.extensions)));
         let method = parts.method.clone();
@@ -359,25 +374,25 @@ impl Steps<'_> {
         target?;
         begun.map_err(RequestError::AnonymousWork)?;
         self.caught_up.as_ref().map_err(|error| self.unavailable(error))?;
-        if let Some(read_set) = read_set {
-            context.track_reads(read_set);
+        if let Some(dependencies) = dependencies {
+            context.track_reads(dependencies);
         }
         let caller = || {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             component.credentials.caller(&parts.headers, &parts.uri, address)
         };
         let (depth, is_nested) = (Depth::of(&parts), is_nested(&parts));
-        let lease = self.slot.lease(&self.deployment, self.shard, &context, depth, caller, trial).await;
-        let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
+        let lease = self.service.lease(&self.deployment, self.shard, &context, depth, caller, trial).await;
+        let (revision, lease) = lease.map_err(|error| self.lease_error(&error))?;
         check_unread(&parts)?;
-        let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
+        let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
-        self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
+        self.trace_call(&revision, miss.is_none().then_some(&mut parts.headers));
         let request = Box::new(Request::from_parts(parts, body));
         let tasks = self.application.guest_tasks(self.shard);
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
         let wait =
-            ResponseWait { slot: self.slot, limits, shard: self.shard, backend: self.backend, trace: self.trace };
+            ResponseWait { service: self.service, limits, shard: self.shard, backend: self.backend, trace: self.trace };
         let response = wait.until_sendable(&mut call, &context, &lease).await;
         let mut response = response.inspect_err(|error| match error {
             // A guest that waits for its client is ended, so that its instance is free.
@@ -387,8 +402,8 @@ impl Steps<'_> {
         })?;
         // A guest switches no protocol, and other interim responses are not final ones.
         if response.status().is_informational() {
-            if let Some(suppressed) = self.slot.log_throttle().pass() {
-                let (component, status) = (self.slot.id(), response.status().as_u16());
+            if let Some(suppressed) = self.service.log_throttle().pass() {
+                let (component, status) = (self.service.id(), response.status().as_u16());
                 tracing::warn!(component, status, suppressed, "the component responded with an interim status");
             }
             drop(response);
@@ -410,12 +425,12 @@ impl Steps<'_> {
             return Err(RequestError::ResponseTooLarge(limits.max_response));
         }
         context.mark_head_sent();
-        // While the request waited for its permit, the generation may have been replaced.
-        let miss = miss.filter(|_| generation_number == Some(generation.number));
+        // While the request waited for its permit, the revision may have been replaced.
+        let miss = miss.filter(|_| generation_number == Some(revision.number));
         let recorder = miss.and_then(|miss| self.record(miss, &mut response, is_nested, bodiless));
         if let Some(trial) = trial.take() {
             let events = &self.application.events;
-            lease.when_ended(judge(trial, self.slot.id(), events, response.status()));
+            lease.when_ended(record_outcome(trial, self.service.id(), events, response.status()));
         }
         let (head, body) = response.into_parts();
         let declared = if bodiless { Some(0) } else { content_length(&head.headers) };
@@ -426,7 +441,7 @@ impl Steps<'_> {
         }
         let mut response = Response::from_parts(head, body);
         if !is_complete {
-            response.extensions_mut().insert(InProgress(lease.permit().clone()));
+            response.extensions_mut().insert(PermitGuard(lease.permit().clone()));
         }
         Ok(response)
     }
@@ -434,7 +449,7 @@ impl Steps<'_> {
     fn lease_error(&self, error: &LeaseError) -> RequestError {
         match error {
             LeaseError::Saturated => {
-                tracing::debug!(component = self.slot.id(), "every instance is busy");
+                tracing::debug!(component = self.service.id(), "every instance is busy");
                 RequestError::Saturated
             }
             LeaseError::Failing(retry_after) => RequestError::Failing(*retry_after),
@@ -442,13 +457,13 @@ impl Steps<'_> {
     }
 
     /// Begins the component's span. `headers` get the trace's own, so that the guest can pass them on.
-    fn trace_call(&self, generation: &Generation, headers: Option<&mut HeaderMap>) {
+    fn trace_call(&self, revision: &Revision, headers: Option<&mut HeaderMap>) {
         if let Some(trace) = self.trace {
             let component = ServingComponent {
-                id: self.slot.id(),
-                generation: generation.number,
-                digest: generation.digest,
-                area: generation.description.as_ref().map(|area| (&*area.area, &*area.version)),
+                id: self.service.id(),
+                revision: revision.number,
+                digest: revision.digest,
+                area: revision.description.as_ref().map(|area| (&*area.area, &*area.version)),
             };
             trace.begin_component(&component, headers);
         }
@@ -456,8 +471,8 @@ impl Steps<'_> {
 
     /// The error of a request that finds the store unavailable before any part of it has begun.
     fn unavailable(&self, error: &StoreError) -> RequestError {
-        if let Some(suppressed) = self.slot.log_throttle().pass() {
-            tracing::error!(component = self.slot.id(), %error, suppressed, "a request was refused");
+        if let Some(suppressed) = self.service.log_throttle().pass() {
+            tracing::error!(component = self.service.id(), %error, suppressed, "a request was refused");
         }
         RequestError::StoreUnavailable { maybe_stored: false }
     }

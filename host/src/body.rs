@@ -20,7 +20,7 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
 /// The extension of a response whose guest still writes the body: the permit of its instance.
 #[derive(Clone)]
-pub struct InProgress(pub Arc<InstancePermit>);
+pub struct PermitGuard(pub Arc<InstancePermit>);
 
 /// Why a response's body is incomplete. The host closes the connection, so that the client does not
 /// take the part for the whole.

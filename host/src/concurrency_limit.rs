@@ -20,14 +20,14 @@ use futures::FutureExt;
 use futures::future::select_all;
 use tokio::time::Instant;
 
-pub use self::client_bytes::{BytesByClient, ClientBytes, OfClient};
+pub use self::client_bytes::{BytesByClient, ClientBytes, ClientUsage};
 pub use self::permits::Permit;
-pub use self::reports::{Counted, REPORT_INTERVAL};
+pub use self::reports::{CountedWaiter, REPORT_INTERVAL};
 
-use self::client::{Client, Share};
+use self::client::{Client, ClientQuota};
 use self::permits::Permits;
 use self::queue::Bounds;
-use self::reports::Reports;
+use self::reports::PermitStats;
 use crate::shared_map::SharedMap;
 
 /// A property by which clients are told apart.
@@ -57,14 +57,14 @@ pub struct ConcurrencyLimit {
     bounds: Bounds,
     /// Permits of one client.
     share: usize,
-    clients: SharedMap<ClientKey, Share>,
+    clients: SharedMap<ClientKey, ClientQuota>,
     bytes: Arc<BytesByClient>,
 }
 
 /// Where a permit is from, for a holder that wants to know whether others wait for it. It does not hold
 /// the permit.
 #[derive(Clone, Debug)]
-pub struct Contention {
+pub struct WaitQueue {
     client: Client,
     permits: Arc<Permits>,
 }
@@ -72,7 +72,7 @@ pub struct Contention {
 /// One caller's report that it waits.
 #[derive(Debug)]
 pub struct Report {
-    reports: Arc<Reports>,
+    reports: Arc<PermitStats>,
     /// Whether any permit of the limit would do, and not only one of the holder's own client.
     pub is_of_limit: bool,
 }
@@ -149,14 +149,14 @@ impl ConcurrencyLimit {
     }
 
     fn client(&self, client: ClientKeys) -> Client {
-        let share = |key| Share::new(self.share, self.bytes.get_or_insert_with(key, AtomicU64::default));
+        let share = |key| ClientQuota::new(self.share, self.bytes.get_or_insert_with(key, AtomicU64::default));
         Client(client.map(|key| key.map(|key| self.clients.get_or_insert_with(key, || share(key)))))
     }
 }
 
 impl Permit {
-    pub fn contention(&self) -> Contention {
-        Contention { client: self.client.clone(), permits: self.permits.clone() }
+    pub fn wait_queue(&self) -> WaitQueue {
+        WaitQueue { client: self.client.clone(), permits: self.permits.clone() }
     }
 
     /// The memory of the client.
@@ -165,12 +165,12 @@ impl Permit {
     }
 }
 
-impl Contention {
+impl WaitQueue {
     /// Returns once a caller waits for a permit that the holder could give back.
     pub async fn wait(self) -> Report {
         let of_shares = self.client.0.iter().flatten().map(|share| (share.reports.clone(), false));
         let reports = of_shares.chain([(self.permits.reports.clone(), true)]);
-        let wait = |(reports, is_of_limit): (Arc<Reports>, bool)| async move {
+        let wait = |(reports, is_of_limit): (Arc<PermitStats>, bool)| async move {
             reports.wait().await;
             Report { reports, is_of_limit }
         };

@@ -1,7 +1,7 @@
 //! A running application: starts its parts, and stops them in order.
 
+mod background_tasks;
 mod options;
-mod upkeep;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,10 +17,10 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
-use crate::admin::{Access, Admin, AdminOptions, ConnectionBounds, HostMemory, HostState};
+use crate::admin::{Admin, AdminAccess, AdminOptions, ConnectionBounds, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
-use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
+use crate::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
 use crate::deploy::{self, Deployer, Deployments, Fleet, Follower, InitialComponent, Supervisor};
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{CertificateState, Certificates, Ingress, IngressOptions};
@@ -37,9 +37,9 @@ use crate::stop::StopDeadline;
 use crate::store::{Backend, Engine};
 use crate::trace::Tracer;
 
+use background_tasks::BackgroundTasks;
+pub use background_tasks::Reloader;
 pub use options::{Options, StartError};
-pub use upkeep::Reloader;
-use upkeep::Upkeep;
 
 /// How long the last spans may take to reach the collector when the host stops.
 const LAST_SPANS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub struct Host {
     supervisor: Option<Supervisor>,
     /// Where several hosts share the store.
     follower: Option<Follower>,
-    upkeep: Arc<Upkeep>,
+    background_tasks: Arc<BackgroundTasks>,
     admin: Option<Admin>,
     admin_connections: ConnectionBounds,
     data: PathBuf,
@@ -115,14 +115,14 @@ impl Host {
         // A component's check may have read a damaged page. Its own error does not name the file.
         let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get(), memory.clone())?;
         let stalled = StalledPermits::new(options.stalled_instances);
-        let slots = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
+        let services = load_slots(runtime, chosen, &backends, &outbound, (&memory, &stalled))
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
         let database = if options.postgres.is_some() { "postgresql" } else { "sqlite" };
         let tracer = options.traces.as_ref().map(|export| Tracer::new(export, database)).transpose()?.map(Arc::new);
         let (cache, followed) = (ResponseCache::new()?, fleet.as_ref().map(|fleet| fleet.followed.clone()));
-        let application = Application::new(router, slots, backends, cache, tracer, events.clone(), followed);
+        let application = Application::new(router, services, backends, cache, tracer, events.clone(), followed);
         let application = Arc::new(application.with_work_limits(options.anonymous_work));
         let local: Weak<Application> = Arc::downgrade(&application);
         outbound.connect(local);
@@ -140,7 +140,8 @@ impl Host {
         let shard_options = ShardOptions { count: shards, follows_load, busy_poll: options.busy_poll };
         let shards = Shard::start_all(&shard_options, &application, &stopped, &threads);
         let shards = Arc::new(shards.map_err(StartError::Thread)?);
-        let upkeep = Upkeep::new(application.clone(), shards.clone(), store.leader_reader().into(), threads.clone());
+        let background_tasks =
+            BackgroundTasks::new(application.clone(), shards.clone(), store.leader_reader().into(), threads.clone());
         Ok(Self {
             application,
             shards,
@@ -149,7 +150,7 @@ impl Host {
             deployer,
             supervisor: Some(supervisor),
             follower,
-            upkeep,
+            background_tasks,
             admin: None,
             admin_connections: options.admin_connections,
             data: options.data.clone(),
@@ -195,7 +196,7 @@ impl Host {
 
     /// Opens the admin listener on `address`, and returns its address and its token. The host makes a
     /// token if none is given.
-    pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<Access> {
+    pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<AdminAccess> {
         // The admin listener must not keep the store open, nor a shard alive.
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
@@ -261,22 +262,22 @@ impl Host {
 
     /// Starts the maintenance that the manifest declares, now and after each reload.
     pub fn maintain(&self) -> io::Result<()> {
-        self.upkeep.start()
+        self.background_tasks.start()
     }
 
     /// Applies manifests that are read again, on any thread.
     pub fn reloader(&self) -> Reloader {
-        Reloader::new(&self.deployer, &self.upkeep)
+        Reloader::new(&self.deployer, &self.background_tasks)
     }
 
-    /// Changes the generations of components.
+    /// Changes the revisions of components.
     pub fn deployer(&self) -> &Arc<Deployer> {
         &self.deployer
     }
 
-    /// The slots, in the order of the manifest.
-    pub fn slots(&self) -> &[Slot] {
-        self.application.slots()
+    /// The services, in the order of the manifest.
+    pub fn services(&self) -> &[ComponentService] {
+        self.application.services()
     }
 
     /// Hits and misses of the response cache.
@@ -317,7 +318,7 @@ impl Host {
         self.stop.send_replace(Some(deadline));
         self.deployer.stop();
         self.deployer.close();
-        self.upkeep.stop();
+        self.background_tasks.stop();
         for acceptor in self.acceptors.drain(..) {
             acceptor.join();
         }
@@ -358,14 +359,14 @@ fn certificates_of(ingresses: &Mutex<Vec<Arc<Ingress>>>) -> Vec<CertificateState
     certificates.map(Certificates::state).collect()
 }
 
-/// Loads and checks the chosen code of every component, and makes its slot.
+/// Loads and checks the chosen code of every component, and makes its service.
 fn load_slots(
     runtime: &Arc<Runtime>,
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
     outbound: &OutboundFactory,
     (memory, stalled): (&Arc<MemoryBudget>, &Arc<StalledPermits>),
-) -> Result<Vec<Slot>, StartError> {
+) -> Result<Vec<ComponentService>, StartError> {
     let mut parts = Vec::with_capacity(chosen.len());
     for (component, chosen) in chosen {
         let outbound = outbound.make(&component.id, &component.allowed_hosts, &component.limits.outbound, None)?;
@@ -382,21 +383,21 @@ fn load_slots(
                     let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
                     let Settings { component, outbound, .. } = settings;
                     let outbound = outbound.as_ref();
-                    let surroundings = Surroundings { runtime, component, backends, outbound, metrics, memory };
-                    Generation::load(surroundings, &artifact, 1)
+                    let surroundings = LoadContext { runtime, component, backends, outbound, metrics, memory };
+                    Revision::load(surroundings, &artifact, 1)
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
     });
-    let mut slots = Vec::with_capacity(parts.len());
+    let mut services = Vec::with_capacity(parts.len());
     for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
-        let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let revision = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let (clients, memory) = (memory.clients().clone(), memory.clone());
         let stalled = StalledInstances::new(stalled.clone(), Box::new(move || memory.keeps_reserve()));
-        slots.push(Slot::new(settings, generation, metrics, stalled, clients));
+        services.push(ComponentService::new(settings, revision, metrics, stalled, clients));
     }
-    Ok(slots)
+    Ok(services)
 }
 
 impl Drop for Host {

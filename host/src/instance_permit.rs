@@ -1,6 +1,6 @@
 //! The permit of one request's instance. While the instance waits for its client, it makes way for other requests.
 
-mod stalled_permits;
+mod yielded_permits;
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use self::stalled_permits::StalledPermits;
+pub use self::yielded_permits::StalledPermits;
 
-use self::stalled_permits::StalledPermit;
-use crate::concurrency_limit::{ClientBytes, ClientKeys, Contention, Counted, OfClient, Permit, REPORT_INTERVAL};
+use self::yielded_permits::YieldedPermit;
+use crate::concurrency_limit::{
+    ClientBytes, ClientKeys, ClientUsage, CountedWaiter, Permit, REPORT_INTERVAL, WaitQueue,
+};
 
 /// How many instances of all components may be stalled, unless the host is started with another number.
 pub const STALLED_INSTANCES: usize = 256;
@@ -27,15 +29,15 @@ pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
 /// The instances of one component that wait for their clients and do not count in its limit.
 pub struct StalledInstances {
     /// The stalled permits of all components.
-    stalled_permits: Arc<StalledPermits>,
+    yielded_permits: Arc<StalledPermits>,
     has_memory: HasMemory,
     count: AtomicUsize,
 }
 
 impl StalledInstances {
-    /// `stalled_permits` are the host's.
-    pub fn new(stalled_permits: Arc<StalledPermits>, has_memory: HasMemory) -> Arc<Self> {
-        Arc::new(Self { stalled_permits, has_memory, count: AtomicUsize::new(0) })
+    /// `yielded_permits` are the host's.
+    pub fn new(yielded_permits: Arc<StalledPermits>, has_memory: HasMemory) -> Arc<Self> {
+        Arc::new(Self { yielded_permits, has_memory, count: AtomicUsize::new(0) })
     }
 
     pub fn count(&self) -> usize {
@@ -45,12 +47,12 @@ impl StalledInstances {
 
 /// A stalled instance.
 struct StalledInstance {
-    stalled_permit: StalledPermit,
+    stalled_permit: YieldedPermit,
     of: Arc<StalledInstances>,
 }
 
 impl StalledInstance {
-    fn new(stalled_permit: StalledPermit, of: &Arc<StalledInstances>) -> Self {
+    fn new(stalled_permit: YieldedPermit, of: &Arc<StalledInstances>) -> Self {
         of.count.fetch_add(1, Ordering::Relaxed);
         Self { stalled_permit, of: of.clone() }
     }
@@ -80,7 +82,7 @@ pub struct InstancePermit {
 enum PermitState {
     Counted(Permit),
     /// The component's permit was given back.
-    Stalled(StalledInstance, Contention),
+    Stalled(StalledInstance, WaitQueue),
     /// The instance has ended.
     Released,
 }
@@ -114,14 +116,14 @@ impl InstancePermit {
     pub async fn contended(&self) {
         loop {
             let changed = self.changed.notified();
-            let Some(contention) = self.contention() else {
+            let Some(wait_queue) = self.wait_queue() else {
                 changed.await;
                 continue;
             };
             tokio::select! {
                 biased;
                 () = changed => {}
-                _ = contention.wait() => return,
+                _ = wait_queue.wait() => return,
             }
         }
     }
@@ -129,12 +131,12 @@ impl InstancePermit {
     /// Gives the component's permit to a request that waits for it, once there is one. To be polled while the instance
     /// waits for its client, for which it had waited for `waited` shortly before. Returns if the instance has to end
     /// for a request of another client.
-    pub async fn make_way(&self, waited: Duration) {
-        let _wait = Counted::new(&self.waits);
+    pub async fn yield_permit(&self, waited: Duration) {
+        let _wait = CountedWaiter::new(&self.waits);
         tokio::time::sleep(SHORTEST_WAIT.saturating_sub(waited)).await;
         loop {
             let changed = self.changed.notified();
-            let Some(contention) = self.contention() else {
+            let Some(wait_queue) = self.wait_queue() else {
                 if self.is_ended_while_stalled(changed).await {
                     return;
                 }
@@ -143,20 +145,20 @@ impl InstancePermit {
             let report = tokio::select! {
                 biased;
                 () = changed => continue,
-                report = contention.clone().wait() => report,
+                report = wait_queue.clone().wait() => report,
             };
             if self.stall() {
                 continue;
             }
             if report.is_of_limit && !self.has_outbound() {
-                let stalled_permits = &self.stalled.stalled_permits;
-                if (self.stalled.has_memory)() && stalled_permits.end_one_for(self.client) {
-                    let stalled_permit = tokio::time::timeout(REPORT_INTERVAL, stalled_permits.take(self.client)).await;
+                let yielded_permits = &self.stalled.yielded_permits;
+                if (self.stalled.has_memory)() && yielded_permits.end_one_for(self.client) {
+                    let stalled_permit = tokio::time::timeout(REPORT_INTERVAL, yielded_permits.take(self.client)).await;
                     // The other request may have been served by now.
                     if stalled_permit.is_ok_and(|stalled_permit| report.is_current() && self.stall_in(stalled_permit)) {
                         continue;
                     }
-                } else if contention.taken_by_client() + stalled_permits.taken_by(self.client) > 1 {
+                } else if wait_queue.taken_by_client() + yielded_permits.taken_by(self.client) > 1 {
                     return;
                 }
             }
@@ -173,7 +175,7 @@ impl InstancePermit {
         };
         let ended = async {
             match stalled_permit {
-                Some(stalled_permit) => self.stalled.stalled_permits.begin_wait(stalled_permit).ended().await,
+                Some(stalled_permit) => self.stalled.yielded_permits.begin_wait(stalled_permit).ended().await,
                 None => pending().await,
             }
         };
@@ -184,7 +186,7 @@ impl InstancePermit {
         }
     }
 
-    /// The same as [`Self::make_way`] at once, for a request that waits. False if the instance does not wait for its
+    /// The same as [`Self::yield_permit`] at once, for a request that waits. False if the instance does not wait for its
     /// client, or cannot be stalled.
     pub fn try_make_way(&self) -> bool {
         self.waits.load(Ordering::Relaxed) > 0 && self.stall()
@@ -240,17 +242,17 @@ impl InstancePermit {
     }
 
     /// Where a stalled instance gets a permit again.
-    fn limit_of_component(&self) -> Option<Contention> {
+    fn limit_of_component(&self) -> Option<WaitQueue> {
         match &*self.state() {
             PermitState::Stalled(_, of_component) => Some(of_component.clone()),
             _ => None,
         }
     }
 
-    /// The contention for the permit. `None` if the instance is stalled, or has ended.
-    fn contention(&self) -> Option<Contention> {
+    /// The wait_queue for the permit. `None` if the instance is stalled, or has ended.
+    fn wait_queue(&self) -> Option<WaitQueue> {
         match &*self.state() {
-            PermitState::Counted(permit) => Some(permit.contention()),
+            PermitState::Counted(permit) => Some(permit.wait_queue()),
             _ => None,
         }
     }
@@ -258,17 +260,17 @@ impl InstancePermit {
     /// Stalls the instance, if it may be and a stalled permit is free.
     fn stall(&self) -> bool {
         // Without a look at memory and stalled permits, for one that is stalled already.
-        self.contention().is_some()
+        self.wait_queue().is_some()
             && (self.stalled.has_memory)()
             && self
                 .stalled
-                .stalled_permits
+                .yielded_permits
                 .try_take(self.client)
                 .is_some_and(|stalled_permit| self.stall_in(stalled_permit))
     }
 
     /// False if the instance is stalled already, has ended, or has an outbound request under way.
-    fn stall_in(&self, stalled_permit: StalledPermit) -> bool {
+    fn stall_in(&self, stalled_permit: YieldedPermit) -> bool {
         let mut state = self.state();
         let PermitState::Counted(permit) = &*state else {
             return false;
@@ -276,7 +278,7 @@ impl InstancePermit {
         if self.has_outbound() {
             return false;
         }
-        let stalled = PermitState::Stalled(StalledInstance::new(stalled_permit, &self.stalled), permit.contention());
+        let stalled = PermitState::Stalled(StalledInstance::new(stalled_permit, &self.stalled), permit.wait_queue());
         let before = std::mem::replace(&mut *state, stalled);
         drop(state);
         self.changed.notify_waiters();
@@ -295,11 +297,11 @@ impl Drop for OutboundInProgress {
     }
 }
 
-impl OfClient for InstancePermit {
+impl ClientUsage for InstancePermit {
     fn client_bytes(&self) -> ClientBytes {
         match &*self.state() {
             PermitState::Counted(permit) => permit.client_bytes(),
-            PermitState::Stalled(_, contention) => contention.client_bytes(),
+            PermitState::Stalled(_, wait_queue) => wait_queue.client_bytes(),
             PermitState::Released => ClientBytes::default(),
         }
     }

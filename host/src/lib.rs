@@ -18,7 +18,7 @@
 //! | `response_cache` | responses that are sent again, and the keys that they read |
 //! | `nested_request` | requests of guests to their own application: their origin, their depth |
 //! | `request_context`, `request_body`, `upload_wait` | the request's clock, writes and outcome; its body on the way to the guest, and the wait for more of it |
-//! | `component` | slots, generations, canaries, circuit breakers, instances, guest calls, response bodies |
+//! | `component` | services, revisions, canaries, circuit breakers, instances, guest calls, response bodies |
 //! | `guest` | the state of one instance |
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
 //! | `store` | keys and values, and when they are durable |
@@ -33,7 +33,7 @@
 //! | `host` | starts and stops all of this |
 //! | `manifest` | `spin.toml` |
 //! | `runtime` | the wasmtime engine and the cache of compiled code |
-//! | `deploy` | decides which generation a slot gets, also after a restart |
+//! | `deploy` | decides which revision a service gets, also after a restart |
 //! | `deployment_event` | the events that the supervisor of `deploy` acts on |
 //! | `maintenance` | the requests that the host sends to components by itself |
 //! | `admin` | the operator's listener: status, metrics, swaps |
@@ -45,7 +45,7 @@
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets and URLs for logs, traces and messages, without secrets |
 //! | `busy_poll` | the time for which a shard looks for more work before it sleeps |
-//! | `time_slices` | a shard's time for guests that compute for long |
+//! | `cpu_scheduler` | a shard's time for guests that compute for long |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `validation` | whether a manifest and its components could be served |
 //! | `memory_budget` | the memory of caches, responses, uploads over HTTP/2 and guests together |
@@ -68,6 +68,7 @@ pub mod cli;
 pub mod component;
 mod concurrency_limit;
 mod connection;
+mod cpu_scheduler;
 mod credentials;
 pub mod deploy;
 mod deployment_event;
@@ -107,7 +108,6 @@ mod shard;
 mod shared_map;
 mod stop;
 pub mod store;
-mod time_slices;
 pub mod trace;
 mod upload_wait;
 pub mod validation;

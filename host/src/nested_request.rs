@@ -19,7 +19,7 @@ use crate::anonymous_work::ClientWork;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::ingress::{CLIENT_ADDRESS, RequestOrigin, is_forwarding, is_reserved};
 use crate::request_id::X_REQUEST_ID;
-use crate::response_cache::ReadSet;
+use crate::response_cache::Dependencies;
 
 /// The greatest depth. A guest that serves a request of this depth gets 508 for one of its own.
 pub const MAX_DEPTH: usize = 4;
@@ -53,17 +53,17 @@ pub struct ParentRequest {
     scheme: Option<Scheme>,
     authority: Option<Authority>,
     /// Where the guest's reads are recorded, if its response may be cached.
-    read_set: Option<Arc<ReadSet>>,
+    dependencies: Option<Arc<Dependencies>>,
     work: Option<Arc<ClientWork>>,
 }
 
 impl ParentRequest {
     /// `parts` has an absolute URI, and only the headers that a response may depend on if its guest's reads
-    /// are recorded, in `read_set`. The request's id is in no response that is cached.
+    /// are recorded, in `dependencies`. The request's id is in no response that is cached.
     pub fn of(
         parts: &Parts,
         id: Option<HeaderValue>,
-        read_set: Option<Arc<ReadSet>>,
+        dependencies: Option<Arc<Dependencies>>,
         work: Option<Arc<ClientWork>>,
     ) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl ParentRequest {
             id,
             scheme: parts.uri.scheme().cloned(),
             authority: parts.uri.authority().cloned(),
-            read_set,
+            dependencies,
             work,
         }
     }
@@ -82,8 +82,8 @@ impl ParentRequest {
         self.depth
     }
 
-    pub fn read_set(&self) -> Option<&Arc<ReadSet>> {
-        self.read_set.as_ref()
+    pub fn dependencies(&self) -> Option<&Arc<Dependencies>> {
+        self.dependencies.as_ref()
     }
 
     /// Makes a guest's request one of this request's client, for the component that serves its path or

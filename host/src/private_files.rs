@@ -106,7 +106,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Makes a file private that another program, or another version of this one, has made. A file that is
 /// missing or belongs to another user is left alone.
-pub fn restrict(path: &Path) -> io::Result<()> {
+pub fn make_private(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.mode() & 0o077 != 0 && is_mine(&metadata) => {
             tracing::info!(path = %path.display(), "the file was readable by other users and is no longer");
@@ -138,9 +138,9 @@ mod tests {
         open(OpenOptions::new().append(true), &path).unwrap();
         assert_eq!(mode(&path), 0o600);
         fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
-        restrict(&path).unwrap();
+        make_private(&path).unwrap();
         assert_eq!(mode(&path), 0o600);
-        restrict(&folder.path().join("missing")).unwrap();
+        make_private(&folder.path().join("missing")).unwrap();
         write(&folder.path().join("new"), b"x").unwrap();
         assert_eq!(mode(&folder.path().join("new")), 0o600);
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();

@@ -16,12 +16,12 @@ pub use self::awaited::Awaited;
 use self::service_time::ServiceTime;
 use crate::anonymous_work::{ClientWork, Work};
 use crate::concurrency_limit::ClientKeys;
-use crate::imports::keyvalue::WriteScope;
+use crate::imports::keyvalue::RequestWrites;
 use crate::manifest::RequestLimits;
 use crate::metrics::InstanceFailure;
 use crate::nested_request::ParentRequest;
-use crate::response_cache::ReadSet;
-use crate::send_buffer::{DrainPolicy, Flow};
+use crate::response_cache::Dependencies;
+use crate::send_buffer::{BodyProgress, DrainPolicy};
 use crate::trace::Trace;
 
 /// Why a guest did not get the whole body of its request.
@@ -35,7 +35,7 @@ pub enum UploadFailure {
 
 /// The clock, the writes and the outcome of one request.
 pub struct RequestContext {
-    pub writes: WriteScope,
+    pub writes: RequestWrites,
     uri: Uri,
     client: ClientKeys,
     trace: Option<Arc<Trace>>,
@@ -43,7 +43,7 @@ pub struct RequestContext {
     work: Option<Arc<ClientWork>>,
     /// Nanoseconds of processor time that have been counted as work.
     charged_cpu: AtomicU64,
-    read_set: OnceLock<Arc<ReadSet>>,
+    dependencies: OnceLock<Arc<Dependencies>>,
     started: Instant,
     request_timeout: Duration,
     transfer_timeout: Duration,
@@ -52,7 +52,7 @@ pub struct RequestContext {
     progress: AtomicU64,
     service_time: ServiceTime,
     /// The request's body.
-    pub upload: Flow,
+    pub upload: BodyProgress,
     min_rate: DrainPolicy,
     /// The task that takes the response's body. Woken when the guest waits for more of the request's, and when it is
     /// idle.
@@ -92,21 +92,21 @@ impl RequestContext {
         started: Instant,
     ) -> Self {
         Self {
-            writes: WriteScope::default(),
+            writes: RequestWrites::default(),
             uri,
             client,
             trace,
             parent: None,
             work: None,
             charged_cpu: AtomicU64::new(0),
-            read_set: OnceLock::new(),
+            dependencies: OnceLock::new(),
             started,
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
             cpu_time: limits.cpu_time,
             progress: AtomicU64::new(0),
             service_time: ServiceTime::default(),
-            upload: Flow::default(),
+            upload: BodyProgress::default(),
             min_rate: DrainPolicy::default(),
             body_reader: AtomicWaker::new(),
             slow_client: AtomicBool::new(false),
@@ -184,13 +184,13 @@ impl RequestContext {
         self.trace.as_ref()
     }
 
-    /// Records in `read_set` the keys that the guest reads, because the response may be cached.
-    pub fn track_reads(&self, read_set: Arc<ReadSet>) {
-        let _ = self.read_set.set(read_set);
+    /// Records in `dependencies` the keys that the guest reads, because the response may be cached.
+    pub fn track_reads(&self, dependencies: Arc<Dependencies>) {
+        let _ = self.dependencies.set(dependencies);
     }
 
-    pub fn read_set(&self) -> Option<&Arc<ReadSet>> {
-        self.read_set.get()
+    pub fn dependencies(&self) -> Option<&Arc<Dependencies>> {
+        self.dependencies.get()
     }
 
     /// Records that a chunk of the request's body has arrived, of this many bytes. The guest's time starts again,

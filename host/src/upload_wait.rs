@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::instance_permit::InstancePermit;
 use crate::request_context::RequestContext;
-use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
+use crate::send_buffer::{BelowMinRate, MinRateMonitor, Progress};
 
 /// Waits count together until the client has sent so many bytes: one that sends a little again and again would make the
 /// guest wait for a short time only, as often as it likes.
@@ -19,7 +19,7 @@ const BYTES_BETWEEN_WAITS: u64 = 64 * 1024;
 #[derive(Default)]
 pub struct UploadWait {
     /// There since the first wait.
-    monitor: Option<DrainMonitor>,
+    monitor: Option<MinRateMonitor>,
     /// There while the guest waits, so that it is in no queue afterwards.
     present: Option<PresentWait>,
     /// How long the guest has waited since the client had sent `received` bytes.
@@ -29,7 +29,7 @@ pub struct UploadWait {
 
 struct PresentWait {
     since: Instant,
-    make_way: BoxFuture<'static, ()>,
+    yield_permit: BoxFuture<'static, ()>,
 }
 
 impl UploadWait {
@@ -43,7 +43,7 @@ impl UploadWait {
         }
         let monitor = self.monitor.get_or_insert_with(|| {
             upload.begin(Some(permit.clone()));
-            DrainMonitor::new(context.min_rate())
+            MinRateMonitor::new(context.min_rate())
         });
         if self.present.is_none() {
             let received = upload.taken();
@@ -51,17 +51,17 @@ impl UploadWait {
                 (self.waited, self.received) = (Duration::ZERO, received);
             }
             let (permit, waited) = (permit.clone(), self.waited);
-            let make_way = async move { permit.make_way(waited).await }.boxed();
-            self.present = Some(PresentWait { since: Instant::now(), make_way });
+            let yield_permit = async move { permit.yield_permit(waited).await }.boxed();
+            self.present = Some(PresentWait { since: Instant::now(), yield_permit });
         }
         if let Some(present) = &mut self.present
-            && present.make_way.as_mut().poll(cx).is_ready()
+            && present.yield_permit.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(());
         }
         // A client has all of the request's time, unless others wait for the instance.
         while let Poll::Ready(slow) = monitor.poll(upload, upload, cx) {
-            if slow == TooSlow::Contended {
+            if slow == BelowMinRate::Contended {
                 return Poll::Ready(());
             }
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounded_file::read_component;
-use crate::component::{Artifact, Generation, LoadError, Surroundings};
+use crate::component::{Artifact, LoadContext, LoadError, Revision};
 use crate::deploy::{PolicyError, Signature, TrustPolicy, Untrusted};
 use crate::digest::Digest;
 use crate::manifest::{Component, Manifest, UnknownComponent};
@@ -118,15 +118,15 @@ impl Gate<'_> {
         let Some((_, path)) = &self.options.replacement else {
             return self.load(component, &component.source).map(|(valid, _)| valid);
         };
-        let (valid, generation) = self.load(component, path)?;
-        // The present component says whether the slot is that of an area. If it does not load, any may replace it.
+        let (valid, revision) = self.load(component, path)?;
+        // The present component says whether the service is that of an area. If it does not load, any may replace it.
         if let Ok((_, current)) = self.load(component, &component.source) {
-            generation.check_replaces(&component.id, &current)?;
+            revision.check_replaces(&component.id, &current)?;
         }
         Ok(valid)
     }
 
-    fn load(&self, component: &Arc<Component>, path: &Path) -> Result<(ValidComponent, Generation), ValidationError> {
+    fn load(&self, component: &Arc<Component>, path: &Path) -> Result<(ValidComponent, Revision), ValidationError> {
         let (id, origin) = (component.id.clone(), path.display().to_string());
         let wasm = read_component(path).map_err(|source| {
             let (id, path) = (id.clone(), path.to_owned());
@@ -138,7 +138,7 @@ impl Gate<'_> {
             source,
         })?;
         let metrics = Metrics::new(self.backends.len());
-        let surroundings = Surroundings {
+        let surroundings = LoadContext {
             runtime: &self.runtime,
             component,
             backends: &self.backends,
@@ -146,9 +146,9 @@ impl Gate<'_> {
             metrics: &metrics,
             memory: &self.memory,
         };
-        let generation = Generation::load(surroundings, &Artifact { wasm: &wasm, origin: &origin }, 1)?;
-        let version = generation.description.as_ref().map(|area| area.version.clone());
-        Ok((ValidComponent { id, digest: generation.digest, bytes: wasm.len(), version }, generation))
+        let revision = Revision::load(surroundings, &Artifact { wasm: &wasm, origin: &origin }, 1)?;
+        let version = revision.description.as_ref().map(|area| area.version.clone());
+        Ok((ValidComponent { id, digest: revision.digest, bytes: wasm.len(), version }, revision))
     }
 
     fn check_trust(&self, wasm: &[u8], path: &Path) -> Result<(), Box<Untrusted>> {

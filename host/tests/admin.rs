@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use hexad::Digest;
-use hexad::admin::Access;
+use hexad::admin::AdminAccess;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use ureq::{Agent, Body};
@@ -15,7 +15,7 @@ use crate::wait;
 
 struct Operator {
     server: Server,
-    access: Access,
+    access: AdminAccess,
     agent: Agent,
 }
 
@@ -125,10 +125,10 @@ fn silent_connections_of_some_addresses_do_not_keep_an_operator_out() {
 fn the_running_host_is_found_through_its_data_folder() {
     let Operator { server, access, .. } = Operator::new();
     let data = server.folder.path().join("data");
-    let found = Access::find(&data).unwrap();
+    let found = AdminAccess::find(&data).unwrap();
     assert_eq!((found.url, found.token), (access.url, access.token));
     drop(server.host);
-    assert!(Access::find(&data).is_err());
+    assert!(AdminAccess::find(&data).is_err());
 }
 
 #[test]

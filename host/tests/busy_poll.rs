@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hexad::admin::Access;
+use hexad::admin::AdminAccess;
 
 use crate::fixture::Server;
 use crate::health;
@@ -20,7 +20,7 @@ fn send(address: SocketAddr) {
 }
 
 /// The seconds for which the host's threads have polled in vain.
-fn polled(access: &Access) -> f64 {
+fn polled(access: &AdminAccess) -> f64 {
     let metrics = health::ask(access, "/metrics").1;
     let seconds = metrics.lines().find_map(|line| line.strip_prefix("hexad_busy_poll_seconds_total "));
     seconds.expect("the metric").parse().unwrap()

@@ -42,7 +42,7 @@ fn until_no_canary(server: &Server) {
 }
 
 fn has_no_canary(server: &Server) -> bool {
-    server.host.slots().iter().all(|slot| slot.deployment().canary.is_none())
+    server.host.services().iter().all(|service| service.deployment().canary.is_none())
 }
 
 #[tokio::test]
@@ -73,8 +73,8 @@ async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
         drop(server.send(get("flood?mib=8")).await);
     }
     assert_eq!(server.ok("hello").await, "hello");
-    let slot = server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
-    let canary = slot.deployment().canary.clone().expect("it is still on trial");
+    let service = server.host.services().iter().find(|service| service.component().id == "probe").unwrap();
+    let canary = service.deployment().canary.clone().expect("it is still on trial");
     assert_eq!(canary.counts().failed, 0);
 }
 
@@ -158,8 +158,8 @@ fn probe_on_trial(server: &Server) -> Arc<Canary> {
     let policy = CanaryPolicy { percent: 100.0, window, max_latency: MAX_LATENCY, ..CanaryPolicy::default() };
     let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
     server.host.deployer().swap(&request).unwrap();
-    let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
-    slot.deployment().canary.clone().unwrap()
+    let service = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+    service.deployment().canary.clone().unwrap()
 }
 
 type Part = Result<Frame<Bytes>, Infallible>;
@@ -278,7 +278,7 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
         for _ in 0..10 {
             held.push(server.send(get("never")));
         }
-        let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+        let service = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
         let mut waiting = std::pin::pin!(server.send(get("hello")));
         let answered = async {
             loop {
@@ -288,17 +288,17 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
                     response = &mut waiting => break response,
                     () = tokio::time::sleep(BETWEEN_LOOKS) => {}
                 }
-                if !by_the_host && slot.load().1 == 1 {
+                if !by_the_host && service.load().1 == 1 {
                     server.host.deployer().roll_back("probe", "the tests", None).unwrap();
                 }
             }
         };
         let response = within_async(SOON, "the answer of the version before", answered).await;
         assert_eq!(text(response).await, (200, "hello".to_owned()));
-        let (serving, waiting) = slot.load();
+        let (serving, waiting) = service.load();
         assert!(serving >= held.len() && waiting == 0, "they are counted until they end: {serving}, {waiting}");
         // The guest that has answered may end a moment later.
-        let waits_no_more = async || slot.load() == (held.len(), 0);
+        let waits_no_more = async || service.load() == (held.len(), 0);
         wait_until_async(SOON, "the end of the guest that has answered", waits_no_more).await;
     }
     drop(held);

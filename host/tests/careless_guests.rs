@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use hexad::component::Slot;
+use hexad::component::ComponentService;
 use hexad::ingress::IngressOptions;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -78,8 +78,8 @@ fn start(guest: &[u8], hosts: &[&str], tool: &str) -> Server {
     Server { host, folder }
 }
 
-fn slot(server: &Server) -> &Slot {
-    server.host.slots().iter().find(|slot| slot.id() == "guest").unwrap()
+fn service(server: &Server) -> &ComponentService {
+    server.host.services().iter().find(|service| service.id() == "guest").unwrap()
 }
 
 /// The status of a GET of `path` at the authority `host`.
@@ -95,7 +95,7 @@ async fn a_response_that_a_guest_leaves_unread_holds_no_permit() {
     for _ in 0..5 {
         assert_eq!(status(&server, "/guest/stall", &upstream.address.to_string()).await, 500);
     }
-    let outbound = slot(&server).outbound().unwrap();
+    let outbound = service(&server).outbound().unwrap();
     let counters = outbound.counters();
     assert_eq!((counters.answered.get(), counters.busy.get(), outbound.in_flight()), (5, 0, 0));
 }
@@ -104,7 +104,7 @@ async fn a_response_that_a_guest_leaves_unread_holds_no_permit() {
 async fn a_response_of_the_application_that_a_guest_leaves_unread_holds_no_instance() {
     let server = start(&forwarding(), &["http://probe.spin.internal"], "");
     assert_eq!(status(&server, "/probe/stall", "probe.spin.internal").await, 500);
-    assert_eq!(slot(&server).outbound().unwrap().counters().answered.get(), 1);
+    assert_eq!(service(&server).outbound().unwrap().counters().answered.get(), 1);
     wait_for_busy(&server, 0);
 }
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
-use hexad::component::Slot;
+use hexad::component::ComponentService;
 use hexad::imports::outbound::OutboundOptions;
 use hexad::ingress::IngressOptions;
 use socket2::{Domain, Socket, Type};
@@ -61,7 +61,8 @@ fn a_client_without_an_instance_waits_for_no_queue_of_others() {
         client
     };
     let wait_for_queue = |length: usize| {
-        let has_length = || server.host.slots().iter().map(|slot| Slot::load(slot).1).sum::<usize>() == length;
+        let has_length =
+            || server.host.services().iter().map(|service| ComponentService::load(service).1).sum::<usize>() == length;
         wait_until(SOON, &format!("a queue of {length} requests"), has_length);
     };
     let mut held: Vec<_> = [2, 2, 3, 4].map(never).into();
@@ -117,7 +118,7 @@ fn an_address_leaves_outbound_requests_for_others() {
         ask(&mut client, &format!("outbound?url={}", upstream.url(path)), "");
         client
     };
-    let outbound = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap().outbound().unwrap();
+    let outbound = server.host.services().iter().find(|service| service.id() == "probe").unwrap().outbound().unwrap();
     let held = [(); 2].map(|()| send(2, "silent"));
     wait_until(SOON, "two outbound requests", || outbound.in_flight() == 2);
     let refused = answer(send(2, "hello"));

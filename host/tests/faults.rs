@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use http_body_util::BodyExt;
 
-use hexad::component::Slot;
+use hexad::component::ComponentService;
 
 use crate::fixture::{Server, get, text};
 use crate::versions::{swap, variant};
@@ -61,7 +61,7 @@ async fn a_guest_that_ends_before_its_writes_are_durable_is_answered() {
     let server = Server::with("");
     let store = rusqlite::Connection::open(server.folder.path().join("data/sqlite_key_value.db")).unwrap();
     store.execute_batch("begin immediate").unwrap();
-    let probe = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+    let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
     let answer = server.send(get("write-and-trap-in-body?key=probe/v1/a&value=1&us=1"));
     let unlock = async {
         let has_failed = async || probe.metrics().failures().any(|(_, count)| count > 0);
@@ -167,7 +167,7 @@ async fn a_path_that_keeps_failing_is_refused_until_a_probe_succeeds() {
     // Other paths are served.
     assert_eq!(server.ok("hello").await, "hello");
 
-    // Another generation has circuit breakers of its own.
+    // Another revision has circuit breakers of its own.
     swap(&server, "probe", variant("probe", 1)).unwrap();
     assert_eq!(server.ok("trap?not").await, "not this time");
     server.host.deployer().roll_back("probe", "the tests", None).unwrap();
@@ -246,7 +246,7 @@ async fn the_instance_used_last_is_used_next() {
 fn a_request_whose_client_is_gone_gives_its_permit_back() {
     let mut server = Server::with("instances = 1\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"");
     let address = server.listen();
-    let load = || server.host.slots().iter().map(Slot::load).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let load = || server.host.services().iter().map(ComponentService::load).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     let ask = |path: &str| {
         let mut client = wait::connect(address);
         write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\n\r\n").unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser as _;
-use hexad::admin::Access;
+use hexad::admin::AdminAccess;
 use hexad::cli::Backup;
 use hexad::store::sqlite;
 use serde_json::Value;
@@ -26,19 +26,19 @@ fn limited_with(max_bytes: u64, tool: &str) -> Server {
 }
 
 /// The host's admin listener.
-fn administer(server: &mut Server) -> Access {
+fn administer(server: &mut Server) -> AdminAccess {
     server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap()
 }
 
 /// Status and text of a GET of the admin listener.
-pub fn ask(access: &Access, path: &str) -> (u16, String) {
+pub fn ask(access: &AdminAccess, path: &str) -> (u16, String) {
     let request =
         agent().get(format!("{}{path}", access.url)).header("authorization", format!("Bearer {}", access.token));
     let mut response = request.call().unwrap();
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
 
-fn store_problem(access: &Access) -> Value {
+fn store_problem(access: &AdminAccess) -> Value {
     let status: Value = serde_json::from_str(&ask(access, "/status").1).unwrap();
     status["host"]["store_problem"].clone()
 }

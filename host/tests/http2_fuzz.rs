@@ -126,8 +126,8 @@ fn assert_serves(mut client: impl Read + Write) {
 /// Checks that the host has failed at no request.
 fn assert_in_order(server: &Server) {
     wait_for_busy(server, 0);
-    for slot in server.host.slots() {
-        let statuses = slot.metrics().statuses();
+    for service in server.host.services() {
+        let statuses = service.metrics().statuses();
         assert!(statuses.iter().all(|(status, _)| *status < 500), "{statuses:?}");
     }
     assert_no_panic();

@@ -103,7 +103,7 @@ async fn grants_are_enforced_by_prefix_and_label() {
     assert_eq!(server.ok("kv/exists?key=shared/x").await, "true");
     assert_eq!(server.ok("kv/exists?key=probe/a").await, "false", "a denied batch did nothing");
     assert_eq!(server.ok("kv/list").await, "probe/v1/mine,shared/x,shared/y None");
-    assert_eq!(server.host.slots()[1].component().grants.denied(), 11);
+    assert_eq!(server.host.services()[1].component().grants.denied(), 11);
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::mpsc;
 
 use futures::future::join_all;
-use hexad::admin::Access;
-use hexad::component::Slot;
+use hexad::admin::AdminAccess;
+use hexad::component::ComponentService;
 use hexad::ingress::IngressOptions;
 use hexad::{Options, StartError};
 
@@ -24,7 +24,7 @@ const MIB: u64 = 1 << 20;
 const CACHES: u64 = 68 * MIB;
 
 /// Bytes that the guests of a host have.
-fn guest_memory(access: &Access) -> u64 {
+fn guest_memory(access: &AdminAccess) -> u64 {
     let metrics = health::ask(access, "/metrics").1;
     let line = metrics.lines().find_map(|line| line.strip_prefix("hexad_guest_memory_bytes "));
     line.unwrap().parse::<f64>().unwrap() as u64
@@ -46,8 +46,8 @@ fn start(guests: u64) -> Result<Server, StartError> {
 
 /// How many instances of the probe ended for this reason.
 fn retired(server: &Server, reason: &str) -> u64 {
-    let probe = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
-    Slot::metrics(probe).retirements().find(|(name, _)| *name == reason).unwrap().1
+    let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+    ComponentService::metrics(probe).retirements().find(|(name, _)| *name == reason).unwrap().1
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn idle_instances_give_their_memory_to_busy_ones() {
     }
     assert_eq!(retired(&server, "evicted"), 0);
     // A guest may end a moment after its answer.
-    let probe = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+    let probe = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
     wait_until_async(SOON, "the end of the guests", async || probe.load() == (0, 0)).await;
     assert_eq!(server.ok("leak?mib=35").await, "leaked");
     assert_eq!(retired(&server, "evicted"), 1);

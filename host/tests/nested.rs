@@ -82,8 +82,8 @@ async fn nested_requests_do_not_wait_for_their_parents_permits() {
     for answer in join_all((0..8).map(|_| server.ok(&path))).await {
         assert!(answer.ends_with("hello"), "{answer}");
     }
-    let slot = &server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
-    assert_eq!(slot.load(), (0, 0));
+    let service = &server.host.services().iter().find(|service| service.component().id == "probe").unwrap();
+    assert_eq!(service.load(), (0, 0));
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn a_nested_request_ends_with_the_one_that_waits_for_it() {
     let server = server(SELF, "request_timeout = \"300ms\"");
     let (status, _) = server.get("outbound?url=http://self.alt/probe/never").await;
     assert!([200, 504].contains(&status), "{status}");
-    let slot = &server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
-    wait_until_async(SOON, "the end of both requests", async || slot.load() == (0, 0)).await;
+    let service = &server.host.services().iter().find(|service| service.component().id == "probe").unwrap();
+    wait_until_async(SOON, "the end of both requests", async || service.load() == (0, 0)).await;
 }
 
 #[tokio::test]

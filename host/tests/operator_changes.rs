@@ -14,7 +14,7 @@ fn a_component_is_swapped_promoted_and_rolled_back() {
     let path = "/operator/components/incoming";
     let original = digest(&visitor.server, "incoming");
     let (first, second) = (variant("incoming", 1), variant("incoming", 2));
-    visitor.swap("incoming", &[], &first).expect(200, "is serving: generation 2");
+    visitor.swap("incoming", &[], &first).expect(200, "is serving: revision 2");
     assert_eq!(digest(&visitor.server, "incoming"), Digest::of(&first));
 
     visitor.swap("incoming", &[("percent", "10"), ("window", "1h")], &second).expect(200, "is on trial");

@@ -28,8 +28,8 @@ pub fn named(hosts: &[&str], tool: &str, names: Arc<Names>) -> Server {
 }
 
 fn counters(server: &Server) -> Arc<OutboundCounters> {
-    let slots = server.host.slots().iter();
-    let probe = slots.into_iter().find(|slot| slot.id() == "probe").unwrap();
+    let services = server.host.services().iter();
+    let probe = services.into_iter().find(|service| service.id() == "probe").unwrap();
     probe.outbound().unwrap().counters().clone()
 }
 

@@ -147,7 +147,7 @@ fn untrusted_components_stop_the_start() {
     let error = fixture.start(false).err().unwrap().to_string();
     assert!(error.contains(&Digest::of(&new).to_string()), "{error}");
     fixture.write_digests(&[built_digest("probe"), Digest::of(&new)]);
-    assert_eq!(fixture.start(false).unwrap().slots()[0].current().digest, Digest::of(&new));
+    assert_eq!(fixture.start(false).unwrap().services()[0].current().digest, Digest::of(&new));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_signed_component_is_trusted_after_a_restart_as_well() {
     drop(host);
 
     let host = fixture.start(false).unwrap();
-    assert_eq!(host.slots()[0].current().digest, Digest::of(&new));
+    assert_eq!(host.services()[0].current().digest, Digest::of(&new));
     // The previous component is trusted as well, although its source has been overwritten.
     std::fs::write(fixture.path("incoming.wasm"), &new).unwrap();
     assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, built_digest("incoming"));
@@ -204,12 +204,12 @@ fn a_build_that_comes_during_a_canary_is_swapped_in_after_it() {
     for name in [1, 2] {
         let other = variant("probe", name);
         std::fs::write(fixture.path("probe.wasm"), &other).unwrap();
-        let serves_other = || host.slots().iter().any(|slot| slot.current().digest == Digest::of(&other));
+        let serves_other = || host.services().iter().any(|service| service.current().digest == Digest::of(&other));
         wait_until(SOON, "the build of the other component", serves_other);
     }
-    assert_eq!(host.slots()[0].current().digest, built_digest("incoming"));
+    assert_eq!(host.services()[0].current().digest, built_digest("incoming"));
     host.deployer().roll_back("incoming", "the tests", None).unwrap();
-    wait_until(SOON, "the build after the canary", || host.slots()[0].current().digest == Digest::of(&build));
+    wait_until(SOON, "the build after the canary", || host.services()[0].current().digest == Digest::of(&build));
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn a_watched_source_is_swapped_in_once_it_is_signed() {
     std::fs::write(&source, &new).unwrap();
     wait_until(SOON, "a line of the audit log", || !audit(&fixture.folder).is_empty());
     assert_eq!(audit(&fixture.folder)[0]["outcome"], "refused");
-    assert_eq!(host.slots()[0].current().digest, built_digest("incoming"));
+    assert_eq!(host.services()[0].current().digest, built_digest("incoming"));
     fixture.sign(&source);
-    wait_until(SOON, "the component that is signed now", || host.slots()[0].current().digest == Digest::of(&new));
+    wait_until(SOON, "the component that is signed now", || host.services()[0].current().digest == Digest::of(&new));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::health::ask;
 use crate::ingress::{certificate, server, with_tls};
 use crate::wait::{SOON, wait_for, wait_until};
 
-fn host_status(access: &hexad::admin::Access) -> Value {
+fn host_status(access: &hexad::admin::AdminAccess) -> Value {
     let status: Value = serde_json::from_str(&ask(access, "/status").1).unwrap();
     status["host"].clone()
 }
@@ -96,7 +96,7 @@ fn the_address_of_the_admin_listener_is_written_once_there_is_room() {
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     assert_eq!(ask(&access, "/healthz").0, 200);
     std::fs::remove_dir_all(&path).unwrap();
-    let found = |data: &Path| hexad::admin::Access::find(data).ok().map(|access| access.url);
+    let found = |data: &Path| hexad::admin::AdminAccess::find(data).ok().map(|access| access.url);
     assert_eq!(wait_for(SOON, "admin.json", || found(&data)), access.url);
     drop(server);
 }

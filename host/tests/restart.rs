@@ -16,17 +16,17 @@ async fn a_restart_serves_the_version_that_was_swapped_in() {
     let start = || fixture::start(&folder, &manifest(""), &[], store()).unwrap();
     let host = start();
     let wasm = variant("incoming", 1);
-    let (old, new) = (host.slots()[0].current().digest, Digest::of(&wasm));
+    let (old, new) = (host.services()[0].current().digest, Digest::of(&wasm));
     host.deployer().swap(&swap_request("incoming", wasm)).unwrap();
     drop(host);
 
     let host = start();
-    assert_eq!(host.slots()[0].current().digest, new);
-    assert_eq!(host.slots()[0].way_back(), Some(old));
+    assert_eq!(host.services()[0].current().digest, new);
+    assert_eq!(host.services()[0].rollback_target(), Some(old));
     // A rollback loads the code that was served before the swap.
     assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, old);
     drop(host);
-    assert_eq!(start().slots()[0].current().digest, old);
+    assert_eq!(start().services()[0].current().digest, old);
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn the_audit_log_says_that_a_trial_ended_with_the_host() {
     let start = || fixture::start(&folder, &manifest(""), &[], store()).unwrap();
     let rollbacks = || audit(&folder).into_iter().filter(|line| line["action"] == "rollback").collect::<Vec<_>>();
     let host = start();
-    let old = host.slots()[0].current().digest;
+    let old = host.services()[0].current().digest;
     let wasm = variant("incoming", 1);
     let canary = Digest::of(&wasm);
     let policy = CanaryPolicy { window: Duration::from_secs(3600), ..CanaryPolicy::default() };
@@ -63,7 +63,7 @@ async fn a_restored_backup_serves_the_version_that_was_swapped_in() {
     let folder = tempfile::tempdir().unwrap();
     let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
     let wasm = variant("incoming", 1);
-    let (old, new) = (host.slots()[0].current().digest, Digest::of(&wasm));
+    let (old, new) = (host.services()[0].current().digest, Digest::of(&wasm));
     host.deployer().swap(&swap_request("incoming", wasm)).unwrap();
     let (data, target) = (folder.path().join("data"), folder.path().join("copy"));
     hexad::store::sqlite::backup(&data, &target, || Ok(hexad::deploy::read_deployed(&data).unwrap())).unwrap();
@@ -73,7 +73,7 @@ async fn a_restored_backup_serves_the_version_that_was_swapped_in() {
     std::fs::rename(&target, restored.path().join("data").join(hexad::store::sqlite::FILE_NAME)).unwrap();
     for _ in 0..2 {
         let host = fixture::start(&restored, &manifest(""), &[], store()).unwrap();
-        assert_eq!(host.slots()[0].current().digest, new);
+        assert_eq!(host.services()[0].current().digest, new);
     }
     let host = fixture::start(&restored, &manifest(""), &[], store()).unwrap();
     assert_eq!(host.deployer().roll_back("incoming", "the tests", None).unwrap().digest, old);
@@ -91,7 +91,7 @@ fn a_source_that_changed_after_the_swap_is_served_again() {
     drop(host);
     std::fs::write(&source, variant("incoming", 2)).unwrap();
     let host = start();
-    assert_eq!(host.slots()[0].current().digest, Digest::of(&variant("incoming", 2)));
+    assert_eq!(host.services()[0].current().digest, Digest::of(&variant("incoming", 2)));
     let last = audit(&folder).pop().unwrap();
     assert_eq!((&last["action"], &last["by"]), (&"supersede".into(), &"hexad".into()));
     drop(host);
@@ -100,7 +100,7 @@ fn a_source_that_changed_after_the_swap_is_served_again() {
     host.deployer().swap(&swap_request("incoming", variant("incoming", 1))).unwrap();
     drop(host);
     std::fs::remove_file(&source).unwrap();
-    assert_eq!(start().slots()[0].current().digest, Digest::of(&variant("incoming", 1)));
+    assert_eq!(start().services()[0].current().digest, Digest::of(&variant("incoming", 1)));
 }
 
 #[test]

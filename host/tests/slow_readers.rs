@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hexad::component::Slot;
+use hexad::component::ComponentService;
 use hexad::ingress::{Ingress, IngressOptions};
 use hexad::send_buffer::{DrainPolicy, SendLimits};
 
@@ -65,7 +65,8 @@ pub fn assert_body(answer: &[u8], body: &str) {
 /// Waits until this many requests of the probe are being served.
 #[track_caller]
 pub fn wait_for_busy(server: &Server, expected: usize) {
-    let is_expected = || server.host.slots().iter().map(|slot| Slot::load(slot).0).sum::<usize>() == expected;
+    let is_expected =
+        || server.host.services().iter().map(|service| ComponentService::load(service).0).sum::<usize>() == expected;
     wait_until(SOON, &format!("{expected} requests that are served"), is_expected);
 }
 

@@ -63,7 +63,7 @@ async fn a_version_that_traps_can_be_rolled_back() {
     swap(&server, "incoming", trapping()).unwrap();
     assert_eq!(incoming(&server).await.0, 500);
     let report = server.host.deployer().roll_back("incoming", "the tests", None).unwrap();
-    assert_eq!((report.digest, report.generation), (before, 1));
+    assert_eq!((report.digest, report.revision), (before, 1));
     assert_eq!(incoming(&server).await.0, 200);
     // The trapping version is now the previous one.
     server.host.deployer().roll_back("incoming", "the tests", None).unwrap();

@@ -87,7 +87,7 @@ fn no_request_fails_while_a_component_is_swapped_a_hundred_times_under_load() {
         }
     });
     assert_eq!(bad, 0, "of {good} requests");
-    assert_eq!(server.host.slots().iter().map(|slot| slot.current().number).max(), Some(101));
+    assert_eq!(server.host.services().iter().map(|service| service.current().number).max(), Some(101));
 }
 
 /// The number in a line of `/proc/self/status`.

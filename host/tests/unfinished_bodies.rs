@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hexad::access_log::{AccessLog, AccessLogFormat};
-use hexad::component::{CanaryPolicy, Slot};
+use hexad::component::{CanaryPolicy, ComponentService};
 use hexad::deploy::SwapRequest;
 use hexad::ingress::IngressOptions;
 use http_body_util::BodyExt;
@@ -89,8 +89,8 @@ fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
         }
     }
     wait_for_busy(&server, 0);
-    let slot = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
-    assert_eq!(slot.metrics().total(|shard| shard.broken.get()), 10 + unsent);
+    let service = server.host.services().iter().find(|service| service.id() == "probe").unwrap();
+    assert_eq!(service.metrics().total(|shard| shard.broken.get()), 10 + unsent);
     assert!(refused > 0);
 }
 
@@ -139,8 +139,8 @@ async fn a_canary_that_leaves_its_responses_unfinished_fails() {
         let response = server.send(fixture::get("forget?mib=2")).await;
         response.into_body().collect().await.expect_err("the rest of the body");
     }
-    let is_on_trial = |slot: &Slot| slot.deployment().canary.is_some();
-    wait_until(SOON, "the end of the trial", || !server.host.slots().iter().any(is_on_trial));
+    let is_on_trial = |service: &ComponentService| service.deployment().canary.is_some();
+    wait_until(SOON, "the end of the trial", || !server.host.services().iter().any(is_on_trial));
     assert_eq!(digest(&server, "probe"), before);
     let last = audit(&server.folder).pop().unwrap();
     assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"rollback".into()), "{last}");

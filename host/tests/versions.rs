@@ -52,8 +52,8 @@ pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<DeployRep
 }
 
 pub fn digest(server: &Server, component: &str) -> Digest {
-    let slot = server.host.slots().iter().find(|slot| slot.component().id == component).unwrap();
-    slot.current().digest
+    let service = server.host.services().iter().find(|service| service.component().id == component).unwrap();
+    service.current().digest
 }
 
 /// The audit log, one value per line.

@@ -1,6 +1,6 @@
 //! A visitor of the operator's pages.
 
-use hexad::admin::Access;
+use hexad::admin::AdminAccess;
 use ureq::{Agent, Body};
 
 use crate::fixture::{Server, agent};
@@ -10,7 +10,7 @@ const BOUNDARY: &str = "boundary-of-the-tests";
 /// A browser without scripts: it keeps a cookie and follows no redirect.
 pub struct Visitor {
     pub server: Server,
-    pub access: Access,
+    pub access: AdminAccess,
     pub agent: Agent,
     pub cookie: String,
 }

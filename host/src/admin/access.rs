@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The address and the token of a running host's admin listener.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Access {
+pub struct AdminAccess {
     /// For example `http://127.0.0.1:40123`.
     pub url: String,
     pub token: String,
@@ -43,7 +43,7 @@ pub enum AccessError {
     Invalid { path: PathBuf, source: serde_json::Error },
 }
 
-impl Access {
+impl AdminAccess {
     /// Finds the host that runs on a data folder.
     pub fn find(data: &Path) -> Result<Self, AccessError> {
         let path = data.join(FILE_NAME);
@@ -85,14 +85,14 @@ impl Drop for AccessFile {
 
 /// Writes the file, as soon as that is possible.
 pub struct Publisher {
-    access: Access,
+    access: AdminAccess,
     data: PathBuf,
     /// `None` until it is written.
     file: Option<AccessFile>,
 }
 
 impl Publisher {
-    pub fn new(access: Access, data: &Path) -> Self {
+    pub fn new(access: AdminAccess, data: &Path) -> Self {
         Self { access, data: data.to_owned(), file: None }
     }
 
@@ -152,28 +152,28 @@ mod tests {
     #[test]
     fn the_access_file_is_private_and_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let access = Access { url: "http://h".into(), token: "t".to_owned() };
+        let access = AdminAccess { url: "http://h".into(), token: "t".to_owned() };
         let left = entry_page::write(folder.path(), "http://h/operator").unwrap();
         let file = access.publish(folder.path()).unwrap();
         assert!(!left.exists());
         entry_page::write(folder.path(), "http://h/operator").unwrap();
         let mode = fs::metadata(folder.path().join(FILE_NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(Access::find(folder.path()).unwrap().token, access.token);
+        assert_eq!(AdminAccess::find(folder.path()).unwrap().token, access.token);
         drop(file);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        let error = Access::find(folder.path()).err().unwrap().to_string();
+        let error = AdminAccess::find(folder.path()).err().unwrap().to_string();
         assert!(error.starts_with("no host is running"), "{error}");
     }
 
     #[test]
     fn a_file_that_cannot_be_replaced_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let of_dead_host = Access { url: "http://h".into(), token: "t".to_owned() };
+        let of_dead_host = AdminAccess { url: "http://h".into(), token: "t".to_owned() };
         std::mem::forget(of_dead_host.publish(folder.path()).unwrap());
         fs::create_dir(folder.path().join("admin.json.new")).unwrap();
-        assert!(Access { url: "http://i".into(), token: "u".to_owned() }.publish(folder.path()).is_err());
-        let error = Access::find(folder.path()).err().unwrap().to_string();
+        assert!(AdminAccess { url: "http://i".into(), token: "u".to_owned() }.publish(folder.path()).is_err());
+        let error = AdminAccess::find(folder.path()).err().unwrap().to_string();
         assert!(error.starts_with("no host is running"), "{error}");
     }
 

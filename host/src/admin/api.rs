@@ -94,7 +94,7 @@ impl AdminApi {
             }
             AdminRoute::Components => json_body(StatusCode::OK, &self.components()),
             AdminRoute::Component(id) => match deploy::slot_of(context.deployer.application(), &id) {
-                Ok(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
+                Ok(service) => json_body(StatusCode::OK, &ComponentStatus::from(service)),
                 Err(unknown) => failure_response(&DeployError::from(unknown).into()),
             },
             AdminRoute::Swap { component, canary, without } => match signature(parts.headers.get(SIGNATURE)) {
@@ -118,7 +118,7 @@ impl AdminApi {
     }
 
     fn components(&self) -> Vec<ComponentStatus> {
-        self.context.deployer.application().slots().iter().map(ComponentStatus::from).collect()
+        self.context.deployer.application().services().iter().map(ComponentStatus::from).collect()
     }
 
     /// Swaps in the component that is the request's body.

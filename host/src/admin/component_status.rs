@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::statistics::ComponentStatistics;
-use crate::component::{Canary, Generation, Health, Slot};
+use crate::component::{Canary, ComponentService, Health, Revision};
 use crate::digest::Digest;
 
 /// A component of the manifest.
@@ -16,7 +16,7 @@ pub struct ComponentStatus {
     /// `serving`; `canary` during a trial; `failing` while a circuit breaker is open or half-open.
     pub state: &'static str,
     #[serde(flatten)]
-    pub current: GenerationStatus,
+    pub current: RevisionStatus,
     /// The component that a rollback restores, unless it ends a trial.
     pub previous: Option<Digest>,
     pub canary: Option<CanaryStatus>,
@@ -29,14 +29,15 @@ pub struct ComponentStatus {
     pub statistics: ComponentStatistics,
 }
 
-/// A generation.
+/// A revision.
 #[derive(Debug, Serialize)]
-pub struct GenerationStatus {
+pub struct RevisionStatus {
     /// None for a component that is not an area.
     pub area: Option<String>,
     pub version: Option<String>,
     pub digest: Digest,
-    pub generation: u64,
+    #[serde(rename = "generation")]
+    pub revision: u64,
     pub loaded_at: Option<String>,
 }
 
@@ -44,7 +45,7 @@ pub struct GenerationStatus {
 #[derive(Debug, Serialize)]
 pub struct CanaryStatus {
     #[serde(flatten)]
-    pub served: GenerationStatus,
+    pub served: RevisionStatus,
     pub percent: f64,
     #[serde(rename = "answers")]
     pub responses: u64,
@@ -80,11 +81,11 @@ pub struct LimitsStatus {
     pub log_lines: u32,
 }
 
-impl From<&Slot> for ComponentStatus {
-    fn from(slot: &Slot) -> Self {
-        let component = slot.component();
-        let deployment = slot.deployment();
-        let (in_flight, waiting) = slot.load();
+impl From<&ComponentService> for ComponentStatus {
+    fn from(service: &ComponentService) -> Self {
+        let component = service.component();
+        let deployment = service.deployment();
+        let (in_flight, waiting) = service.load();
         let (grants, limits) = (&component.grants, &component.limits);
         Self {
             id: component.id.clone(),
@@ -93,8 +94,8 @@ impl From<&Slot> for ComponentStatus {
                 Health::Healthy => "serving",
                 Health::Recovering | Health::Failing => "failing",
             },
-            current: GenerationStatus::from(&*deployment.current),
-            previous: slot.way_back(),
+            current: RevisionStatus::from(&*deployment.current),
+            previous: service.rollback_target(),
             canary: deployment.canary.as_deref().map(CanaryStatus::from),
             source: component.source.display().to_string(),
             grants: GrantsStatus {
@@ -116,20 +117,20 @@ impl From<&Slot> for ComponentStatus {
             },
             in_flight,
             waiting,
-            statistics: ComponentStatistics::from(slot),
+            statistics: ComponentStatistics::from(service),
         }
     }
 }
 
-impl From<&Generation> for GenerationStatus {
-    fn from(generation: &Generation) -> Self {
-        let description = generation.description.as_ref();
+impl From<&Revision> for RevisionStatus {
+    fn from(revision: &Revision) -> Self {
+        let description = revision.description.as_ref();
         Self {
             area: description.map(|area| area.area.clone()),
             version: description.map(|area| area.version.clone()),
-            digest: generation.digest,
-            generation: generation.number,
-            loaded_at: timestamp(generation.loaded_at),
+            digest: revision.digest,
+            revision: revision.number,
+            loaded_at: timestamp(revision.loaded_at),
         }
     }
 }
@@ -139,7 +140,7 @@ impl From<&Canary> for CanaryStatus {
         let counts = canary.counts();
         let left: Duration = canary.ends_at().saturating_duration_since(Instant::now());
         Self {
-            served: GenerationStatus::from(&*canary.generation),
+            served: RevisionStatus::from(&*canary.revision),
             percent: canary.policy.percent,
             responses: counts.responses,
             failed: counts.failed,

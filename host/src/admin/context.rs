@@ -44,6 +44,6 @@ impl AdminContext {
     /// The present counts.
     pub fn sample(&self) -> Sample {
         let guests = (self.host_state)().memory.budget.used();
-        Sample::take(self.deployer.application().slots(), guests)
+        Sample::take(self.deployer.application().services(), guests)
     }
 }

@@ -15,7 +15,7 @@ use super::host_state::HostState;
 use super::metric_family::{FamilyEncoder, component, distribution};
 use super::{host_metrics, prometheus_text};
 use crate::application::Application;
-use crate::component::{Health, Slot};
+use crate::component::{ComponentService, Health};
 use crate::imports::outbound::Outbound;
 use crate::metrics::Histogram;
 
@@ -56,92 +56,91 @@ impl fmt::Debug for MetricsCollector {
 
 impl Collector for MetricsCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = FamilyEncoder { encoder, slots: self.application.slots() };
-        out.counters("requests", "Responses, by status", "status", |slot| slot.metrics().statuses())?;
-        out.histogram("request_duration_seconds", "From a request's head to its response's", |slot| {
-            slot.metrics().histogram(|shard| &shard.latency)
+        let mut out = FamilyEncoder { encoder, services: self.application.services() };
+        out.counters("requests", "Responses, by status", "status", |service| service.metrics().statuses())?;
+        out.histogram("request_duration_seconds", "From a request's head to its response's", |service| {
+            service.metrics().histogram(|shard| &shard.latency)
         })?;
         out.counters(
             "request_refusals",
             "Responses of the host in a component's place, by reason",
             "reason",
-            |slot| slot.metrics().refusals().collect(),
+            |service| service.metrics().refusals().collect(),
         )?;
-        out.gauge("requests_in_flight", "Requests being served", |slot| slot.load().0 as f64)?;
-        out.gauge("requests_waiting", "Requests waiting for an instance", |slot| slot.load().1 as f64)?;
+        out.gauge("requests_in_flight", "Requests being served", |service| service.load().0 as f64)?;
+        out.gauge("requests_waiting", "Requests waiting for an instance", |service| service.load().1 as f64)?;
         out.histogram(
             "queue_wait_seconds",
             "How long requests waited for an instance, without those that did not wait",
-            |slot| slot.metrics().histogram(|shard| &shard.queue_wait),
+            |service| service.metrics().histogram(|shard| &shard.queue_wait),
         )?;
-        out.counter("instantiations", "Instances made", |slot| {
-            slot.metrics().total(|shard| shard.instantiations.get()) as f64
+        out.counter("instantiations", "Instances made", |service| {
+            service.metrics().total(|shard| shard.instantiations.get()) as f64
         })?;
-        out.counter("instantiation_failures", "Instances that could not be made", |slot| {
-            slot.metrics().total(|shard| shard.failed_instantiations.get()) as f64
+        out.counter("instantiation_failures", "Instances that could not be made", |service| {
+            service.metrics().total(|shard| shard.failed_instantiations.get()) as f64
         })?;
-        out.counters("instance_failures", "Instances that ended early, by reason", "reason", |slot| {
-            slot.metrics().failures().collect()
+        out.counters("instance_failures", "Instances that ended early, by reason", "reason", |service| {
+            service.metrics().failures().collect()
         })?;
-        out.counters("instances_retired", "Instances that the host ended, by reason", "reason", |slot| {
-            slot.metrics().retirements().collect()
+        out.counters("instances_retired", "Instances that the host ended, by reason", "reason", |service| {
+            service.metrics().retirements().collect()
         })?;
-        out.counter("responses_cut_off", "Responses that were truncated at the size limit", |slot| {
-            slot.metrics().total(|shard| shard.cut_off.get()) as f64
+        out.counter("responses_cut_off", "Responses that were truncated at the size limit", |service| {
+            service.metrics().total(|shard| shard.cut_off.get()) as f64
         })?;
-        out.counter("responses_broken", "Responses whose body broke after the head was sent", |slot| {
-            slot.metrics().total(|shard| shard.broken.get()) as f64
+        out.counter("responses_broken", "Responses whose body broke after the head was sent", |service| {
+            service.metrics().total(|shard| shard.broken.get()) as f64
         })?;
         out.counter(
             "responses_timed_out",
             "Responses whose component ran out of time after the head was sent",
-            |slot| slot.metrics().total(|shard| shard.timed_out.get()) as f64,
+            |service| service.metrics().total(|shard| shard.timed_out.get()) as f64,
         )?;
-        out.counter("breaker_tripped", "How often a circuit breaker opened", |slot| {
-            slot.metrics().total(|shard| shard.breaker_trips.get()) as f64
+        out.counter("breaker_tripped", "How often a circuit breaker opened", |service| {
+            service.metrics().total(|shard| shard.breaker_trips.get()) as f64
         })?;
-        out.gauge("breaker_open", "1 while a circuit breaker is open, 0.5 while one is half-open", |slot| match slot
-            .current()
-            .health()
-        {
-            Health::Healthy => 0.0,
-            Health::Recovering => 0.5,
-            Health::Failing => 1.0,
+        out.gauge("breaker_open", "1 while a circuit breaker is open, 0.5 while one is half-open", |service| {
+            match service.current().health() {
+                Health::Healthy => 0.0,
+                Health::Recovering => 0.5,
+                Health::Failing => 1.0,
+            }
         })?;
-        out.counter("log_lines_dropped", "Lines that the component printed above its rate", |slot| {
-            slot.metrics().log_lines_dropped.get() as f64
+        out.counter("log_lines_dropped", "Lines that the component printed above its rate", |service| {
+            service.metrics().log_lines_dropped.get() as f64
         })?;
-        out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |slot| {
-            slot.metrics().memory_peak() as f64
+        out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |service| {
+            service.metrics().memory_peak() as f64
         })?;
-        out.counter("memory_denied", "Requests for more memory that were denied", |slot| {
-            slot.metrics().total(|shard| shard.memory_denials.get()) as f64
+        out.counter("memory_denied", "Requests for more memory that were denied", |service| {
+            service.metrics().total(|shard| shard.memory_denials.get()) as f64
         })?;
-        out.counter("guest_busy_seconds", "Processor time of guests and of their calls of the host", |slot| {
-            slot.metrics().total(|shard| shard.cpu_nanos.get()) as f64 / 1e9
+        out.counter("guest_busy_seconds", "Processor time of guests and of their calls of the host", |service| {
+            service.metrics().total(|shard| shard.cpu_nanos.get()) as f64 / 1e9
         })?;
-        out.counters("key_value_operations", "Operations on the key-value store", "operation", |slot| {
-            slot.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
+        out.counters("key_value_operations", "Operations on the key-value store", "operation", |service| {
+            service.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
         })?;
         out.each(
             "key_value_duration_seconds",
             "How long operations on the key-value store took; commit is the wait for the disk",
             MetricType::Histogram,
-            |slot, family| {
-                let mut operations = slot.metrics().operations().filter(|(_, durations)| durations.count > 0);
+            |service, family| {
+                let mut operations = service.metrics().operations().filter(|(_, durations)| durations.count > 0);
                 operations.try_for_each(|(operation, durations)| {
-                    distribution(family, &[component(slot), ("operation", operation)], &durations)
+                    distribution(family, &[component(service), ("operation", operation)], &durations)
                 })
             },
         )?;
-        out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |slot| {
-            slot.metrics().total(|shard| shard.swaps_lost.get()) as f64
+        out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |service| {
+            service.metrics().total(|shard| shard.swaps_lost.get()) as f64
         })?;
-        out.counter("key_value_denied", "Accesses that the grants do not cover", |slot| {
-            slot.component().grants.denied() as f64
+        out.counter("key_value_denied", "Accesses that the grants do not cover", |service| {
+            service.component().grants.denied() as f64
         })?;
-        out.counters("outbound_requests", "Outbound requests, by outcome", "outcome", |slot| {
-            let Some(outbound) = slot.outbound() else { return Vec::new() };
+        out.counters("outbound_requests", "Outbound requests, by outcome", "outcome", |service| {
+            let Some(outbound) = service.outbound() else { return Vec::new() };
             let counters = outbound.counters();
             vec![
                 ("answered", counters.answered.get()),
@@ -156,42 +155,44 @@ impl Collector for MetricsCollector {
             "outbound_duration_seconds",
             "From an outbound request to the head of its response, or to its error",
             MetricType::Histogram,
-            |slot, family| match slot.outbound() {
+            |service, family| match service.outbound() {
                 Some(outbound) => {
-                    distribution(family, &[component(slot)], &Histogram::sum([&outbound.counters().duration]))
+                    distribution(family, &[component(service)], &Histogram::sum([&outbound.counters().duration]))
                 }
                 None => Ok(()),
             },
         )?;
-        let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(&out) as f64);
+        let outbound = |service: &ComponentService, value: fn(&Outbound) -> u64| {
+            service.outbound().map_or(0.0, |out| value(&out) as f64)
+        };
         out.counter(
             "outbound_requests_shared",
             "Outbound requests that got the response of an identical one",
-            |slot| outbound(slot, |outbound| outbound.counters().coalesced.get()),
+            |service| outbound(service, |outbound| outbound.counters().coalesced.get()),
         )?;
-        out.counter("outbound_connections", "Outbound connections that were opened", |slot| {
-            outbound(slot, |outbound| outbound.counters().connections.get())
+        out.counter("outbound_connections", "Outbound connections that were opened", |service| {
+            outbound(service, |outbound| outbound.counters().connections.get())
         })?;
-        out.counter("outbound_received_bytes", "Bytes of responses to outbound requests", |slot| {
-            outbound(slot, |outbound| outbound.counters().received.get())
+        out.counter("outbound_received_bytes", "Bytes of responses to outbound requests", |service| {
+            outbound(service, |outbound| outbound.counters().received.get())
         })?;
-        out.gauge("outbound_requests_in_flight", "Outbound requests under way", |slot| {
-            outbound(slot, |outbound| outbound.in_flight() as u64)
+        out.gauge("outbound_requests_in_flight", "Outbound requests under way", |service| {
+            outbound(service, |outbound| outbound.in_flight() as u64)
         })?;
-        out.each("component_info", "The active component; always 1", MetricType::Gauge, |slot, family| {
-            let current = slot.current();
+        out.each("component_info", "The active component; always 1", MetricType::Gauge, |service, family| {
+            let current = service.current();
             let area = current.description.as_ref();
             let labels = [
-                component(slot),
+                component(service),
                 ("area", area.map_or("", |area| &area.area)),
                 ("version", area.map_or("", |area| &area.version)),
                 ("digest", &current.digest.to_string()),
             ];
             family.encode_family(&labels)?.encode_gauge(&1.0)
         })?;
-        out.gauge("generation", "The number of the active generation", |slot| slot.current().number as f64)?;
-        out.gauge("canary", "1 during the trial of a canary", |slot| {
-            f64::from(u8::from(slot.deployment().canary.is_some()))
+        out.gauge("generation", "The number of the active generation", |service| service.current().number as f64)?;
+        out.gauge("canary", "1 during the trial of a canary", |service| {
+            f64::from(u8::from(service.deployment().canary.is_some()))
         })?;
 
         host_metrics::encode(&self.application, &self.host_state, &mut out)

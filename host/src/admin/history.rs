@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::statistics::ComponentStatistics;
-use crate::component::Slot;
+use crate::component::ComponentService;
 use crate::machine;
 use crate::metrics::Summary;
 
@@ -27,7 +27,7 @@ pub struct Sample {
     at: Instant,
     time: Timestamp,
     memory: MemorySample,
-    /// In the order of the slots.
+    /// In the order of the services.
     components: Vec<Activity>,
 }
 
@@ -48,7 +48,7 @@ pub struct Interval {
     pub seconds: f64,
     /// At its end.
     pub memory: MemorySample,
-    /// In the order of the slots.
+    /// In the order of the services.
     pub components: Vec<Activity>,
 }
 
@@ -62,11 +62,11 @@ pub struct Activity {
 }
 
 impl Sample {
-    /// The present counts of these slots. `guests` is the linear memory of all instances, in bytes.
-    pub fn take(slots: &[Slot], guests: u64) -> Self {
-        let components = slots.iter().map(|slot| {
-            let ComponentStatistics { requests, failed, .. } = ComponentStatistics::from(slot);
-            Activity { requests, failed, latency: slot.metrics().histogram(|shard| &shard.latency) }
+    /// The present counts of these services. `guests` is the linear memory of all instances, in bytes.
+    pub fn take(services: &[ComponentService], guests: u64) -> Self {
+        let components = services.iter().map(|service| {
+            let ComponentStatistics { requests, failed, .. } = ComponentStatistics::from(service);
+            Activity { requests, failed, latency: service.metrics().histogram(|shard| &shard.latency) }
         });
         Self {
             at: Instant::now(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::host_state::HostState;
 use super::process;
 use crate::application::Application;
-use crate::component::Slot;
+use crate::component::ComponentService;
 use crate::deploy::{FleetHost, ReloadOutcome};
 use crate::machine;
 use crate::manifest::sharing_notes;
@@ -216,7 +216,7 @@ impl HostStatus {
         let counters = cache.counters();
         let (entries, size) = cache.size();
         let spans = application.tracer().map(|tracer| tracer.counters());
-        let components: Vec<_> = application.slots().iter().map(Slot::component).collect();
+        let components: Vec<_> = application.services().iter().map(ComponentService::component).collect();
         let work = application.anonymous_work();
         let failure = state.certificates.iter().find_map(|certificates| certificates.failure.as_ref());
         Self {

@@ -5,13 +5,13 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::component::Slot;
+use crate::component::ComponentService;
 use crate::metrics::Summary;
 
-/// Writes families of metrics, slot by slot.
+/// Writes families of metrics, service by service.
 pub struct FamilyEncoder<'a, 'b> {
     pub encoder: DescriptorEncoder<'a>,
-    pub slots: &'b [Slot],
+    pub services: &'b [ComponentService],
 }
 
 impl FamilyEncoder<'_, '_> {
@@ -20,20 +20,22 @@ impl FamilyEncoder<'_, '_> {
         name: &str,
         help: &str,
         kind: MetricType,
-        write: impl Fn(&Slot, &mut MetricEncoder<'_>) -> fmt::Result,
+        write: impl Fn(&ComponentService, &mut MetricEncoder<'_>) -> fmt::Result,
     ) -> fmt::Result {
         let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-        self.slots.iter().try_for_each(|slot| write(slot, &mut family))
+        self.services.iter().try_for_each(|service| write(service, &mut family))
     }
 
     /// One value for each component.
-    pub fn counter(&mut self, name: &str, help: &str, value: impl Fn(&Slot) -> f64) -> fmt::Result {
-        self.each(name, help, MetricType::Counter, |slot, family| count(family, &[component(slot)], value(slot)))
+    pub fn counter(&mut self, name: &str, help: &str, value: impl Fn(&ComponentService) -> f64) -> fmt::Result {
+        self.each(name, help, MetricType::Counter, |service, family| {
+            count(family, &[component(service)], value(service))
+        })
     }
 
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl Fn(&Slot) -> f64) -> fmt::Result {
-        self.each(name, help, MetricType::Gauge, |slot, family| {
-            family.encode_family(&[component(slot)])?.encode_gauge(&value(slot))
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Fn(&ComponentService) -> f64) -> fmt::Result {
+        self.each(name, help, MetricType::Gauge, |service, family| {
+            family.encode_family(&[component(service)])?.encode_gauge(&value(service))
         })
     }
 
@@ -43,18 +45,18 @@ impl FamilyEncoder<'_, '_> {
         name: &str,
         help: &str,
         label: &str,
-        values: impl Fn(&Slot) -> Vec<(L, u64)>,
+        values: impl Fn(&ComponentService) -> Vec<(L, u64)>,
     ) -> fmt::Result {
-        self.each(name, help, MetricType::Counter, |slot, family| {
-            values(slot).into_iter().try_for_each(|(kind, value)| {
-                count(family, &[component(slot), (label, &kind.to_string())], value as f64)
+        self.each(name, help, MetricType::Counter, |service, family| {
+            values(service).into_iter().try_for_each(|(kind, value)| {
+                count(family, &[component(service), (label, &kind.to_string())], value as f64)
             })
         })
     }
 
-    pub fn histogram(&mut self, name: &str, help: &str, summary: impl Fn(&Slot) -> Summary) -> fmt::Result {
-        self.each(name, help, MetricType::Histogram, |slot, family| {
-            distribution(family, &[component(slot)], &summary(slot))
+    pub fn histogram(&mut self, name: &str, help: &str, summary: impl Fn(&ComponentService) -> Summary) -> fmt::Result {
+        self.each(name, help, MetricType::Histogram, |service, family| {
+            distribution(family, &[component(service)], &summary(service))
         })
     }
 
@@ -75,8 +77,8 @@ pub fn distribution(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet
 }
 
 /// The label that names a component.
-pub fn component(slot: &Slot) -> (&str, &str) {
-    ("component", slot.id())
+pub fn component(service: &ComponentService) -> (&str, &str) {
+    ("component", service.id())
 }
 
 fn count(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {

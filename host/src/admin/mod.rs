@@ -10,7 +10,7 @@
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
 //! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary, with `?without=HOST` by all hosts but this one |
 //! | POST `/sign-in-codes` | a code with which a browser begins a session at [`operator`]'s pages, once and within five minutes |
-//! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous generation |
+//! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous revision |
 //!
 //! HEAD is as GET, without a body.
 //!
@@ -65,7 +65,7 @@ use crate::log_throttle::LogThrottle;
 use crate::random;
 use crate::serving_threads::{ServingThreads, survive};
 use crate::store::StoreHealth;
-pub use access::{Access, AccessError};
+pub use access::{AccessError, AdminAccess};
 use access::{Publisher, TokenVerifier};
 use api::AdminApi;
 pub use connections::ConnectionBounds;
@@ -97,7 +97,7 @@ const TOKEN_BYTES: usize = 32;
 
 /// The listener and its thread.
 pub struct Admin {
-    access: Access,
+    access: AdminAccess,
     stop: oneshot::Sender<Instant>,
     thread: JoinHandle<()>,
 }
@@ -126,7 +126,7 @@ impl Admin {
         let listener = acceptor::bind(address)?;
         listener.set_nonblocking(true)?;
         let listening = listener.local_addr()?;
-        let access = Access { url: format!("http://{listening}"), token };
+        let access = AdminAccess { url: format!("http://{listening}"), token };
         if !address.ip().is_loopback() {
             tracing::warn!(
                 %address,
@@ -187,7 +187,7 @@ impl Admin {
     }
 
     /// Its address and token.
-    pub fn access(&self) -> &Access {
+    pub fn access(&self) -> &AdminAccess {
         &self.access
     }
 

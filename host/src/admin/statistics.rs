@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::component::Slot;
+use crate::component::ComponentService;
 
 /// The statistics of a component since the host started.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -27,9 +27,9 @@ pub struct ComponentStatistics {
     pub outbound_requests: u64,
 }
 
-impl From<&Slot> for ComponentStatistics {
-    fn from(slot: &Slot) -> Self {
-        let metrics = slot.metrics();
+impl From<&ComponentService> for ComponentStatistics {
+    fn from(service: &ComponentService) -> Self {
+        let metrics = service.metrics();
         let latency = metrics.histogram(|shard| &shard.latency);
         let statuses = metrics.statuses();
         let failed = statuses.iter().filter(|(status, _)| *status >= 500);
@@ -44,7 +44,7 @@ impl From<&Slot> for ComponentStatistics {
             memory_peak: metrics.memory_peak(),
             guest_busy: metrics.total(|shard| shard.cpu_nanos.get()) as f64 / 1e9,
             key_value_operations: metrics.operations().map(|(_, durations)| durations.count).sum(),
-            outbound_requests: slot.outbound().map_or(0, |outbound| outbound.counters().requests.get()),
+            outbound_requests: service.outbound().map_or(0, |outbound| outbound.counters().requests.get()),
         }
     }
 }

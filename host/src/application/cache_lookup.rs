@@ -7,14 +7,14 @@ use http::request::Parts;
 use http_body::Body;
 use wasmtime_wasi_http::WasiBody;
 
-use super::Steps;
+use super::RequestPipeline;
 use crate::nested_request::NestedRequest;
 use crate::response_cache::{CachedGuest, Lookup, Miss, Recorder};
 
-impl Steps<'_> {
+impl RequestPipeline<'_> {
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a
     /// miss, the request has only the headers that its response may depend on.
-    pub fn look_up(&self, parts: &mut Parts, body: &WasiBody, generation: u64) -> Option<Lookup> {
+    pub fn look_up(&self, parts: &mut Parts, body: &WasiBody, revision: u64) -> Option<Lookup> {
         let settings = &self.deployment.settings;
         let policy = settings.component.cache_policy.as_ref()?;
         // That of a guest's request ends only after its trailers, which are not there yet.
@@ -23,13 +23,13 @@ impl Steps<'_> {
             return None;
         }
         let application = settings.outbound.as_ref().map(|_| self.application.changes());
-        let guest = CachedGuest { id: self.slot.id(), generation, application };
+        let guest = CachedGuest { id: self.service.id(), revision, application };
         let mut lookup = self.application.cache.look_up(guest, policy, parts, self.backend, Instant::now())?;
         match (&mut lookup, self.trace) {
             (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
-            (Lookup::Hit(response, made_of), trace) => {
+            (Lookup::Hit(response, provenance), trace) => {
                 if is_nested(parts) {
-                    response.extensions_mut().insert(made_of.clone());
+                    response.extensions_mut().insert(provenance.clone());
                 }
                 if let Some(trace) = trace {
                     trace.mark_cached();
@@ -47,9 +47,9 @@ impl Steps<'_> {
         is_nested: bool,
         is_bodiless: bool,
     ) -> Option<Recorder> {
-        let made_of = miss.made_of(response.status(), response.headers())?;
+        let provenance = miss.provenance(response.status(), response.headers())?;
         if is_nested {
-            response.extensions_mut().insert(made_of);
+            response.extensions_mut().insert(provenance);
         }
         let declared = is_bodiless.then(|| response.body().size_hint());
         self.application.cache.record(miss, response.status(), response.headers(), declared)

@@ -9,7 +9,7 @@ use std::time::Instant;
 use http::Response;
 use wasmtime_wasi_http::WasiBody;
 
-use crate::component::{CallError, GuestCall, Lease, Slot};
+use crate::component::{CallError, ComponentService, GuestCall, Lease};
 use crate::imports::keyvalue::MeasuredCall;
 use crate::manifest::RequestLimits;
 use crate::metrics::{InstanceFailure, Operation};
@@ -21,7 +21,7 @@ use crate::upload_wait::UploadWait;
 
 /// Waits for the responses of a component, for one request.
 pub struct ResponseWait<'a> {
-    pub slot: &'a Slot,
+    pub service: &'a ComponentService,
     pub limits: &'a RequestLimits,
     pub shard: usize,
     pub backend: &'a dyn Backend,
@@ -84,9 +84,9 @@ impl ResponseWait<'_> {
             _ => {}
         }
         if !matches!(error, CallError::Ended)
-            && let Some(suppressed) = self.slot.log_throttle().pass()
+            && let Some(suppressed) = self.service.log_throttle().pass()
         {
-            tracing::warn!(component = self.slot.id(), %error, suppressed, "the component gave no response");
+            tracing::warn!(component = self.service.id(), %error, suppressed, "the component gave no response");
         }
         match error {
             CallError::NoInstance(_) => RequestError::NoInstance,
@@ -97,7 +97,7 @@ impl ResponseWait<'_> {
     /// Waits until the guest's writes are durable: the client does not see a response before. The guest
     /// runs on meanwhile, and waits for the writes that it still makes itself.
     async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
-        let counters = self.slot.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
+        let counters = self.service.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
         let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, self.trace, ""));
         let durable = tokio::select! {
             biased;
@@ -111,8 +111,8 @@ impl ResponseWait<'_> {
 
     /// The error of a request of which a read or write has failed.
     fn store_error(&self, context: &RequestContext, error: &StoreError) -> RequestError {
-        if let Some(suppressed) = self.slot.log_throttle().pass() {
-            tracing::error!(component = self.slot.id(), %error, suppressed, "a response was withheld: the store failed");
+        if let Some(suppressed) = self.service.log_throttle().pass() {
+            tracing::error!(component = self.service.id(), %error, suppressed, "a response was withheld: the store failed");
         }
         let kind = error.kind();
         if kind == ErrorKind::Fault {

@@ -20,7 +20,7 @@ pub fn check_unread(request: &Parts) -> Result<(), RequestError> {
 
 /// Counts a response once it has ended. If it decides against the canary, that serves no requests from then
 /// on, and the supervisor, which gets `events`, ends the trial and records that.
-pub fn judge(
+pub fn record_outcome(
     trial: Trial,
     component: &str,
     events: &Sender<DeploymentEvent>,

@@ -14,7 +14,7 @@ use ureq::Timeout;
 use super::http::agent_with;
 use super::terminal::printable;
 use super::values::parse_time;
-use crate::admin::Access;
+use crate::admin::AdminAccess;
 use crate::bearer_token::is_sendable;
 use crate::redaction;
 
@@ -91,13 +91,13 @@ impl AdminRequest<'_> {
 }
 
 impl HostArgs {
-    fn access(&self) -> Result<Access> {
+    fn access(&self) -> Result<AdminAccess> {
         match &self.admin {
-            None => Ok(Access::find(&self.data)?),
+            None => Ok(AdminAccess::find(&self.data)?),
             Some(url) => {
                 let token = token_from_environment()?
                     .with_context(|| format!("--admin needs the listener's token in {TOKEN_VARIABLE}"))?;
-                Ok(Access { url: url.trim_end_matches('/').to_owned(), token })
+                Ok(AdminAccess { url: url.trim_end_matches('/').to_owned(), token })
             }
         }
     }
@@ -119,7 +119,7 @@ impl HostArgs {
 
     /// Sends a request to the host. A response with an error status is an error with the host's reason.
     pub fn send<A: DeserializeOwned>(&self, request: &AdminRequest<'_>, path: &str) -> Result<A> {
-        let Access { url, token } = self.access()?;
+        let AdminAccess { url, token } = self.access()?;
         let timeout = self.timeout.unwrap_or(match request {
             AdminRequest::Get => READ_TIMEOUT,
             _ => CHANGE_TIMEOUT,
@@ -225,7 +225,7 @@ mod tests {
     fn a_read_is_sent_again_after_a_lost_connection() {
         let (folder, listener) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
+        let _file = AdminAccess { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
         let host = std::thread::spawn(move || {
             drop(accept(&listener, "the request"));
             let mut stream = accept(&listener, "the same request again");
@@ -242,7 +242,7 @@ mod tests {
     fn error_of(request: &AdminRequest<'_>, answer: &'static [u8]) -> String {
         let (folder, listener) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
+        let _file = AdminAccess { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
         let host = std::thread::spawn(move || {
             let mut stream = accept(&listener, "the request");
             let _ = stream.read(&mut [0; 4096]).unwrap();

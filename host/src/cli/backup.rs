@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::http::agent_with;
 use super::terminal::printable;
-use crate::admin::{Access, PostgresStatus, StoreProblemStatus};
+use crate::admin::{AdminAccess, PostgresStatus, StoreProblemStatus};
 use crate::deploy;
 use crate::store::StoreProblem;
 use crate::store::sqlite::{self, BackupError};
@@ -64,7 +64,7 @@ fn host_objection(data: &Path) -> Option<BackupError> {
     struct StatusResponse {
         host: StoreStatus,
     }
-    let Access { url, token } = Access::find(data).ok()?;
+    let AdminAccess { url, token } = AdminAccess::find(data).ok()?;
     let request = agent_with(STATUS_TIMEOUT).get(format!("{url}/status"));
     // A host that was killed leaves the address of its listener: the backup is made if there is no answer.
     let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
@@ -102,7 +102,7 @@ mod tests {
                     .unwrap();
             }
         });
-        let _file = Access { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
+        let _file = AdminAccess { url, token: "t".to_owned() }.publish(folder.path()).unwrap();
         let backup = || Backup { file: folder.path().join("copy"), data: folder.path().to_owned() };
         let check = || {
             let error = backup().run().unwrap_err().to_string();

@@ -11,7 +11,7 @@ use crate::ingress::IngressOptions;
 const BASE: u64 = 40;
 const OF_A_THREAD: u64 = 6;
 
-/// Images of a component's memory: of the generation that serves, of the one before, and of a canary.
+/// Images of a component's memory: of the revision that serves, of the one before, and of a canary.
 const OF_A_COMPONENT: u64 = 3;
 
 /// Connections to PostgreSQL beside the writers and each thread's reader: for barriers, reports and a cancel request.

@@ -29,7 +29,7 @@ const DIGEST: usize = 8;
 
 /// Show the components and figures of a running host.
 #[derive(Args)]
-pub struct Status {
+pub struct StatusReport {
     /// Show it again every second, with the requests of that second.
     #[arg(long)]
     watch: bool,
@@ -70,7 +70,8 @@ struct ComponentStatus {
 struct ServedVersion {
     version: Option<String>,
     digest: String,
-    generation: u64,
+    #[serde(rename = "generation")]
+    revision: u64,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +88,7 @@ struct CanaryStatus {
     seconds_left: f64,
 }
 
-impl Status {
+impl StatusReport {
     pub fn run(self) -> Result<()> {
         let mut out = io::stdout();
         if self.web {
@@ -288,10 +289,10 @@ impl ComponentStatus {
 }
 
 impl ServedVersion {
-    /// With the generation, because two generations can have the same version.
+    /// With the revision, because two revisions can have the same version.
     fn short_version(&self) -> String {
         let version: String = self.version.as_deref().unwrap_or("-").chars().take(VERSION).collect();
-        format!("{} #{}", printable(&version), self.generation)
+        format!("{} #{}", printable(&version), self.revision)
     }
 
     fn short_digest(&self) -> String {

@@ -77,7 +77,8 @@ struct SwapReport {
     component: String,
     digest: String,
     version: Option<String>,
-    generation: u64,
+    #[serde(rename = "generation")]
+    revision: u64,
     previous: Option<String>,
     canary: bool,
     milliseconds: u64,
@@ -121,10 +122,10 @@ impl Rollback {
 
 impl SwapReport {
     fn print(&self, state: &str) -> Result<()> {
-        let Self { component, digest, generation, milliseconds, .. } = self;
+        let Self { component, digest, revision, milliseconds, .. } = self;
         let version = self.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
         let mut text =
-            format!("{component}{version} is {state}: generation {generation}, sha256 {digest} ({milliseconds} ms)\n");
+            format!("{component}{version} is {state}: revision {revision}, sha256 {digest} ({milliseconds} ms)\n");
         if let Some(previous) = &self.previous {
             let short = previous.get(..12).unwrap_or(previous);
             text += &format!("`hexad rollback {component}` goes back to {short}\n");

@@ -1,4 +1,4 @@
-//! Checks a component through its platform interface (`wit/platform.wit`): it is the area of its slot,
+//! Checks a component through its platform interface (`wit/platform.wit`): it is the area of its service,
 //! it can read the stored formats, and it works with its grants.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wasmtime::component::InstancePre;
 use self::exports::hexad::platform::area::{self, Storage};
 use super::by_value::{self, ByValueExport};
 use crate::guest::Guest;
-use crate::imports::keyvalue::WriteScope;
+use crate::imports::keyvalue::RequestWrites;
 use crate::store::{Backend, StoreError};
 
 wasmtime::component::bindgen!({
@@ -41,7 +41,7 @@ pub use area::Description;
 /// The export that makes a component an area.
 const EXPORT: &str = "hexad:platform/area@0.1.0";
 
-/// Why a component cannot be the area of its slot.
+/// Why a component cannot be the area of its service.
 #[derive(Debug, thiserror::Error)]
 pub enum AreaError {
     #[error("its export `{export}` is not as the platform words it: {source:#}")]
@@ -50,9 +50,9 @@ pub enum AreaError {
     NotInstantiated(wasmtime::Error),
     #[error("its export `{EXPORT}` failed: {0:#}")]
     Failed(wasmtime::Error),
-    #[error("it is the area `{0}`; give this slot the component of its own area")]
+    #[error("it is the area `{0}`; give this service the component of its own area")]
     AnotherArea(String),
-    #[error("it does not say which area it is, and this slot is that of the area `{0}`")]
+    #[error("it does not say which area it is, and this service is that of the area `{0}`")]
     NoArea(String),
     #[error(
         "store `{label}` has records of format {stored} below `{prefix}`, and it reads {reads:?}; \
@@ -68,7 +68,7 @@ pub enum AreaError {
 impl AreaError {
     /// The same, or the store's failure if that is why an area's export failed: the area tells its host no more than a
     /// text.
-    pub fn or_outage(self, scope: &WriteScope) -> Self {
+    pub fn or_outage(self, scope: &RequestWrites) -> Self {
         match (self, scope.outage()) {
             (Self::CheckFailed(_) | Self::Failed(_), Some(outage)) => Self::Store(outage.clone()),
             (error, _) => error,

@@ -1,9 +1,9 @@
-//! Circuit breakers for a generation that keeps failing.
+//! Circuit breakers for a revision that keeps failing.
 //!
 //! Failures in a row at one path, with no complete response between them, open that path's breaker:
 //! its requests are refused for a while. Then a few probes are let through, and a complete response
 //! closes it. Paths have separate breakers, so that a client with a request that makes the component
-//! trap does not block other paths. Each generation has its own, so that a swap or a rollback begins
+//! trap does not block other paths. Each revision has its own, so that a swap or a rollback begins
 //! afresh.
 
 use std::hash::{BuildHasher, RandomState};
@@ -26,7 +26,7 @@ const PROBES: u32 = 3;
 /// After this time without an outcome of the probes, the breaker lets others through.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The worst state of a generation's breakers.
+/// The worst state of a revision's breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Closed.
@@ -64,11 +64,11 @@ enum BreakerState {
     },
 }
 
-/// The breakers of one generation, over all shards.
+/// The breakers of one revision, over all shards.
 #[derive(Debug)]
 pub struct Breakers {
     component: String,
-    generation: u64,
+    revision: u64,
     /// False until the first failure: then every breaker is closed.
     has_failed: AtomicBool,
     /// Counts failures to make an instance.
@@ -79,14 +79,14 @@ pub struct Breakers {
     hasher: RandomState,
 }
 
-/// How many breakers the paths of a generation share.
+/// How many breakers the paths of a revision share.
 const PATH_BREAKERS: usize = 256;
 
 impl Breakers {
-    pub fn new(component: &str, generation: u64) -> Self {
+    pub fn new(component: &str, revision: u64) -> Self {
         Self {
             component: component.to_owned(),
-            generation,
+            revision,
             has_failed: AtomicBool::new(false),
             instantiation: Breaker::new(),
             paths: (0..PATH_BREAKERS).map(|_| Breaker::new()).collect(),
@@ -123,8 +123,8 @@ impl Breakers {
         let BreakerTransition::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else {
             return false;
         };
-        let (Self { component, generation, .. }, path) = (self, path.unwrap_or_default().escape_debug());
-        tracing::error!(component, generation, %path, ?back_off, "the component keeps failing; its circuit breaker opens");
+        let (Self { component, revision, .. }, path) = (self, path.unwrap_or_default().escape_debug());
+        tracing::error!(component, revision, %path, ?back_off, "the component keeps failing; its circuit breaker opens");
         true
     }
 
@@ -135,8 +135,8 @@ impl Breakers {
         }
         for breaker in [self.breaker_for(Some(path)), &self.instantiation] {
             if breaker.record_success() == BreakerTransition::Closed {
-                let (Self { component, generation, .. }, path) = (self, path.escape_debug());
-                tracing::info!(component, generation, %path, "the component responds again; its circuit breaker closes");
+                let (Self { component, revision, .. }, path) = (self, path.escape_debug());
+                tracing::info!(component, revision, %path, "the component responds again; its circuit breaker closes");
             }
         }
     }

@@ -1,6 +1,6 @@
-//! A canary: a new generation that serves some of the callers until its trial is decided.
+//! A canary: a new revision that serves some of the callers until its trial is decided.
 //!
-//! The hash of a caller's credential (or else of its address) decides which generation serves it, so
+//! The hash of a caller's credential (or else of its address) decides which revision serves it, so
 //! that a caller does not see the two versions in turn. The trial ends by itself: the canary fails as
 //! soon as it does worse than its policy allows, and passes once the window is over and enough
 //! requests have come.
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::generation::Generation;
-use super::tally::{ResponseCounts, Tally};
+use super::canary_stats::{CanaryStats, ResponseCounts};
+use super::revision::Revision;
 
 /// The canary's responses before a verdict: among fewer, a single failure says too little.
 const MIN_RESPONSES: u64 = 10;
@@ -31,7 +31,7 @@ pub struct CanaryPolicy {
     /// How long the trial takes.
     pub window: Duration,
     /// By how much the share of failed responses (status 500 and above, or a body that breaks or stalls) may be
-    /// higher than that of the current generation, from 0 to 1.
+    /// higher than that of the current revision, from 0 to 1.
     pub max_errors: f64,
     /// The longest time that the component may take for the head of a response, of 95 in 100 responses: from the permit on,
     /// without the time in which the guest waits for its client. A body without a byte for as long has stalled.
@@ -55,11 +55,11 @@ pub enum Verdict {
 
 /// A trial under way.
 pub struct Canary {
-    pub generation: Arc<Generation>,
+    pub revision: Arc<Revision>,
     pub policy: CanaryPolicy,
-    tally: Tally,
-    /// The current generation's responses since the trial began.
-    baseline: Tally,
+    stats: CanaryStats,
+    /// The current revision's responses since the trial began.
+    baseline: CanaryStats,
     started: Instant,
     /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
@@ -70,12 +70,12 @@ pub struct Canary {
 }
 
 impl Canary {
-    pub fn new(generation: Arc<Generation>, policy: CanaryPolicy) -> Self {
+    pub fn new(revision: Arc<Revision>, policy: CanaryPolicy) -> Self {
         Self {
-            generation,
+            revision,
             policy,
-            tally: Tally::default(),
-            baseline: Tally::default(),
+            stats: CanaryStats::default(),
+            baseline: CanaryStats::default(),
             started: Instant::now(),
             concluded: AtomicBool::new(false),
             shortage_reported: AtomicBool::new(false),
@@ -90,7 +90,7 @@ impl Canary {
             return false;
         }
         let mut hasher = DefaultHasher::new();
-        hasher.write(self.generation.digest.as_bytes());
+        hasher.write(self.revision.digest.as_bytes());
         hasher.write_u64(caller);
         (hasher.finish() % 10_000) as f64 / 100.0 < self.policy.percent
     }
@@ -117,14 +117,14 @@ impl Canary {
         self.failure.get().map(String::as_str)
     }
 
-    /// The responses of the canary or of the current generation.
-    pub fn tally(&self, of_canary: bool) -> &Tally {
-        if of_canary { &self.tally } else { &self.baseline }
+    /// The responses of the canary or of the current revision.
+    pub fn stats(&self, of_canary: bool) -> &CanaryStats {
+        if of_canary { &self.stats } else { &self.baseline }
     }
 
     /// The canary's responses so far.
     pub fn counts(&self) -> ResponseCounts {
-        self.tally.counts(self.policy.max_latency)
+        self.stats.counts(self.policy.max_latency)
     }
 
     /// How many responses the canary lacks for a verdict.
@@ -190,7 +190,7 @@ impl CanaryPolicy {
 mod tests {
     use super::*;
 
-    fn tally(responses: u64, failed: u64, slow: u64) -> ResponseCounts {
+    fn stats(responses: u64, failed: u64, slow: u64) -> ResponseCounts {
         ResponseCounts { responses, failed, slow }
     }
 
@@ -200,35 +200,35 @@ mod tests {
 
     #[test]
     fn few_responses_decide_nothing() {
-        assert_eq!(verdict(tally(9, 9, 9), tally(0, 0, 0), 3600), Verdict::Undecided);
+        assert_eq!(verdict(stats(9, 9, 9), stats(0, 0, 0), 3600), Verdict::Undecided);
     }
 
     #[test]
     fn errors_are_compared_with_the_current_version() {
-        let Verdict::Failed(reason) = verdict(tally(10, 1, 0), tally(100, 0, 0), 1) else { panic!("passed") };
+        let Verdict::Failed(reason) = verdict(stats(10, 1, 0), stats(100, 0, 0), 1) else { panic!("passed") };
         assert!(reason.contains("10.0 % of its 10 answers") && reason.contains("0.0 % of the present"), "{reason}");
-        assert_eq!(verdict(tally(10, 1, 0), tally(100, 5, 0), 1), Verdict::Undecided, "5 points more are allowed");
+        assert_eq!(verdict(stats(10, 1, 0), stats(100, 5, 0), 1), Verdict::Undecided, "5 points more are allowed");
     }
 
     #[test]
     fn slowness_is_compared_with_the_bound() {
-        assert_eq!(verdict(tally(100, 0, 5), tally(0, 0, 0), 1), Verdict::Undecided);
-        assert!(matches!(verdict(tally(100, 0, 6), tally(0, 0, 0), 1), Verdict::Failed(_)));
+        assert_eq!(verdict(stats(100, 0, 5), stats(0, 0, 0), 1), Verdict::Undecided);
+        assert!(matches!(verdict(stats(100, 0, 6), stats(0, 0, 0), 1), Verdict::Failed(_)));
     }
 
     #[test]
     fn a_slow_response_or_two_decide_nothing() {
         for slow in [1, 2] {
-            assert_eq!(verdict(tally(10, 0, slow), tally(0, 0, 0), 1), Verdict::Undecided);
-            assert_eq!(verdict(tally(10, 0, slow), tally(0, 0, 0), 60), Verdict::Passed);
+            assert_eq!(verdict(stats(10, 0, slow), stats(0, 0, 0), 1), Verdict::Undecided);
+            assert_eq!(verdict(stats(10, 0, slow), stats(0, 0, 0), 60), Verdict::Passed);
         }
-        let Verdict::Failed(reason) = verdict(tally(10, 0, 3), tally(0, 0, 0), 1) else { panic!("passed") };
+        let Verdict::Failed(reason) = verdict(stats(10, 0, 3), stats(0, 0, 0), 1) else { panic!("passed") };
         assert!(reason.contains("30.0 % of its 10 answers took longer than 1s"), "{reason}");
     }
 
     #[test]
     fn a_good_canary_passes_when_the_window_is_over_and_not_before() {
-        assert_eq!(verdict(tally(1000, 0, 0), tally(0, 0, 0), 59), Verdict::Undecided);
-        assert_eq!(verdict(tally(1000, 0, 0), tally(0, 0, 0), 60), Verdict::Passed);
+        assert_eq!(verdict(stats(1000, 0, 0), stats(0, 0, 0), 59), Verdict::Undecided);
+        assert_eq!(verdict(stats(1000, 0, 0), stats(0, 0, 0), 60), Verdict::Passed);
     }
 }

@@ -14,7 +14,7 @@ const KEY_VALUE: [&str; 3] = ["wasi:keyvalue/store", "spin:key-value/key-value",
 const OUTBOUND: [&str; 2] = ["wasi:http/client", "wasi:http/outgoing-handler"];
 
 /// The first import that needs a grant and has none, and a remedy for the operator.
-pub fn find_ungranted(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
+pub fn check_imports(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
     let has_store = component.grants.labels().next().is_some();
     let imports = code.component_type();
     let mut names = imports.imports(code.engine()).map(|(name, _)| name.to_owned());

@@ -1,19 +1,19 @@
-//! A lease: the generation and the permit that a request holds while a component serves it.
+//! A lease: the revision and the permit that a request holds while a component serves it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::generation::Generation;
+use super::revision::Revision;
 use crate::instance_permit::InstancePermit;
 use crate::metrics::Counters;
 use crate::request_context::{RequestContext, UploadFailure};
 
-/// Keeps a request's generation alive, and the permit of its instance taken.
+/// Keeps a request's revision alive, and the permit of its instance taken.
 ///
 /// The guest call and the response body share it, and it ends with the later of them.
 pub struct Lease {
     permit: Arc<InstancePermit>,
     response: Mutex<ResponseState>,
-    generation: Arc<Generation>,
+    revision: Arc<Revision>,
     counters: Arc<Counters>,
 }
 
@@ -42,13 +42,13 @@ struct ResponseState {
 
 impl Lease {
     /// `counters` are the component's on the shard of the request.
-    pub fn new(permit: InstancePermit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
-        Self { permit: Arc::new(permit), response: Mutex::default(), generation, counters }
+    pub fn new(permit: InstancePermit, revision: Arc<Revision>, counters: Arc<Counters>) -> Self {
+        Self { permit: Arc::new(permit), response: Mutex::default(), revision, counters }
     }
 
     /// Records for the circuit breaker that the response was complete.
     pub fn record_success(&self, context: &RequestContext) {
-        self.generation.record_success(context.path());
+        self.revision.record_success(context.path());
         self.end(ResponseEnd::Complete);
     }
 

@@ -1,4 +1,4 @@
-//! The instances of one generation on one shard. An instance is made when no idle one is left, and
+//! The instances of one revision on one shard. An instance is made when no idle one is left, and
 //! serves one request at a time, so that a trap, a loop or a lack of memory ends one request.
 //!
 //! The instance that was used last is used next, because its memory is still in the processor's cache.
@@ -22,7 +22,7 @@ use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::memory_budget::{IdleInstances, MemoryBudget};
-use crate::metrics::{Counters, CpuTimer, OutOfCpuTime, Retirement};
+use crate::metrics::{Counters, CpuTimer, InstanceCloseReason, OutOfCpuTime};
 use crate::request_context::RequestContext;
 use crate::runtime::Runtime;
 use crate::store::Backend;
@@ -60,7 +60,7 @@ impl Instance {
     }
 }
 
-/// The parts that all instances of a generation on a shard are made of.
+/// The parts that all instances of a revision on a shard are made of.
 pub struct InstanceTemplate {
     pub runtime: Arc<Runtime>,
     pub pre: Arc<ProxyPre<Guest>>,
@@ -74,7 +74,7 @@ pub struct InstanceTemplate {
     pub counters: Arc<Counters>,
 }
 
-/// The instances of one generation on one shard.
+/// The instances of one revision on one shard.
 pub struct InstancePool {
     pub(super) template: InstanceTemplate,
     /// Bounds the log lines about failed instances.
@@ -88,7 +88,7 @@ pub struct InstancePool {
 struct PoolState {
     /// Idle instances and since when, in the order in which they became idle.
     instances: VecDeque<(Instance, Instant)>,
-    /// The generation serves no requests. No instance is kept, so that a host that swaps often does not
+    /// The revision serves no requests. No instance is kept, so that a host that swaps often does not
     /// use up its memory and the entries of wasmtime's pool.
     retired: bool,
     /// A task runs that ends the instances that have been idle for too long.
@@ -134,7 +134,7 @@ impl InstancePool {
             if instance.losses == losses {
                 return Some(instance);
             }
-            self.template.counters.record_retirement(Retirement::Lost);
+            self.template.counters.record_retirement(InstanceCloseReason::Lost);
         }
     }
 
@@ -143,13 +143,13 @@ impl InstancePool {
     pub fn give_back(self: &Arc<Self>, instance: Instance, context: &RequestContext) {
         let counters = &self.template.counters;
         if context.writes.has_failed() {
-            return counters.record_retirement(Retirement::Lost);
+            return counters.record_retirement(InstanceCloseReason::Lost);
         }
         if instance.served >= self.max_requests {
-            return counters.record_retirement(Retirement::Requests);
+            return counters.record_retirement(InstanceCloseReason::Requests);
         }
         if instance.store.data().state().limiter().is_nearly_used_up() {
-            return counters.record_retirement(Retirement::Memory);
+            return counters.record_retirement(InstanceCloseReason::Memory);
         }
         let mut state = self.state();
         if state.retired {
@@ -244,7 +244,7 @@ impl InstancePool {
         drop(state);
         for ended in ended {
             drop(ended);
-            self.template.counters.record_retirement(Retirement::Idle);
+            self.template.counters.record_retirement(InstanceCloseReason::Idle);
         }
         next
     }
@@ -281,7 +281,7 @@ impl IdleInstances for InstancePool {
         let evicted = self.state().instances.pop_front();
         let is_evicted = evicted.is_some();
         if is_evicted {
-            self.template.counters.record_retirement(Retirement::Evicted);
+            self.template.counters.record_retirement(InstanceCloseReason::Evicted);
         }
         is_evicted
     }

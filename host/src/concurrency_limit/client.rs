@@ -4,26 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::client_bytes::ClientBytes;
-use super::reports::Reports;
+use super::reports::PermitStats;
 
 /// The part of a limit that one key of a client may have.
 #[derive(Debug)]
-pub struct Share {
+pub struct ClientQuota {
     permits: usize,
     taken: AtomicUsize,
     /// Callers in the queue. It is locked while this changes.
     queued: AtomicUsize,
-    /// Reports of callers that wait although the limit may have a permit: the share has none.
-    pub reports: Arc<Reports>,
+    /// PermitStats of callers that wait although the limit may have a permit: the share has none.
+    pub reports: Arc<PermitStats>,
     /// The memory of the key's requests.
     bytes: Arc<AtomicU64>,
 }
 
 /// The shares of a client, one for each of its keys.
 #[derive(Clone, Debug)]
-pub struct Client(pub [Option<Arc<Share>>; 3]);
+pub struct Client(pub [Option<Arc<ClientQuota>>; 3]);
 
-impl Share {
+impl ClientQuota {
     pub fn new(permits: usize, bytes: Arc<AtomicU64>) -> Self {
         Self { permits, taken: AtomicUsize::new(0), queued: AtomicUsize::new(0), reports: Arc::default(), bytes }
     }
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// A share that has no permit left.
-    pub fn full_share(&self) -> Option<&Share> {
+    pub fn full_share(&self) -> Option<&ClientQuota> {
         self.shares().map(|share| &**share).find(|share| share.taken.load(Ordering::Acquire) >= share.permits)
     }
 
@@ -98,7 +98,7 @@ impl Client {
         pointers(self) == pointers(other)
     }
 
-    fn shares(&self) -> impl Iterator<Item = &Arc<Share>> {
+    fn shares(&self) -> impl Iterator<Item = &Arc<ClientQuota>> {
         self.0.iter().flatten()
     }
 }

@@ -11,7 +11,7 @@ use crate::shared_map::SharedMap;
 pub type BytesByClient = SharedMap<ClientKey, AtomicU64>;
 
 /// What a request of a client has.
-pub trait OfClient: Send + Sync {
+pub trait ClientUsage: Send + Sync {
     /// The memory of the client.
     fn client_bytes(&self) -> ClientBytes;
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::client::Client;
 use super::queue::{Bounds, Full, PermitQueue};
-use super::reports::{REPORT_INTERVAL, Reports};
+use super::reports::{PermitStats, REPORT_INTERVAL};
 
 /// Set in the state while callers wait.
 const WAITING: usize = 1;
@@ -26,8 +26,8 @@ const PERMIT: usize = 2;
 pub struct Permits {
     state: AtomicUsize,
     queue: Mutex<PermitQueue<oneshot::Sender<Permit>>>,
-    /// Reports of callers whose client has permits of its share left.
-    pub reports: Arc<Reports>,
+    /// PermitStats of callers whose client has permits of its share left.
+    pub reports: Arc<PermitStats>,
 }
 
 /// Dropping it gives the permit back.

@@ -11,15 +11,15 @@ pub const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The reports of the callers that wait for a permit of one client's share, or of the limit.
 #[derive(Debug, Default)]
-pub struct Reports {
+pub struct PermitStats {
     blocked: AtomicUsize,
     reported: Notify,
 }
 
-impl Reports {
+impl PermitStats {
     /// Counts a caller that waits.
-    pub fn begin(&self) -> Counted<'_> {
-        Counted::new(&self.blocked)
+    pub fn begin(&self) -> CountedWaiter<'_> {
+        CountedWaiter::new(&self.blocked)
     }
 
     pub fn report(&self) {
@@ -45,16 +45,16 @@ impl Reports {
 }
 
 /// Counts a caller until it is dropped, also if the caller gives up.
-pub struct Counted<'a>(&'a AtomicUsize);
+pub struct CountedWaiter<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> CountedWaiter<'a> {
     pub fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedWaiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -86,10 +86,10 @@ async fn a_holder_sees_that_others_wait_for_it() {
     let limit = ConcurrencyLimit::new(2, LONG, 4).with_share(1);
     let first = limit.acquire(client(1, None)).await.unwrap();
     let second = limit.acquire(client(2, None)).await.unwrap();
-    let mut unaffected = Box::pin(second.contention().wait());
-    let contention = first.contention();
+    let mut unaffected = Box::pin(second.wait_queue().wait());
+    let wait_queue = first.wait_queue();
     let (waiter, ()) = tokio::join!(limit.acquire(client(1, None)), async {
-        contention.wait().await;
+        wait_queue.wait().await;
         // The other client's permit would not help.
         assert!(poll!(&mut unaffected).is_pending());
         drop(first);
@@ -274,7 +274,7 @@ async fn clients_with_few_callers_find_room_in_a_full_queue() {
     drop(queue);
     let mut resumes = Vec::new();
     for _ in 0..8 {
-        let mut resumed = Box::pin(held[0].contention().acquire());
+        let mut resumed = Box::pin(held[0].wait_queue().acquire());
         assert!(poll!(&mut resumed).is_pending());
         resumes.push(resumed);
     }

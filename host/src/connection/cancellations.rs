@@ -54,13 +54,13 @@ impl Period {
 }
 
 /// A request that is cancelled if this is dropped before the response is complete.
-pub struct Uncompleted {
+pub struct OpenStream {
     cancellations: Arc<Cancellations>,
     client: IpAddr,
     is_completed: bool,
 }
 
-impl Uncompleted {
+impl OpenStream {
     pub fn begin(cancellations: &Arc<Cancellations>, client: IpAddr) -> Self {
         Self { cancellations: cancellations.clone(), client, is_completed: false }
     }
@@ -71,7 +71,7 @@ impl Uncompleted {
     }
 }
 
-impl Drop for Uncompleted {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         if !self.is_completed && self.cancellations.record(self.client, Instant::now()) {
             let (client, seconds) = (self.client, PERIOD.as_secs());
@@ -101,9 +101,9 @@ mod tests {
     fn completed_requests_are_no_cancellations() {
         let cancellations = Arc::new(Cancellations::default());
         let client = "192.0.2.1".parse().unwrap();
-        (0..2 * MAX_RESETS).for_each(|_| Uncompleted::begin(&cancellations, client).complete());
+        (0..2 * MAX_RESETS).for_each(|_| OpenStream::begin(&cancellations, client).complete());
         assert!(!cancellations.are_too_many(client));
-        (0..MAX_RESETS).for_each(|_| drop(Uncompleted::begin(&cancellations, client)));
+        (0..MAX_RESETS).for_each(|_| drop(OpenStream::begin(&cancellations, client)));
         assert!(cancellations.are_too_many(client));
     }
 }

@@ -7,21 +7,21 @@ use std::task::{Context, Poll};
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 
-use super::cancellations::Uncompleted;
+use super::cancellations::OpenStream;
 use super::in_flight::InFlight;
-use crate::access_log::Access;
-use crate::body::{BodyError, InProgress, ResponseBody};
-use crate::send_buffer::{Charged, SendBuffer};
+use crate::access_log::AccessRecord;
+use crate::body::{BodyError, PermitGuard, ResponseBody};
+use crate::send_buffer::{BudgetedBytes, SendBuffer};
 
 /// The body that the HTTP implementation reads. The request is under way until it is dropped.
 pub struct ClientBody {
     source: Source,
     /// The last byte of the frame before, on HTTP/2.
-    last: Option<Charged>,
+    last: Option<BudgetedBytes>,
     _in_flight: InFlight,
-    access: Option<Access>,
+    access: Option<AccessRecord>,
     /// On the HTTP/2 connection of a proxy.
-    uncompleted: Option<Uncompleted>,
+    uncompleted: Option<OpenStream>,
 }
 
 enum Source {
@@ -47,20 +47,25 @@ impl Source {
 }
 
 impl ClientBody {
-    pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<Access>) -> Self {
+    pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<AccessRecord>) -> Self {
         Self { source: Source::Direct(body), last: None, _in_flight: in_flight, access, uncompleted: None }
     }
 
-    pub fn charged(body: ResponseBody, buffer: Arc<SendBuffer>, in_flight: InFlight, access: Option<Access>) -> Self {
+    pub fn charged(
+        body: ResponseBody,
+        buffer: Arc<SendBuffer>,
+        in_flight: InFlight,
+        access: Option<AccessRecord>,
+    ) -> Self {
         Self { source: Source::Charged(body, buffer), last: None, _in_flight: in_flight, access, uncompleted: None }
     }
 
     pub fn buffered(
         body: ResponseBody,
         buffer: Arc<SendBuffer>,
-        in_progress: Option<InProgress>,
+        in_progress: Option<PermitGuard>,
         in_flight: InFlight,
-        access: Option<Access>,
+        access: Option<AccessRecord>,
     ) -> Self {
         let length = body.size_hint().exact();
         buffer.fill(body, in_progress);
@@ -68,7 +73,7 @@ impl ClientBody {
     }
 
     /// Completes the request with the body.
-    pub fn completing(mut self, uncompleted: Option<Uncompleted>) -> Self {
+    pub fn completing(mut self, uncompleted: Option<OpenStream>) -> Self {
         self.uncompleted = uncompleted;
         self
     }
@@ -81,15 +86,18 @@ impl ClientBody {
 }
 
 impl Body for ClientBody {
-    type Data = Charged;
+    type Data = BudgetedBytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Charged>, BodyError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<BudgetedBytes>, BodyError>>> {
         if let Some(last) = self.last.take() {
             return Poll::Ready(Some(Ok(Frame::data(last))));
         }
         let mut polled = match &mut self.source {
-            Source::Direct(body) => Pin::new(body).poll_frame(cx).map_ok(|frame| frame.map_data(Charged::free)),
+            Source::Direct(body) => Pin::new(body).poll_frame(cx).map_ok(|frame| frame.map_data(BudgetedBytes::free)),
             Source::Charged(body, buffer) => {
                 let frame = Pin::new(body).poll_frame(cx);
                 frame.map_ok(|frame| frame.map_data(|data| buffer.charge(data)))
@@ -108,7 +116,7 @@ impl Body for ClientBody {
         if let Poll::Ready(Some(Ok(frame))) = &mut polled
             && self.source.holds_back_last_bytes()
         {
-            self.last = frame.data_mut().and_then(Charged::split_last);
+            self.last = frame.data_mut().and_then(BudgetedBytes::split_last);
         }
         match &polled {
             Poll::Ready(Some(Ok(frame))) if !frame.is_trailers() => {}

@@ -20,7 +20,7 @@ use super::socket::ReadAhead;
 use super::{BODY_TIMEOUT, BUFFERS_KEPT, HEAD_TIMEOUT, MAX_HEADERS, TIME_TO_SEND, stopping};
 use crate::ingress::IdleConnection;
 use crate::read_bounds::{OverheadMeter, begin_turn};
-use crate::send_buffer::{DrainMonitor, Progress, TooSlow};
+use crate::send_buffer::{BelowMinRate, MinRateMonitor, Progress};
 use crate::stop::StopSignal;
 
 /// How often the host looks whether the client of a request that is under way has gone. hyper does not see it
@@ -38,7 +38,7 @@ enum End {
     Evicted,
     /// Nothing has come of the body of a request that was answered.
     SlowBody,
-    SlowReader(TooSlow),
+    SlowReader(BelowMinRate),
     /// Nothing is under way since then, and either the client asks for nothing or another shard may serve it.
     Idle(Instant),
 }
@@ -74,7 +74,7 @@ where
         .max_buf_size(max_head)
         .max_headers(MAX_HEADERS)
         .serve_connection(io, service);
-    let mut monitor = DrainMonitor::new(connection.ingress.drain);
+    let mut monitor = MinRateMonitor::new(connection.ingress.drain);
     let mut clock = Clock::new(connection);
     let stopping = stopping(connection, stop);
     tokio::pin!(stopping);
@@ -268,7 +268,7 @@ impl<'a> Clock<'a> {
                     }
                     AwaitedPart::Head(_) => return Poll::Ready(End::SlowHead),
                     AwaitedPart::Request(_) if connection.socket.is_blocked() => {
-                        return Poll::Ready(End::SlowReader(TooSlow::Period));
+                        return Poll::Ready(End::SlowReader(BelowMinRate::Period));
                     }
                     AwaitedPart::Request(since) => return Poll::Ready(End::Idle(since)),
                 }

@@ -22,7 +22,7 @@ use super::socket::ReadAhead;
 use super::{BUFFERS_KEPT, HEAD_TIMEOUT, TooLate, in_time, stopping};
 use crate::ingress::ReceiveBounds;
 use crate::read_bounds::begin_turn;
-use crate::send_buffer::{DrainMonitor, Flow};
+use crate::send_buffer::{BodyProgress, MinRateMonitor};
 use crate::stop::StopSignal;
 
 /// Streams that a client, or all those of a proxy, may open and reset in a turn of the connection, before they are
@@ -217,9 +217,9 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let flow = Arc::new(Flow::default());
+        let flow = Arc::new(BodyProgress::default());
         let connection = self.0.clone();
-        let mut monitor = DrainMonitor::new(connection.ingress.drain);
+        let mut monitor = MinRateMonitor::new(connection.ingress.drain);
         tokio::spawn(async move {
             let mut stream = pin!(STREAM_FLOW.scope(flow.clone(), stream));
             let slow = poll_fn(|cx| match stream.as_mut().poll(cx) {

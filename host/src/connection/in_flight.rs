@@ -40,7 +40,7 @@ impl Drop for InFlight {
 
 /// The ends of a connection's chunked bodies. hyper decides where such a body ends: no length was declared.
 #[derive(Default)]
-pub struct ChunkedEnds {
+pub struct PendingBodyEnds {
     /// Bodies whose end was not seen yet.
     unseen: AtomicUsize,
     is_unclear: AtomicBool,
@@ -48,7 +48,7 @@ pub struct ChunkedEnds {
     seen: Notify,
 }
 
-impl ChunkedEnds {
+impl PendingBodyEnds {
     /// Whether it is not certain where a body ended: the next bytes on the connection may not be a request.
     pub fn are_unclear(&self) -> bool {
         self.is_unclear.load(Ordering::Relaxed)
@@ -71,10 +71,10 @@ impl ChunkedEnds {
 }
 
 /// A chunked body whose end was not seen yet.
-struct Unended(Arc<ChunkedEnds>);
+struct PendingBodyEnd(Arc<PendingBodyEnds>);
 
-impl Unended {
-    fn begin(ends: &Arc<ChunkedEnds>) -> Self {
+impl PendingBodyEnd {
+    fn begin(ends: &Arc<PendingBodyEnds>) -> Self {
         ends.unseen.fetch_add(1, Ordering::Relaxed);
         Self(ends.clone())
     }
@@ -84,7 +84,7 @@ impl Unended {
     }
 }
 
-impl Drop for Unended {
+impl Drop for PendingBodyEnd {
     fn drop(&mut self) {
         self.0.unseen.fetch_sub(1, Ordering::Relaxed);
         self.0.seen.notify_waiters();
@@ -96,7 +96,7 @@ impl Drop for Unended {
 pub struct RequestInFlight {
     body: Incoming,
     in_flight: Option<InFlight>,
-    unended: Option<Unended>,
+    unended: Option<PendingBodyEnd>,
     overhead: Option<Arc<OverheadMeter>>,
     /// Room for the bytes that the client may send ahead.
     reservation: Option<ReceiveReservation>,
@@ -105,9 +105,9 @@ pub struct RequestInFlight {
 
 impl RequestInFlight {
     /// `ends` are those of an HTTP/1 connection.
-    pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<ChunkedEnds>>) -> Self {
+    pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<PendingBodyEnds>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::begin(count));
-        let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(Unended::begin);
+        let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(PendingBodyEnd::begin);
         Self {
             body,
             in_flight,

@@ -16,20 +16,20 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use wasmtime_wasi_http::WasiBody;
 
-use super::cancellations::{Cancellations, Uncompleted};
+use super::cancellations::{Cancellations, OpenStream};
 use super::client_body::ClientBody;
 use super::frame_meter::PERIOD;
-use super::in_flight::{ChunkedEnds, InFlight, RequestInFlight};
+use super::in_flight::{InFlight, PendingBodyEnds, RequestInFlight};
 use super::socket::SocketState;
 use super::{BODY_TIMEOUT, MAX_HEADERS};
 use crate::application::Application;
 use crate::balance::{Balance, Followed};
-use crate::body::{self, InProgress, ResponseBody};
+use crate::body::{self, PermitGuard, ResponseBody};
 use crate::ingress::{IdleConnection, Ingress, OwnCookie, Peer, ReceiveBounds, RequestOrigin, Unread};
 use crate::reply;
 use crate::request_body;
 use crate::request_id::X_REQUEST_ID;
-use crate::send_buffer::{Budget, Flow, SendBuffer, StreamRequests, TooSlow, Upload};
+use crate::send_buffer::{BelowMinRate, BodyProgress, Budget, SendBuffer, StreamRequests, Upload};
 use crate::shared_map::SharedMap;
 
 /// Announces how long an idle connection stays open.
@@ -40,7 +40,7 @@ const SMALL_BODY: u64 = 64 * 1024;
 
 tokio::task_local! {
     /// The flow of the HTTP/2 stream that a task serves.
-    pub static STREAM_FLOW: Arc<Flow>;
+    pub static STREAM_FLOW: Arc<BodyProgress>;
 }
 
 /// The state that the requests of one connection share.
@@ -48,7 +48,7 @@ pub struct Connection {
     pub ingress: Arc<Ingress>,
     pub socket: Arc<SocketState>,
     /// The bytes that wait for the client of an HTTP/1 connection.
-    pub flow: Arc<Flow>,
+    pub flow: Arc<BodyProgress>,
     pub receive_bounds: ReceiveBounds,
     application: Arc<Application>,
     balance: Arc<Balance>,
@@ -68,18 +68,18 @@ pub struct Connection {
     /// Responses that are under way, and bodies of requests.
     in_flight: Arc<AtomicUsize>,
     bodies: Arc<AtomicUsize>,
-    chunked_ends: Arc<ChunkedEnds>,
+    chunked_ends: Arc<PendingBodyEnds>,
     cancellations: Arc<Cancellations>,
 }
 
 /// A request that is served. It has some kilobytes, which would be copied from hand to hand, and which a connection
 /// would keep while it has no request.
-pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, UnclearBeginning>> + Send>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, KeepAliveUnsafe>> + Send>>;
 
 /// Bytes after a request whose end is not certain are not taken for a request.
 #[derive(Debug, thiserror::Error)]
 #[error("the request before this one had trailers, or was not read to its end")]
-pub struct UnclearBeginning;
+pub struct KeepAliveUnsafe;
 
 impl Connection {
     pub fn new(
@@ -178,12 +178,12 @@ impl Connection {
     }
 
     /// The flow of the request that is served.
-    fn current_flow(&self) -> Arc<Flow> {
+    fn current_flow(&self) -> Arc<BodyProgress> {
         STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone())
     }
 
     /// Logs that the client of this flow has lost a response.
-    pub fn log_slow_reader(&self, flow: &Flow, reason: TooSlow) {
+    pub fn log_slow_reader(&self, flow: &BodyProgress, reason: BelowMinRate) {
         self.ingress.log_slow_reader(self.peer.source(flow.client()), reason);
     }
 
@@ -216,10 +216,10 @@ impl Connection {
             if earlier > 0 {
                 // hyper has the whole body of the request before, and its reader may not.
                 let seen = connection.chunked_ends.until_seen(own);
-                tokio::time::timeout(BODY_TIMEOUT, seen).await.map_err(|_| UnclearBeginning)?;
+                tokio::time::timeout(BODY_TIMEOUT, seen).await.map_err(|_| KeepAliveUnsafe)?;
             }
             match connection.has_unclear_end() {
-                true => Err(UnclearBeginning),
+                true => Err(KeepAliveUnsafe),
                 false => Ok(connection.serve(request, in_flight).await),
             }
         })
@@ -276,7 +276,7 @@ impl Connection {
         let is_http2 = version == Version::HTTP_2;
         let sharing = network.filter(|_| is_http2 && self.is_of_proxy());
         let has_cancelled = sharing.is_some_and(|client| self.cancellations.are_too_many(client));
-        let uncompleted = sharing.map(|client| Uncompleted::begin(&self.cancellations, client));
+        let uncompleted = sharing.map(|client| OpenStream::begin(&self.cancellations, client));
         let (request, upload, has_room) = self.reserve_ahead(request, network.filter(|_| is_http2));
         let requests = network.filter(|_| is_http2).map(|network| {
             let of_client = || self.ingress.send_budgets.stream_requests(network);
@@ -304,7 +304,7 @@ impl Connection {
             }
         };
         // Other requests of the address may have been answered meanwhile, and a whole body is in memory from here on.
-        let is_whole = response.extensions().get::<InProgress>().is_none();
+        let is_whole = response.extensions().get::<PermitGuard>().is_none();
         let is_long = response.body().size_hint().exact().is_some_and(|length| length > SMALL_BODY);
         let response = match is_whole && is_long && is_safe && is_overdrawn() {
             true => refuse_response(is_http2),
@@ -326,7 +326,7 @@ impl Connection {
             access.record_head(head.status.as_u16(), &head.headers);
         }
         let has_no_body = is_head || head.status == StatusCode::NOT_MODIFIED;
-        let in_progress = head.extensions.remove::<InProgress>();
+        let in_progress = head.extensions.remove::<PermitGuard>();
         let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
         let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
             SendBuffer::new(

@@ -16,7 +16,7 @@ use super::stop_phase::{StopPhase, StopPhases};
 use super::{DeployError, DeployReport, SwapRequest, proposal, slot_of};
 use crate::application::Application;
 use crate::bounded_file::read_component;
-use crate::component::{Generation, Slot};
+use crate::component::{ComponentService, Revision};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::outbound::OutboundFactory;
@@ -24,7 +24,7 @@ use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::runtime::Runtime;
 use crate::secrets::Secrets;
 
-/// Deploys components to the slots of an application.
+/// Deploys components to the services of an application.
 pub struct Deployer {
     pub(super) runtime: Arc<Runtime>,
     application: Arc<Application>,
@@ -59,7 +59,7 @@ impl Deployer {
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         if fleet.is_none() {
-            files.set_ways_back(application.slots());
+            files.set_ways_back(application.services());
         }
         let state = Mutex::new(DeployerState { files });
         let (compiling, last_reload) = (Mutex::default(), Mutex::default());
@@ -103,7 +103,7 @@ impl Deployer {
     /// Removes components and compiled code that nothing needs any more.
     pub(super) fn prune(&self, files: &Deployments) {
         let prepared = self.fleet.as_ref().map(|fleet| fleet.prepared_digests()).unwrap_or_default();
-        self.runtime.prune_cache(&files.prune(self.application.slots(), prepared));
+        self.runtime.prune_cache(&files.prune(self.application.services(), prepared));
     }
 
     /// Copies the active components into the data folder, for a rollback, and removes those no longer needed.
@@ -111,9 +111,9 @@ impl Deployer {
         if self.state().files.are_read_only() {
             return;
         }
-        for slot in self.application.slots() {
-            if let Err(error) = self.state().files.preserve_active(slot) {
-                tracing::warn!(component = slot.id(), %error, "the active component cannot be kept for a rollback");
+        for service in self.application.services() {
+            if let Err(error) = self.state().files.preserve_active(service) {
+                tracing::warn!(component = service.id(), %error, "the active component cannot be kept for a rollback");
             }
         }
         self.prune(&self.state().files);
@@ -134,14 +134,14 @@ impl Deployer {
     }
 
     fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
-        let slot = self.slot(&request.component)?;
+        let service = self.service(&request.component)?;
         proposal::check_left_out(&request.without, self.fleet.as_deref())?;
         let lock_for_change = || {
-            let state = self.lock_for_change(slot)?;
-            let deployment = slot.deployment();
-            Expected::check(request.expected.as_ref(), slot.id(), &Expected::of(&deployment))?;
+            let state = self.lock_for_change(service)?;
+            let deployment = service.deployment();
+            Expected::check(request.expected.as_ref(), service.id(), &Expected::of(&deployment))?;
             if request.canary.is_some() && deployment.current.digest == digest {
-                return Err(DeployError::ServesAlready(slot.id().to_owned()));
+                return Err(DeployError::ServesAlready(service.id().to_owned()));
             }
             Ok::<_, DeployError>(state)
         };
@@ -151,13 +151,13 @@ impl Deployer {
         drop(lock_for_change()?);
         // Waiting for another compilation does not count.
         let started = Instant::now();
-        let generation = self.load(slot, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
+        let revision = self.load(service, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
         let mut state = lock_for_change()?;
         let files = &mut state.files;
         files.keep(&digest, &request.wasm, request.signature.as_ref())?;
         if let Some(fleet) = &self.fleet {
-            files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
-            let settings = slot.deployment().settings.clone();
+            files.preserve_active(service).map_err(io_error("the component that serves now"))?;
+            let settings = service.deployment().settings.clone();
             drop(state);
             // The other hosts check it meanwhile, and this one may have to, if its settings change.
             drop(compiling);
@@ -165,28 +165,28 @@ impl Deployer {
             let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
             let sent = Some((&*request.wasm, request.signature.as_ref()));
             let change = FleetChange { by: &request.by, action, canary, trust, without, expected, sent };
-            let previous = self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
-            let report = self.report(slot, &generation, started);
+            let previous = self.deploy_to_fleet(fleet, service, (settings, revision.clone()), &change)?;
+            let report = self.report(service, &revision, started);
             return Ok(DeployReport { previous, canary: canary.is_some(), ..report });
         }
         let report = |previous: Option<Digest>| DeployReport {
             previous,
             canary: request.canary.is_some(),
-            ..self.report(slot, &generation, started)
+            ..self.report(service, &revision, started)
         };
         let report = match &request.canary {
             Some(terms) => {
-                let current = slot.current().digest;
+                let current = service.current().digest;
                 let trust = trust.for_audit();
                 let line = completed(&request.by, action, &request.component, digest, Some(current));
                 files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
-                slot.begin_trial(generation.clone(), terms.clone());
+                service.begin_trial(revision.clone(), terms.clone());
                 let _ = self.events.send(DeploymentEvent::CanaryBegan);
                 report(Some(current))
             }
             None => {
-                self.install(files, slot, &generation, &request.by, action)?;
-                report(slot.way_back())
+                self.install(files, service, &revision, &request.by, action)?;
+                report(service.rollback_target())
             }
         };
         drop(state);
@@ -219,23 +219,23 @@ impl Deployer {
             };
         }
         let started = Instant::now();
-        let slot = self.slot(component)?;
+        let service = self.service(component)?;
         let mut state = self.state();
         if !self.is_open() {
             return Err(DeployError::Stopping);
         }
-        let deployment = slot.deployment();
+        let deployment = service.deployment();
         let seen = Expected::of(&deployment);
         Expected::check(expected, component, &seen)?;
         if let Some(canary) = &deployment.canary {
-            let (current, digest) = (deployment.current.digest, canary.generation.digest);
+            let (current, digest) = (deployment.current.digest, canary.revision.digest);
             let line = completed(by, Action::Rollback, component, current, Some(digest));
             state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
             // Not before the line is written: a canary whose trial goes on is judged.
             canary.conclude();
-            slot.end_trial(&digest);
+            service.end_trial(&digest);
             self.prune(&state.files);
-            return Ok(self.report(slot, &deployment.current, started));
+            return Ok(self.report(service, &deployment.current, started));
         }
         let previous = match &deployment.previous {
             Some(previous) => previous.clone(),
@@ -247,73 +247,76 @@ impl Deployer {
                 state.files.trust_stored(component, &digest)?;
                 drop(state);
                 let _compiling = self.lock_compiling();
-                let generation =
-                    self.load(slot, wasm.into(), "the component that served before", StopPhase::Stopping)?;
-                state = self.lock_for_change(slot)?;
-                Expected::check(Some(&seen), component, &Expected::of(&slot.deployment()))?;
-                generation
+                let revision =
+                    self.load(service, wasm.into(), "the component that served before", StopPhase::Stopping)?;
+                state = self.lock_for_change(service)?;
+                Expected::check(Some(&seen), component, &Expected::of(&service.deployment()))?;
+                revision
             }
         };
-        self.install(&mut state.files, slot, &previous, by, Action::Rollback)?;
-        Ok(DeployReport { previous: slot.way_back(), ..self.report(slot, &previous, started) })
+        self.install(&mut state.files, service, &previous, by, Action::Rollback)?;
+        Ok(DeployReport { previous: service.rollback_target(), ..self.report(service, &previous, started) })
     }
 
-    /// Makes a checked generation the active one of the slot, on disk and then in memory.
+    /// Makes a checked revision the active one of the service, on disk and then in memory.
     pub(super) fn install(
         &self,
         files: &mut Deployments,
-        slot: &Slot,
-        generation: &Arc<Generation>,
+        service: &ComponentService,
+        revision: &Arc<Revision>,
         by: &str,
         action: Action,
     ) -> Result<(), DeployError> {
-        let component = slot.component();
-        let current = slot.current();
+        let component = service.component();
+        let current = service.current();
         if self.fleet.is_none() {
             // Hosts that share a store fetch it from there.
-            files.check_kept(&generation.digest, &component.source)?;
+            files.check_kept(&revision.digest, &component.source)?;
         }
-        let trust = files.trust_stored(&component.id, &generation.digest)?.for_audit();
+        let trust = files.trust_stored(&component.id, &revision.digest)?.for_audit();
         // A rollback after a restart needs the present component's bytes.
-        files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
+        files.preserve_active(service).map_err(io_error("the component that serves now"))?;
         let source = read_component(&component.source).ok().as_deref().map(Digest::of);
-        let previous = match current.digest == generation.digest {
+        let previous = match current.digest == revision.digest {
             true => files.records.get(&component.id).and_then(|entry| entry.previous),
             false => Some(current.digest),
         };
-        let entry = RecordEntry { digest: generation.digest, previous, source };
-        let line = completed(by, action, &component.id, generation.digest, Some(current.digest));
+        let entry = RecordEntry { digest: revision.digest, previous, source };
+        let line = completed(by, action, &component.id, revision.digest, Some(current.digest));
         files.record(&component.id, entry, &AuditEntry { trust: trust.as_deref(), ..line })?;
-        slot.replace(generation.clone());
-        slot.set_way_back(previous);
+        service.replace(revision.clone());
+        service.set_way_back(previous);
         self.prune(files);
         Ok(())
     }
 
-    pub(super) fn report(&self, slot: &Slot, generation: &Generation, started: Instant) -> DeployReport {
+    pub(super) fn report(&self, service: &ComponentService, revision: &Revision, started: Instant) -> DeployReport {
         DeployReport {
-            component: slot.id().to_owned(),
-            digest: generation.digest,
-            version: generation.description.as_ref().map(|area| area.version.clone()),
-            generation: generation.number,
+            component: service.id().to_owned(),
+            digest: revision.digest,
+            version: revision.description.as_ref().map(|area| area.version.clone()),
+            revision: revision.number,
             previous: None,
             canary: false,
             milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    pub(super) fn slot(&self, component: &str) -> Result<&Slot, DeployError> {
+    pub(super) fn service(&self, component: &str) -> Result<&ComponentService, DeployError> {
         Ok(slot_of(&self.application, component)?)
     }
 
-    /// The state, if the slot may be changed now.
-    pub(super) fn lock_for_change(&self, slot: &Slot) -> Result<MutexGuard<'_, DeployerState>, DeployError> {
+    /// The state, if the service may be changed now.
+    pub(super) fn lock_for_change(
+        &self,
+        service: &ComponentService,
+    ) -> Result<MutexGuard<'_, DeployerState>, DeployError> {
         let state = self.state();
         if !self.is_open() {
             return Err(DeployError::Stopping);
         }
-        match slot.deployment().canary {
-            Some(_) => Err(DeployError::CanaryUnderWay(slot.id().to_owned())),
+        match service.deployment().canary {
+            Some(_) => Err(DeployError::CanaryUnderWay(service.id().to_owned())),
             None => Ok(state),
         }
     }

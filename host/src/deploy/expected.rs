@@ -1,10 +1,10 @@
 //! The digests that an operator saw before a change of a component, so that no other state is changed.
 
 use super::DeployError;
-use crate::component::Deployment;
+use crate::component::ActiveRevisions;
 use crate::digest::Digest;
 
-/// The digests that a slot serves. A change can be made on the condition that they are still the same.
+/// The digests that a service serves. A change can be made on the condition that they are still the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub current: Digest,
@@ -14,8 +14,8 @@ pub struct Expected {
 
 impl Expected {
     /// The digests that this host serves.
-    pub(super) fn of(deployment: &Deployment) -> Self {
-        let canary = deployment.canary.as_ref().map(|canary| canary.generation.digest);
+    pub(super) fn of(deployment: &ActiveRevisions) -> Self {
+        let canary = deployment.canary.as_ref().map(|canary| canary.revision.digest);
         Self { current: deployment.current.digest, canary }
     }
 

@@ -12,7 +12,7 @@ use super::stored_component::{self, Signed};
 use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
 use crate::bounded_file::read_component;
-use crate::component::Slot;
+use crate::component::ComponentService;
 use crate::digest::Digest;
 use crate::manifest::Component;
 
@@ -44,7 +44,7 @@ pub struct Deployments {
     pub(super) audit: Audit,
 }
 
-/// The component that a slot starts with.
+/// The component that a service starts with.
 pub struct InitialComponent {
     pub wasm: Vec<u8>,
     pub origin: PathBuf,
@@ -67,7 +67,7 @@ impl Deployments {
         Ok(files)
     }
 
-    /// Chooses the component that a slot starts with: the swapped-in one, unless the manifest's source
+    /// Chooses the component that a service starts with: the swapped-in one, unless the manifest's source
     /// has changed since. The inner error means that the source is needed and cannot be read. The
     /// policy is applied again, because trust may have been withdrawn since the swap.
     pub fn choose(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
@@ -80,7 +80,7 @@ impl Deployments {
         self.open_choice(component, source, choice, "the manifest's source was changed after the swap")
     }
 
-    /// Chooses the component that a slot starts with if the hosts of the store have never swapped it: the
+    /// Chooses the component that a service starts with if the hosts of the store have never swapped it: the
     /// manifest's source, as on each of them. A component that this host swapped in before it came to the store
     /// does not count, because the others do not serve it. The inner error is that of [`choose`](Self::choose).
     pub fn choose_source(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
@@ -247,8 +247,8 @@ impl Deployments {
 
     /// Stores the active component if the manifest's source is a copy of it, because the next build may overwrite that
     /// before a rollback. The signature beside the source may be newer than the one that is stored.
-    pub(super) fn preserve_active(&self, slot: &Slot) -> io::Result<()> {
-        let (digest, component) = (slot.current().digest, slot.component());
+    pub(super) fn preserve_active(&self, service: &ComponentService) -> io::Result<()> {
+        let (digest, component) = (service.current().digest, service.component());
         let source = &component.source;
         match read_component(source) {
             Ok(wasm) if Digest::of(&wasm) == digest => self.store_source(source, &digest, &wasm),
@@ -256,7 +256,7 @@ impl Deployments {
         }
     }
 
-    /// Records the active component of a slot, with the audit log's line about it. The line is in the record before it
+    /// Records the active component of a service, with the audit log's line about it. The line is in the record before it
     /// is in the log, so that each line is about a change that took place, and each change has its line.
     pub(super) fn record(
         &mut self,
@@ -264,7 +264,7 @@ impl Deployments {
         entry: RecordEntry,
         line: &AuditEntry<'_>,
     ) -> Result<(), DeployError> {
-        announce(line);
+        log_audit_entry(line);
         // The record has room for one line.
         self.log_recorded().map_err(io_error("the audit log"))?;
         let (before, line) = (self.records.content().clone(), line.to_json());
@@ -303,16 +303,16 @@ impl Deployments {
 
     /// Writes the line of a change that a restart ends, before it is made.
     pub(super) fn log(&mut self, line: &AuditEntry<'_>) -> Result<(), DeployError> {
-        announce(line);
+        log_audit_entry(line);
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
-    /// Tells each slot which component a rollback restores, as recorded before the host started. Hosts that share a
+    /// Tells each service which component a rollback restores, as recorded before the host started. Hosts that share a
     /// store take it from their shared record.
-    pub(super) fn set_ways_back(&self, slots: &[Slot]) {
-        for slot in slots {
-            let entry = self.records.get(slot.id()).filter(|entry| entry.digest == slot.current().digest);
-            slot.set_way_back(entry.and_then(|entry| entry.previous));
+    pub(super) fn set_ways_back(&self, services: &[ComponentService]) {
+        for service in services {
+            let entry = self.records.get(service.id()).filter(|entry| entry.digest == service.current().digest);
+            service.set_way_back(entry.and_then(|entry| entry.previous));
         }
     }
 
@@ -322,14 +322,14 @@ impl Deployments {
 
     /// Removes components that neither a restart nor a rollback needs and that are not `prepared`. Returns the digests
     /// of the others.
-    pub(super) fn prune(&self, slots: &[Slot], prepared: Vec<Digest>) -> Vec<Digest> {
+    pub(super) fn prune(&self, services: &[ComponentService], prepared: Vec<Digest>) -> Vec<Digest> {
         let mut wanted = self.records.digests();
         wanted.extend(prepared);
-        for slot in slots {
-            let deployment = slot.deployment();
+        for service in services {
+            let deployment = service.deployment();
             wanted.push(deployment.current.digest);
             wanted.extend(deployment.previous.as_ref().map(|previous| previous.digest));
-            wanted.extend(deployment.canary.as_ref().map(|canary| canary.generation.digest));
+            wanted.extend(deployment.canary.as_ref().map(|canary| canary.revision.digest));
         }
         if let Err(error) = self.artifacts.prune(&wanted) {
             tracing::warn!(%error, "old components cannot be removed");
@@ -339,7 +339,7 @@ impl Deployments {
 }
 
 /// Logs a change that is about to be made.
-pub(super) fn announce(line: &AuditEntry<'_>) {
+pub(super) fn log_audit_entry(line: &AuditEntry<'_>) {
     let AuditEntry { component, by, action, reason, .. } = line;
     let digest = line.digest.map(|digest| digest.to_string());
     tracing::info!(component, by, ?action, digest, reason, "changing what is served");

@@ -13,11 +13,11 @@ use super::policy::Signature;
 use super::stop_phase::StopPhases;
 use super::{DeployError, stored_component};
 use crate::bounded_file;
-use crate::component::{CanaryPolicy, Generation, Settings};
+use crate::component::{CanaryPolicy, Revision, Settings};
 use crate::digest::Digest;
 use crate::manifest::MAX_BYTES;
 use crate::random;
-use crate::store::FollowedKey;
+use crate::store::Watch;
 use crate::store::postgres::{FleetStore, HostRow};
 
 /// A host that has not reported for so long is not waited for. It reads the record before it serves again.
@@ -38,8 +38,8 @@ pub struct ServingRecord {
     pub components: BTreeMap<String, ServingEntry>,
     /// A component that a host is about to swap in, for all others to prepare.
     #[serde(default)]
-    pub proposal: Option<Proposal>,
-    /// The last revisions, and the ids of the updates that made them. By them a host finds out whether an
+    pub proposal: Option<PendingChange>,
+    /// The last versions, and the ids of the updates that made them. By them a host finds out whether an
     /// update took place whose reply was lost. A build that does not know this field drops it.
     #[serde(default)]
     pub recent: BTreeMap<i64, String>,
@@ -71,7 +71,7 @@ pub struct CanaryEntry {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Proposal {
+pub struct PendingChange {
     pub id: String,
     /// The [instance](Fleet::instance) that proposes. Earlier builds have the host's name here, which is the key of
     /// their reports.
@@ -90,9 +90,9 @@ pub struct HostReport {
     /// The digest of its manifest.
     #[serde(default)]
     pub manifest: Option<Digest>,
-    /// The revision of the record that it serves.
-    #[serde(default)]
-    pub revision: i64,
+    /// The version of the record that it serves.
+    #[serde(default, rename = "revision")]
+    pub record_version: i64,
     /// The proposal for which it is prepared, or which it refuses for `refusal`.
     #[serde(default)]
     pub proposal: Option<String>,
@@ -120,17 +120,17 @@ pub struct FleetHost {
     pub report: HostReport,
 }
 
-/// A checked generation, and the settings that it was made with.
+/// A checked revision, and the settings that it was made with.
 struct Prepared {
     settings: Arc<Settings>,
-    generation: Arc<Generation>,
+    revision: Arc<Revision>,
     at: Instant,
 }
 
 /// This host among the hosts that share its store.
 pub struct Fleet {
     pub store: FleetStore,
-    pub followed: Arc<FollowedKey>,
+    pub followed: Arc<Watch>,
     /// The file of which the digest is reported.
     manifest: PathBuf,
     /// This host's name for people: the machine's, and the data folder.
@@ -224,7 +224,7 @@ fn digest_of(manifest: &Path) -> Option<Digest> {
 impl Fleet {
     /// `data` is the data folder, and `manifest` the file of which the digest is reported.
     pub fn new(store: FleetStore, data: &Path, manifest: &Path) -> Result<Self, DeployError> {
-        let followed = Arc::new(FollowedKey::new(store.clock(), &FleetStore::key()));
+        let followed = Arc::new(Watch::new(store.clock(), &FleetStore::key()));
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let folder = data.canonicalize().unwrap_or_else(|_| data.to_owned());
         let name = format!("{}:{}", machine.trim(), folder.display());
@@ -263,19 +263,19 @@ impl Fleet {
         stored_component::fetch(&self.store, digest)
     }
 
-    pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, generation: Arc<Generation>) {
-        let key = (component.to_owned(), *generation.digest.as_bytes());
-        lock(&self.prepared).insert(key, Prepared { settings, generation, at: Instant::now() });
+    pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, revision: Arc<Revision>) {
+        let key = (component.to_owned(), *revision.digest.as_bytes());
+        lock(&self.prepared).insert(key, Prepared { settings, revision, at: Instant::now() });
     }
 
-    /// A generation that was prepared with these settings.
-    pub fn prepared(&self, component: &str, digest: &Digest, settings: &Arc<Settings>) -> Option<Arc<Generation>> {
+    /// A revision that was prepared with these settings.
+    pub fn prepared(&self, component: &str, digest: &Digest, settings: &Arc<Settings>) -> Option<Arc<Revision>> {
         let prepared = lock(&self.prepared);
         let found = prepared.get(&(component.to_owned(), *digest.as_bytes()))?;
-        Arc::ptr_eq(&found.settings, settings).then(|| found.generation.clone())
+        Arc::ptr_eq(&found.settings, settings).then(|| found.revision.clone())
     }
 
-    /// Forgets the prepared generations that no host needs and that are not about to be proposed.
+    /// Forgets the prepared revisions that no host needs and that are not about to be proposed.
     pub fn forget_prepared_except(&self, wanted: &[Digest]) {
         lock(&self.prepared).retain(|(_, digest), prepared| {
             prepared.at.elapsed() < KEEP_PREPARED || wanted.iter().any(|wanted| wanted.as_bytes() == digest)
@@ -284,7 +284,7 @@ impl Fleet {
 
     /// Every component that is prepared.
     pub fn prepared_digests(&self) -> Vec<Digest> {
-        lock(&self.prepared).values().map(|prepared| prepared.generation.digest).collect()
+        lock(&self.prepared).values().map(|prepared| prepared.revision.digest).collect()
     }
 
     pub fn report(&self) -> HostReport {
@@ -330,14 +330,15 @@ impl Fleet {
         lock(&self.hosts).clone()
     }
 
-    /// Waits until this host serves the record of this revision. The error after `end` is `NotServedYet`.
-    pub fn wait_until_applied(&self, revision: i64, end: Instant) -> Result<(), DeployError> {
+    /// Waits until this host serves the record of this version. The error after `end` is `NotServedYet`.
+    pub fn wait_until_applied(&self, record_version: i64, end: Instant) -> Result<(), DeployError> {
         self.followed.wake();
         let at_most = end.saturating_duration_since(Instant::now());
         let report = lock(&self.report);
-        let waited = self.report_changed.wait_timeout_while(report, at_most, |report| report.revision < revision);
+        let waited =
+            self.report_changed.wait_timeout_while(report, at_most, |report| report.record_version < record_version);
         let (report, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if report.revision >= revision {
+        if report.record_version >= record_version {
             return Ok(());
         }
         let reason = report.problem.clone().unwrap_or_else(|| "it takes too long".to_owned());

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::audit::{Action, AuditEntry};
 use super::expected::Expected;
 use super::files::completed;
-use super::fleet::{Fleet, FleetHost, Proposal, ServingEntry, ServingRecord};
+use super::fleet::{Fleet, FleetHost, PendingChange, ServingEntry, ServingRecord};
 use super::planned_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::{DeployError, DeployReport, Deployer, HOST};
-use crate::component::{Generation, Settings, Slot};
+use crate::component::{ComponentService, Revision, Settings};
 use crate::digest::Digest;
 
 /// How long the hosts may take to compile and check a component.
@@ -24,18 +24,18 @@ const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Deployer {
-    /// Has all hosts serve a generation that this host has checked. Returns the component that a rollback restores:
+    /// Has all hosts serve a revision that this host has checked. Returns the component that a rollback restores:
     /// other hosts may have deployed meanwhile.
     pub(super) fn deploy_to_fleet(
         &self,
         fleet: &Fleet,
-        slot: &Slot,
-        (settings, generation): (Arc<Settings>, Arc<Generation>),
+        service: &ComponentService,
+        (settings, revision): (Arc<Settings>, Arc<Revision>),
         change: &FleetChange<'_>,
     ) -> Result<Option<Digest>, DeployError> {
         let _changing = fleet.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (component, digest, current) = (slot.id(), generation.digest, slot.current().digest);
-        fleet.keep_prepared(component, settings, generation);
+        let (component, digest, current) = (service.id(), revision.digest, service.current().digest);
+        fleet.keep_prepared(component, settings, revision);
         if let Some((wasm, signature)) = change.sent {
             // A concurrent change may have pruned the component, because no record names it yet.
             self.state().files.keep(&digest, wasm, signature)?;
@@ -56,7 +56,7 @@ impl Deployer {
             check(record)?;
             fleet.check_no_other_proposal(record, &hosts)?;
             let (host, component) = (fleet.instance.clone(), component.to_owned());
-            record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
+            record.proposal = Some(PendingChange { id: id.clone(), host, component, digest });
             Ok(Vec::new())
         });
         let mut restored = None;
@@ -80,8 +80,8 @@ impl Deployer {
             })
         });
         match moved {
-            Ok(revision) => {
-                finish(fleet, revision, change.without)?;
+            Ok(record_version) => {
+                finish(fleet, record_version, change.without)?;
                 prune(fleet);
                 Ok(restored)
             }
@@ -102,19 +102,19 @@ impl Deployer {
         }
     }
 
-    /// Ends the trial on all hosts: by a promotion, or for a reason. Returns the revision, and the entry that it made.
+    /// Ends the trial on all hosts: by a promotion, or for a reason. Returns the version, and the entry that it made.
     fn end_fleet_trial(
         &self,
         fleet: &Fleet,
-        slot: &Slot,
+        service: &ComponentService,
         by: &str,
         expected: Option<&Expected>,
         (action, reason): (Action, Option<&str>),
     ) -> Result<(i64, ServingEntry), DeployError> {
-        let (component, unswapped) = (slot.id(), slot.current().digest);
+        let (component, unswapped) = (service.id(), service.current().digest);
         let no_canary = || DeployError::NoCanary(component.to_owned());
         let mut ended = None;
-        let revision = fleet.update(|record| {
+        let record_version = fleet.update(|record| {
             Expected::check(expected, component, &record.served(component, unswapped))?;
             let entry = record.components.get_mut(component).ok_or_else(no_canary)?;
             let canary = entry.canary.take().ok_or_else(no_canary)?.digest;
@@ -135,7 +135,7 @@ impl Deployer {
             ended = Some(entry.clone());
             Ok(vec![AuditEntry { reason, ..line }.to_json()])
         })?;
-        Ok((revision, ended.ok_or_else(no_canary)?))
+        Ok((record_version, ended.ok_or_else(no_canary)?))
     }
 
     pub(super) fn promote_in_fleet(
@@ -146,17 +146,17 @@ impl Deployer {
         expected: Option<&Expected>,
     ) -> Result<DeployReport, DeployError> {
         let started = Instant::now();
-        let slot = self.slot(component)?;
-        let on_trial = slot.deployment().canary.as_ref().map(|canary| canary.generation.clone());
-        if let Some(generation) = &on_trial {
-            self.check_still_trusted(fleet, slot, &generation.digest, expected)?;
+        let service = self.service(component)?;
+        let on_trial = service.deployment().canary.as_ref().map(|canary| canary.revision.clone());
+        if let Some(revision) = &on_trial {
+            self.check_still_trusted(fleet, service, &revision.digest, expected)?;
         }
-        let (revision, entry) = self.end_fleet_trial(fleet, slot, by, expected, (Action::Promote, None))?;
-        finish(fleet, revision, &[])?;
+        let (record_version, entry) = self.end_fleet_trial(fleet, service, by, expected, (Action::Promote, None))?;
+        finish(fleet, record_version, &[])?;
         // Another host may have deployed meanwhile.
-        let promoted = on_trial.filter(|generation| generation.digest == entry.digest);
-        let promoted = promoted.unwrap_or_else(|| slot.current());
-        Ok(DeployReport { previous: entry.restored(), ..self.report(slot, &promoted, started) })
+        let promoted = on_trial.filter(|revision| revision.digest == entry.digest);
+        let promoted = promoted.unwrap_or_else(|| service.current());
+        Ok(DeployReport { previous: entry.restored(), ..self.report(service, &promoted, started) })
     }
 
     /// Ends the trial of a canary that this host's policy does not admit any more: once it was promoted, no host with
@@ -164,20 +164,20 @@ impl Deployer {
     fn check_still_trusted(
         &self,
         fleet: &Fleet,
-        slot: &Slot,
+        service: &ComponentService,
         digest: &Digest,
         expected: Option<&Expected>,
     ) -> Result<(), DeployError> {
-        let component = slot.id();
+        let component = service.id();
         let Err(error) = self.check_shared(fleet, component, digest) else { return Ok(()) };
         if !matches!(&error, DeployError::Untrusted { source, .. } if source.is_withdrawn()) {
             return Err(error);
         }
-        let seen = Expected { current: slot.current().digest, canary: Some(*digest) };
+        let seen = Expected { current: service.current().digest, canary: Some(*digest) };
         Expected::check(expected, component, &seen)?;
         let ended = (Action::Rollback, Some(&*error.to_string()));
-        let (revision, _) = self.end_fleet_trial(fleet, slot, HOST, Some(&seen), ended)?;
-        finish(fleet, revision, &[])?;
+        let (record_version, _) = self.end_fleet_trial(fleet, service, HOST, Some(&seen), ended)?;
+        finish(fleet, record_version, &[])?;
         Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) })
     }
 
@@ -189,9 +189,9 @@ impl Deployer {
         digest: Digest,
         reason: &str,
     ) -> Result<(), DeployError> {
-        let slot = self.slot(component)?;
-        let seen = Expected { current: slot.current().digest, canary: Some(digest) };
-        match self.end_fleet_trial(fleet, slot, HOST, Some(&seen), (Action::Rollback, Some(reason))) {
+        let service = self.service(component)?;
+        let seen = Expected { current: service.current().digest, canary: Some(digest) };
+        match self.end_fleet_trial(fleet, service, HOST, Some(&seen), (Action::Rollback, Some(reason))) {
             // Another host was faster.
             Err(DeployError::Changed(_)) => Ok(()),
             ended => ended.map(drop),
@@ -206,27 +206,27 @@ impl Deployer {
         expected: Option<&Expected>,
     ) -> Result<DeployReport, DeployError> {
         let started = Instant::now();
-        let slot = self.slot(component)?;
+        let service = self.service(component)?;
         let none = || DeployError::NoPrevious(component.to_owned());
         let (_, record) = fleet.read()?;
-        let seen = record.served(component, slot.current().digest);
+        let seen = record.served(component, service.current().digest);
         Expected::check(expected, component, &seen)?;
         let entry = record.components.get(component).ok_or_else(none)?;
         if seen.canary.is_some() {
             let ended = (Action::Rollback, Some("the canary"));
-            let (revision, _) = self.end_fleet_trial(fleet, slot, by, Some(&seen), ended)?;
-            finish(fleet, revision, &[])?;
-            return Ok(self.report(slot, &slot.current(), started));
+            let (record_version, _) = self.end_fleet_trial(fleet, service, by, Some(&seen), ended)?;
+            finish(fleet, record_version, &[])?;
+            return Ok(self.report(service, &service.current(), started));
         }
         let previous = entry.previous.ok_or_else(none)?;
-        let prepared = self.prepare(fleet, slot, &previous)?;
-        let generation = prepared.1.clone();
+        let prepared = self.prepare(fleet, service, &previous)?;
+        let revision = prepared.1.clone();
         let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
         // Without `expected` it would undo a deployment that another host has made meanwhile.
         let (action, trust, expected) = (Action::Rollback, trust.as_deref(), Some(&seen));
         let change = FleetChange { by, action, canary: None, trust, without: &[], expected, sent: None };
-        let previous = self.deploy_to_fleet(fleet, slot, prepared, &change)?;
-        Ok(DeployReport { previous, ..self.report(slot, &generation, started) })
+        let previous = self.deploy_to_fleet(fleet, service, prepared, &change)?;
+        Ok(DeployReport { previous, ..self.report(service, &revision, started) })
     }
 }
 
@@ -281,9 +281,9 @@ fn wait_until_prepared(fleet: &Fleet, id: &str, without: &[String]) -> Result<()
 
 /// Waits until this host serves the record, and every other live host that is not left out reports the same. A late
 /// host reads the record before it answers a request. The change is made, whether or not the wait succeeds.
-fn finish(fleet: &Fleet, revision: i64, without: &[String]) -> Result<(), DeployError> {
+fn finish(fleet: &Fleet, record_version: i64, without: &[String]) -> Result<(), DeployError> {
     let end = Instant::now() + FLIP_TIMEOUT;
-    fleet.wait_until_applied(revision, end)?;
+    fleet.wait_until_applied(record_version, end)?;
     loop {
         let hosts = match fleet.read_hosts() {
             Ok(hosts) => hosts,
@@ -294,7 +294,9 @@ fn finish(fleet: &Fleet, revision: i64, without: &[String]) -> Result<(), Deploy
         };
         let late: Vec<&str> = hosts
             .iter()
-            .filter(|host| host.instance != fleet.instance && host.is_live() && host.report.revision < revision)
+            .filter(|host| {
+                host.instance != fleet.instance && host.is_live() && host.report.record_version < record_version
+            })
             .filter(|host| !fleet.leaves_out(without, host))
             // A host with a problem has reported that it does not serve the record.
             .filter(|host| host.report.problem.is_none())

@@ -8,7 +8,7 @@ use super::fleet::{Fleet, ServingRecord};
 use crate::store::StoreError;
 use crate::store::postgres::ServingRow;
 
-/// How many revisions a record names with their ids.
+/// How many versions a record names with their ids.
 const RECENT: usize = 32;
 
 /// How often one change is tried without a reply.
@@ -21,7 +21,7 @@ const READ_BACK: Duration = Duration::from_secs(10);
 #[derive(Default)]
 struct Unknown {
     attempts: u32,
-    /// The revision that the last one was to replace, and its error. `None` if it is known that none took place
+    /// The version that the last one was to replace, and its error. `None` if it is known that none took place
     /// or will.
     pending: Option<(i64, StoreError)>,
 }
@@ -36,13 +36,13 @@ impl Unknown {
     }
 
     /// Decides by the present record, which does not name this change, whether the change can be tried again.
-    fn settle(&mut self, revision: i64, record: &ServingRecord) -> Result<(), DeployError> {
+    fn settle(&mut self, record_version: i64, record: &ServingRecord) -> Result<(), DeployError> {
         let Some((replaced, lost)) = &self.pending else { return Ok(()) };
         // While the record stays the same, an attempt may still be under way. The next one replaces the same
-        // revision, so that at most one of them succeeds.
-        let may_follow = *replaced == revision && self.attempts < MAX_UNKNOWN;
-        // Another change has replaced that revision.
-        let is_settled = *replaced < revision && record.recent.contains_key(&(replaced + 1));
+        // version, so that at most one of them succeeds.
+        let may_follow = *replaced == record_version && self.attempts < MAX_UNKNOWN;
+        // Another change has replaced that version.
+        let is_settled = *replaced < record_version && record.recent.contains_key(&(replaced + 1));
         if !may_follow && !is_settled {
             return Err(DeployError::Unconfirmed(lost.clone()));
         }
@@ -54,13 +54,13 @@ impl Unknown {
 }
 
 impl Fleet {
-    /// The revision of the present record, and the record.
+    /// The version of the present record, and the record.
     pub fn read(&self) -> Result<(i64, ServingRecord), DeployError> {
         decode(&self.store.read().map_err(DeployError::Store)?)
     }
 
     /// Changes the record. `change` gets the present one and is called again if another host was
-    /// faster, or if a reply is lost. It returns the lines of the audit log. Returns the new revision.
+    /// faster, or if a reply is lost. It returns the lines of the audit log. Returns the new version.
     ///
     /// `Unconfirmed` if a reply is lost and the record cannot be read, or does not show whether the change was made.
     pub fn update(
@@ -74,30 +74,30 @@ impl Fleet {
                 None => self.read(),
                 Some(_) => self.store.read_within(READ_BACK).map_err(DeployError::Store).and_then(|read| decode(&read)),
             };
-            let (revision, mut record) = read.map_err(|error| unknown.refuse(error))?;
-            if let Some((revision, _)) = record.recent.iter().find(|(_, recent)| **recent == id) {
+            let (record_version, mut record) = read.map_err(|error| unknown.refuse(error))?;
+            if let Some((record_version, _)) = record.recent.iter().find(|(_, recent)| **recent == id) {
                 self.followed.wake();
-                return Ok(*revision);
+                return Ok(*record_version);
             }
-            unknown.settle(revision, &record)?;
+            unknown.settle(record_version, &record)?;
             let lines = change(&mut record).map_err(|error| unknown.refuse(error))?;
             record.id.clone_from(&id);
-            record.recent.insert(revision + 1, id.clone());
+            record.recent.insert(record_version + 1, id.clone());
             while record.recent.len() > RECENT {
                 record.recent.pop_first();
             }
             let text = serde_json::to_string(&record)
                 .map_err(|error| DeployError::Store(StoreError::Engine(error.to_string().into())))?;
-            match self.store.replace(revision, &text, &self.name, lines) {
-                Ok(Some(revision)) => {
+            match self.store.replace(record_version, &text, &self.name, lines) {
+                Ok(Some(record_version)) => {
                     self.followed.wake();
-                    return Ok(revision);
+                    return Ok(record_version);
                 }
                 // Another host was faster, or an earlier attempt of this change.
                 Ok(None) => {}
                 Err(error @ StoreError::Unknown { .. }) => {
                     unknown.attempts += 1;
-                    unknown.pending = Some((revision, error));
+                    unknown.pending = Some((record_version, error));
                 }
                 Err(error) => return Err(unknown.refuse(DeployError::Store(error))),
             }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::audit::{Action, AuditEntry};
 use super::files::completed;
-use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
+use super::fleet::{Fleet, PendingChange, ServingEntry, ServingRecord};
 use super::stop_phase::StopPhase;
 use super::stored_component::{self, Signed};
 use super::{DeployError, Deployer};
-use crate::component::{Generation, Settings, Slot};
+use crate::component::{ComponentService, Revision, Settings};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::serving_threads::ServingThreads;
@@ -123,22 +123,22 @@ impl FollowerState {
     fn follow(&mut self) -> Result<bool, DeployError> {
         // Before the read, so that a change after it is not missed.
         let number = self.fleet.store.clock().now();
-        let (revision, record) = self.fleet.read()?;
+        let (record_version, record) = self.fleet.read()?;
         self.end_work();
         let mut wanted = Vec::new();
         let mut problem = None;
         let deployer = self.deployer.clone();
-        for slot in deployer.application().slots() {
-            let Some(entry) = record.components.get(slot.id()) else { continue };
-            match deployer.apply_entry(&self.fleet, slot, entry) {
-                Ok(missing) => wanted.extend(missing.map(|digest| (slot.id().to_owned(), digest))),
+        for service in deployer.application().services() {
+            let Some(entry) = record.components.get(service.id()) else { continue };
+            match deployer.apply_entry(&self.fleet, service, entry) {
+                Ok(missing) => wanted.extend(missing.map(|digest| (service.id().to_owned(), digest))),
                 Err(error) => problem = Some(error.to_string()),
             }
-            if let (Some(canary), Some(wanted)) = (&slot.deployment().canary, &entry.canary)
+            if let (Some(canary), Some(wanted)) = (&service.deployment().canary, &entry.canary)
                 && let Some(reason) = canary.failure()
-                && canary.generation.digest == wanted.digest
+                && canary.revision.digest == wanted.digest
             {
-                self.end_failed_canary(slot.id(), wanted.digest, reason);
+                self.end_failed_canary(service.id(), wanted.digest, reason);
             }
         }
         // A failure is of no use once the others serve another component.
@@ -159,7 +159,7 @@ impl FollowerState {
         let mut is_new = self.fleet.set_report(|report| {
             report.problem = problem;
             if is_applied {
-                report.revision = revision;
+                report.record_version = record_version;
             }
         });
         if is_applied {
@@ -194,14 +194,14 @@ impl FollowerState {
 
     /// Whether this host is prepared for a proposal, or the reason why it refuses it. `None` if it has to
     /// prepare the component first.
-    fn answer(&self, proposal: &Proposal) -> Option<Result<(), String>> {
-        let slot = match self.deployer.slot(&proposal.component) {
-            Ok(slot) => slot,
+    fn answer(&self, proposal: &PendingChange) -> Option<Result<(), String>> {
+        let service = match self.deployer.service(&proposal.component) {
+            Ok(service) => service,
             Err(error) => return Some(Err(error.to_string())),
         };
-        if find_generation(&self.fleet, slot, &proposal.digest).is_some() {
+        if find_generation(&self.fleet, service, &proposal.digest).is_some() {
             // Trust may have been withdrawn since it was prepared.
-            return match self.deployer.check_shared(&self.fleet, slot.id(), &proposal.digest) {
+            return match self.deployer.check_shared(&self.fleet, service.id(), &proposal.digest) {
                 Ok(()) => Some(Ok(())),
                 Err(error) if error.is_passing() => None,
                 Err(error) => Some(Err(error.to_string())),
@@ -214,8 +214,8 @@ impl FollowerState {
     fn begin_work(&mut self, wanted: Wanted, proposal: Option<String>) {
         let (deployer, fleet, (component, digest)) = (self.deployer.clone(), self.fleet.clone(), wanted.clone());
         let prepare = move || {
-            let prepared = deployer.slot(&component).and_then(|slot| deployer.prepare(&fleet, slot, &digest));
-            let prepared = prepared.map(|(settings, generation)| fleet.keep_prepared(&component, settings, generation));
+            let prepared = deployer.service(&component).and_then(|service| deployer.prepare(&fleet, service, &digest));
+            let prepared = prepared.map(|(settings, revision)| fleet.keep_prepared(&component, settings, revision));
             fleet.followed.wake();
             prepared
         };
@@ -276,48 +276,55 @@ fn key((component, digest): &Wanted) -> (String, String) {
     (component.clone(), digest.to_string())
 }
 
-/// A checked generation with the slot's present settings.
-fn find_generation(fleet: &Fleet, slot: &Slot, digest: &Digest) -> Option<Arc<Generation>> {
-    let deployment = slot.deployment();
-    let canary = deployment.canary.as_ref().map(|canary| &canary.generation);
+/// A checked revision with the service's present settings.
+fn find_generation(fleet: &Fleet, service: &ComponentService, digest: &Digest) -> Option<Arc<Revision>> {
+    let deployment = service.deployment();
+    let canary = deployment.canary.as_ref().map(|canary| &canary.revision);
     let known = [Some(&deployment.current), deployment.previous.as_ref(), canary];
-    let known = known.into_iter().flatten().find(|generation| generation.digest == *digest).cloned();
-    known.or_else(|| fleet.prepared(slot.id(), digest, &deployment.settings))
+    let known = known.into_iter().flatten().find(|revision| revision.digest == *digest).cloned();
+    known.or_else(|| fleet.prepared(service.id(), digest, &deployment.settings))
 }
 
 impl Deployer {
     /// Serves the components of the entry, as far as they are prepared. Returns a component that is missing.
-    fn apply_entry(&self, fleet: &Fleet, slot: &Slot, entry: &ServingEntry) -> Result<Option<Digest>, DeployError> {
-        if slot.current().digest != entry.digest {
-            let Some(generation) = find_generation(fleet, slot, &entry.digest) else { return Ok(Some(entry.digest)) };
-            if let Some(canary) = &slot.deployment().canary {
+    fn apply_entry(
+        &self,
+        fleet: &Fleet,
+        service: &ComponentService,
+        entry: &ServingEntry,
+    ) -> Result<Option<Digest>, DeployError> {
+        if service.current().digest != entry.digest {
+            let Some(revision) = find_generation(fleet, service, &entry.digest) else { return Ok(Some(entry.digest)) };
+            if let Some(canary) = &service.deployment().canary {
                 canary.conclude();
             }
             let mut state = self.state();
-            self.install(&mut state.files, slot, &generation, &entry.by, entry.action)?;
+            self.install(&mut state.files, service, &revision, &entry.by, entry.action)?;
         }
-        slot.set_way_back(entry.previous);
-        let (present, wanted) = (slot.deployment().canary.clone(), &entry.canary);
+        service.set_way_back(entry.previous);
+        let (present, wanted) = (service.deployment().canary.clone(), &entry.canary);
         if let Some(canary) = &present {
-            let digest = canary.generation.digest;
+            let digest = canary.revision.digest;
             if wanted.as_ref().is_none_or(|wanted| wanted.digest != digest) {
                 canary.conclude();
                 let mut state = self.state();
-                let line = completed(&entry.by, Action::Rollback, slot.id(), entry.digest, Some(digest));
+                let line = completed(&entry.by, Action::Rollback, service.id(), entry.digest, Some(digest));
                 state.files.log(&AuditEntry { reason: entry.reason.as_deref().or(Some("the canary")), ..line })?;
-                slot.end_trial(&digest);
+                service.end_trial(&digest);
                 self.prune(&state.files);
             }
         }
         if let Some(wanted) = wanted
-            && slot.deployment().canary.is_none()
+            && service.deployment().canary.is_none()
         {
-            let Some(generation) = find_generation(fleet, slot, &wanted.digest) else { return Ok(Some(wanted.digest)) };
-            let line = completed(&entry.by, Action::Canary, slot.id(), wanted.digest, Some(entry.digest));
+            let Some(revision) = find_generation(fleet, service, &wanted.digest) else {
+                return Ok(Some(wanted.digest));
+            };
+            let line = completed(&entry.by, Action::Canary, service.id(), wanted.digest, Some(entry.digest));
             self.state().files.log(&line)?;
             // It may have served before.
-            generation.revive();
-            slot.begin_trial(generation, wanted.policy());
+            revision.revive();
+            service.begin_trial(revision, wanted.policy());
             self.send_event(DeploymentEvent::CanaryBegan);
         }
         Ok(None)
@@ -342,23 +349,23 @@ impl Deployer {
         self.state().files.keep(digest, &wasm, signature.as_ref())
     }
 
-    /// Fetches, compiles and checks a component with the slot's present settings, against this host's own
+    /// Fetches, compiles and checks a component with the service's present settings, against this host's own
     /// policy. It blocks for seconds.
     pub(super) fn prepare(
         &self,
         fleet: &Fleet,
-        slot: &Slot,
+        service: &ComponentService,
         digest: &Digest,
-    ) -> Result<(Arc<Settings>, Arc<Generation>), DeployError> {
-        let (wasm, signature) = self.read_shared(fleet, slot.id(), digest)?;
+    ) -> Result<(Arc<Settings>, Arc<Revision>), DeployError> {
+        let (wasm, signature) = self.read_shared(fleet, service.id(), digest)?;
         // The settings do not change while it is held.
         let _compiling = self.lock_compiling();
-        let settings = slot.deployment().settings.clone();
-        let generation = match find_generation(fleet, slot, digest) {
-            Some(generation) => generation,
-            None => self.load(slot, wasm.clone().into(), "the component that the hosts serve", StopPhase::Ended)?,
+        let settings = service.deployment().settings.clone();
+        let revision = match find_generation(fleet, service, digest) {
+            Some(revision) => revision,
+            None => self.load(service, wasm.clone().into(), "the component that the hosts serve", StopPhase::Ended)?,
         };
         self.state().files.keep(digest, &wasm, signature.as_ref())?;
-        Ok((settings, generation))
+        Ok((settings, revision))
     }
 }

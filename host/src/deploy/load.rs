@@ -1,4 +1,4 @@
-//! Makes the generations of slots, off the request path and at low priority.
+//! Makes the revisions of services, off the request path and at low priority.
 
 use std::sync::Arc;
 
@@ -6,43 +6,43 @@ use bytes::Bytes;
 
 use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer, background, slot_of};
-use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
+use crate::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
 
 impl Deployer {
-    /// Compiles and checks a component with the slot's present settings. It blocks until that is done, or
+    /// Compiles and checks a component with the service's present settings. It blocks until that is done, or
     /// until the host has come to `end`.
     pub(super) fn load(
         &self,
-        slot: &Slot,
+        service: &ComponentService,
         wasm: Bytes,
         origin: &'static str,
         end: StopPhase,
-    ) -> Result<Arc<Generation>, DeployError> {
-        let settings = slot.deployment().settings.clone();
-        let load = move |surroundings: Surroundings<'_>, number| {
-            Generation::load(surroundings, &Artifact { wasm: &wasm, origin }, number)
+    ) -> Result<Arc<Revision>, DeployError> {
+        let settings = service.deployment().settings.clone();
+        let load = move |surroundings: LoadContext<'_>, number| {
+            Revision::load(surroundings, &Artifact { wasm: &wasm, origin }, number)
         };
-        let loaded = self.make(slot, settings, end, load)?;
-        loaded.check_replaces(slot.id(), &slot.current())?;
+        let loaded = self.make(service, settings, end, load)?;
+        loaded.check_replaces(service.id(), &service.current())?;
         Ok(Arc::new(loaded))
     }
 
-    /// Makes a generation of the slot with these settings.
+    /// Makes a revision of the service with these settings.
     pub(super) fn make(
         &self,
-        slot: &Slot,
+        service: &ComponentService,
         settings: Arc<Settings>,
         end: StopPhase,
-        make: impl FnOnce(Surroundings<'_>, u64) -> Result<Generation, LoadError> + Send + 'static,
-    ) -> Result<Generation, DeployError> {
+        make: impl FnOnce(LoadContext<'_>, u64) -> Result<Revision, LoadError> + Send + 'static,
+    ) -> Result<Revision, DeployError> {
         let (runtime, application, memory) = (self.runtime.clone(), self.application().clone(), self.memory.clone());
-        let (id, number) = (slot.id().to_owned(), slot.next_number());
+        let (id, number) = (service.id().to_owned(), service.next_number());
         let made = background::run(&self.phases, end, move || {
             let metrics = slot_of(&application, &id)?.metrics();
             let Settings { component, outbound, .. } = &*settings;
             let (backends, outbound) = (application.backends(), outbound.as_ref());
             let surroundings =
-                Surroundings { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
+                LoadContext { runtime: &runtime, component, backends, outbound, metrics, memory: &memory };
             Ok(make(surroundings, number)?)
         });
         let made = made.map_err(|source| DeployError::Io { subject: "a thread to compile on", source })?;

@@ -1,4 +1,4 @@
-//! Deployment: the only way in which the component of a slot and its settings change.
+//! Deployment: the only way in which the component of a service and its settings change.
 //!
 //! A new component is compiled and checked off the request path, one at a time and at low priority,
 //! by the same checks as at the start: its imports and exports, its area, the stored formats that it
@@ -12,7 +12,7 @@
 //! | file | what |
 //! |---|---|
 //! | `components/<digest>.wasm` | components that are or were deployed by a swap; `.sig` beside them are their signatures |
-//! | `components/active.json` | which component is active in each slot ([`record`]) |
+//! | `components/active.json` | which component is active in each service ([`record`]) |
 //! | `audit.ndjson` | every attempt ([`audit`]) |
 //!
 //! Where several hosts share a store, the record of what serves is there, with the components and an audit
@@ -53,7 +53,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::application::Application;
-use crate::component::{CanaryPolicy, LoadError, Slot};
+use crate::component::{CanaryPolicy, ComponentService, LoadError};
 use crate::digest::Digest;
 use crate::manifest::UnknownComponent;
 use crate::store::StoreError;
@@ -77,7 +77,7 @@ const HOST: &str = "hexad";
 /// A request to deploy a component.
 #[derive(Clone, Debug)]
 pub struct SwapRequest {
-    /// The slot.
+    /// The service.
     pub component: String,
     pub wasm: Bytes,
     /// The component's signature, if it has one.
@@ -99,7 +99,8 @@ pub struct DeployReport {
     /// The component that was deployed.
     pub digest: Digest,
     pub version: Option<String>,
-    pub generation: u64,
+    #[serde(rename = "generation")]
+    pub revision: u64,
     /// The component that a rollback would restore.
     pub previous: Option<Digest>,
     /// Whether it is on trial.
@@ -107,11 +108,11 @@ pub struct DeployReport {
     pub milliseconds: u64,
 }
 
-/// The slot of a component.
-pub fn slot_of<'a>(application: &'a Application, id: &str) -> Result<&'a Slot, UnknownComponent> {
-    let slots = application.slots();
-    let unknown = || UnknownComponent::new(id, slots.iter().map(Slot::id));
-    slots.iter().find(|slot| slot.id() == id).ok_or_else(unknown)
+/// The service of a component.
+pub fn slot_of<'a>(application: &'a Application, id: &str) -> Result<&'a ComponentService, UnknownComponent> {
+    let services = application.services();
+    let unknown = || UnknownComponent::new(id, services.iter().map(ComponentService::id));
+    services.iter().find(|service| service.id() == id).ok_or_else(unknown)
 }
 
 impl From<RecordError> for DeployError {

@@ -1,11 +1,11 @@
 //! Proposals of other hosts, and of this one.
 
 use super::DeployError;
-use super::fleet::{Fleet, FleetHost, Proposal, ServingRecord};
+use super::fleet::{Fleet, FleetHost, PendingChange, ServingRecord};
 use crate::store::ErrorKind;
 
 /// The host that pursues a proposal. Without one, any host may replace it.
-fn pursuer<'a>(proposal: &Proposal, hosts: &'a [FleetHost]) -> Option<&'a FleetHost> {
+fn coordinator<'a>(proposal: &PendingChange, hosts: &'a [FleetHost]) -> Option<&'a FleetHost> {
     let mut live = hosts.iter().filter(|host| host.is_live());
     live.find(|host| host.instance == proposal.host && host.report.given_up.as_ref() != Some(&proposal.id))
 }
@@ -39,7 +39,7 @@ impl Fleet {
         hosts: &[FleetHost],
     ) -> Result<(), DeployError> {
         let Some(other) = record.proposal.as_ref().filter(|other| other.host != self.instance) else { return Ok(()) };
-        match pursuer(other, hosts) {
+        match coordinator(other, hosts) {
             None => Ok(()),
             Some(host) => Err(DeployError::Fleet(format!(
                 "the host {} is deploying the component `{}`; try again when it is done",
@@ -108,12 +108,15 @@ mod tests {
             }
         };
         let (id, component) = ("7".to_owned(), "admin".to_owned());
-        let proposal = Proposal { id, host: "web#1".to_owned(), component, digest: Digest::of(b"new") };
-        assert!(pursuer(&proposal, &[host("web#2", 1, None), host("web#1", 9, Some("6"))]).is_some());
-        assert!(pursuer(&proposal, &[host("web#2", 1, None), host("web#1", 10, None)]).is_none(), "it is gone");
-        assert!(pursuer(&proposal, &[host("web#2", 1, None)]).is_none(), "another one has its name");
-        assert!(pursuer(&proposal, &[host("web#1", 1, Some("7"))]).is_none());
+        let proposal = PendingChange { id, host: "web#1".to_owned(), component, digest: Digest::of(b"new") };
+        assert!(coordinator(&proposal, &[host("web#2", 1, None), host("web#1", 9, Some("6"))]).is_some());
+        assert!(coordinator(&proposal, &[host("web#2", 1, None), host("web#1", 10, None)]).is_none(), "it is gone");
+        assert!(coordinator(&proposal, &[host("web#2", 1, None)]).is_none(), "another one has its name");
+        assert!(coordinator(&proposal, &[host("web#1", 1, Some("7"))]).is_none());
         // A build before this one: its name is the key.
-        assert!(pursuer(&Proposal { host: "db:/data".to_owned(), ..proposal }, &[host("db:/data", 1, None)]).is_some());
+        assert!(
+            coordinator(&PendingChange { host: "db:/data".to_owned(), ..proposal }, &[host("db:/data", 1, None)])
+                .is_some()
+        );
     }
 }

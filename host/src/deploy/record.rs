@@ -20,7 +20,7 @@ const FORMAT: u32 = 1;
 /// The largest file that is read, in bytes.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// The entry of a slot. This is a stored format: unknown fields are ignored, new ones are optional.
+/// The entry of a service. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordEntry {
     /// The active component.
@@ -33,7 +33,7 @@ pub struct RecordEntry {
     pub source: Option<Digest>,
 }
 
-/// The component that a slot starts with.
+/// The component that a service starts with.
 #[derive(Debug, PartialEq)]
 pub enum Choice {
     /// The manifest's source.

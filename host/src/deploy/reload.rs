@@ -1,6 +1,6 @@
 //! A manifest that is read again while the host serves: routes, limits, variables, grants.
 //!
-//! All settings and generations are made and checked first, and then replace the present ones: each
+//! All settings and revisions are made and checked first, and then replace the present ones: each
 //! component's in one step, the routes last. A manifest of which a part cannot be applied changes nothing.
 
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::audit::{Action, AuditEntry, AuditOutcome};
-use super::files::{announce, completed, io_error};
+use super::files::{completed, io_error, log_audit_entry};
 use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 use super::stop_phase::StopPhase;
 use super::{DeployError, Deployer};
 use crate::application::RouteTarget;
-use crate::component::{Deployment, Generation, LoadError, Settings, Slot, Surroundings};
+use crate::component::{ActiveRevisions, ComponentService, LoadContext, LoadError, Revision, Settings};
 use crate::imports::outbound::TlsError;
 use crate::manifest::{Component, Manifest, ManifestError};
 use crate::memory_budget::MemoryError;
@@ -63,13 +63,13 @@ impl ReloadError {
     }
 }
 
-/// A slot's new settings, and its generation with them.
+/// A service's new settings, and its revision with them.
 struct SlotChange<'a> {
-    slot: &'a Slot,
-    /// The slot's deployment when the change was made.
-    before: Arc<Deployment>,
+    service: &'a ComponentService,
+    /// The service's deployment when the change was made.
+    before: Arc<ActiveRevisions>,
     settings: Arc<Settings>,
-    generation: Arc<Generation>,
+    revision: Arc<Revision>,
     names: Vec<&'static str>,
 }
 
@@ -97,21 +97,21 @@ impl Deployer {
     fn try_reload(&self, manifest: Manifest) -> Result<Reloaded, ReloadError> {
         // Otherwise a component that is being checked would be served with the old settings.
         let _compiling = self.lock_compiling();
-        let slots = self.application().slots();
+        let services = self.application().services();
         let Manifest { mut components, routes, .. } = manifest;
-        if let Some(new) = components.iter().find(|new| !slots.iter().any(|slot| slot.id() == new.id)) {
+        if let Some(new) = components.iter().find(|new| !services.iter().any(|service| service.id() == new.id)) {
             return Err(ReloadError::Added(new.id.clone()));
         }
         self.secrets.fill_in(&mut components, false)?;
         self.memory_division.check(components.iter().map(|component| (&*component.id, component.limits.memory)))?;
-        let router = RouteTarget::router(routes, |id| slots.iter().position(|slot| slot.id() == id));
+        let router = RouteTarget::router(routes, |id| services.iter().position(|service| service.id() == id));
         let router = router.map_err(ReloadError::Routes)?;
         let mut components: Vec<_> = components.into_iter().map(Arc::new).collect();
         let mut changes = Vec::new();
-        for slot in slots {
-            let position = components.iter().position(|component| component.id == slot.id());
-            let position = position.ok_or_else(|| ReloadError::Removed(slot.id().to_owned()))?;
-            changes.extend(self.change(slot, components.swap_remove(position))?);
+        for service in services {
+            let position = components.iter().position(|component| component.id == service.id());
+            let position = position.ok_or_else(|| ReloadError::Removed(service.id().to_owned()))?;
+            changes.extend(self.change(service, components.swap_remove(position))?);
         }
         let changed_routes = *self.application().router() != router;
 
@@ -120,15 +120,15 @@ impl Deployer {
             return Err(DeployError::Stopping.into());
         }
         // A rollback does not wait for the checks, and may have replaced a deployment meanwhile.
-        if let Some(change) = changes.iter().find(|change| !Arc::ptr_eq(&change.slot.deployment(), &change.before)) {
-            return Err(ReloadError::Replaced(change.slot.id().to_owned()));
+        if let Some(change) = changes.iter().find(|change| !Arc::ptr_eq(&change.service.deployment(), &change.before)) {
+            return Err(ReloadError::Replaced(change.service.id().to_owned()));
         }
         let mut lines = Vec::new();
-        for SlotChange { slot, generation, names, .. } in &changes {
-            let (digest, names) = (generation.digest, names.join(", "));
-            let line = completed(ACTOR, Action::Reload, slot.id(), digest, Some(digest));
+        for SlotChange { service, revision, names, .. } in &changes {
+            let (digest, names) = (revision.digest, names.join(", "));
+            let line = completed(ACTOR, Action::Reload, service.id(), digest, Some(digest));
             let line = AuditEntry { reason: Some(&names), ..line };
-            announce(&line);
+            log_audit_entry(&line);
             lines.push(line.to_json());
         }
         if changed_routes {
@@ -137,9 +137,9 @@ impl Deployer {
         // In one append: if a line cannot be written, the log has none of them.
         state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
         let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
-        for SlotChange { slot, settings, generation, names, .. } in changes {
-            slot.reconfigure(settings, generation);
-            reloaded.components.push((slot.id().to_owned(), names));
+        for SlotChange { service, settings, revision, names, .. } in changes {
+            service.reconfigure(settings, revision);
+            reloaded.components.push((service.id().to_owned(), names));
         }
         if changed_routes {
             self.application().set_router(router);
@@ -147,9 +147,13 @@ impl Deployer {
         Ok(reloaded)
     }
 
-    /// The slot's new settings and its generation with them; `None` if they are the present ones.
-    fn change<'a>(&self, slot: &'a Slot, component: Arc<Component>) -> Result<Option<SlotChange<'a>>, ReloadError> {
-        let deployment = slot.deployment();
+    /// The service's new settings and its revision with them; `None` if they are the present ones.
+    fn change<'a>(
+        &self,
+        service: &'a ComponentService,
+        component: Arc<Component>,
+    ) -> Result<Option<SlotChange<'a>>, ReloadError> {
+        let deployment = service.deployment();
         let present = &deployment.settings;
         if component.source != present.component.source {
             let (from, to) = (present.component.source.clone(), component.source.clone());
@@ -159,19 +163,19 @@ impl Deployer {
         if names.is_empty() {
             return Ok(None);
         }
-        drop(self.lock_for_change(slot)?);
+        drop(self.lock_for_change(service)?);
         let (hosts, limits) = (&component.allowed_hosts, &component.limits.outbound);
         let outbound = self.outbound.make(&component.id, hosts, limits, present.outbound.as_ref())?;
         component.grants.continue_count(&present.component.grants);
         let settings = Arc::new(Settings::new(component, outbound));
         let current = deployment.current.clone();
-        let check = move |surroundings: Surroundings<'_>, number| current.with_settings(surroundings, number);
-        let made = self.make(slot, settings.clone(), StopPhase::Stopping, check);
-        let generation = Arc::new(made.map_err(|error| match error {
+        let check = move |surroundings: LoadContext<'_>, number| current.with_settings(surroundings, number);
+        let made = self.make(service, settings.clone(), StopPhase::Stopping, check);
+        let revision = Arc::new(made.map_err(|error| match error {
             DeployError::Load(error) => ReloadError::Component(error),
             error => ReloadError::Deployment(error),
         })?);
-        Ok(Some(SlotChange { slot, before: deployment.clone(), settings, generation, names }))
+        Ok(Some(SlotChange { service, before: deployment.clone(), settings, revision, names }))
     }
 
     fn log_refused_reload(&self, error: &ReloadError) {

@@ -159,9 +159,9 @@ mod tests {
         let fleet = RecordLocation::Fleet(host.store.fleet());
         assert!(!source.is_empty().unwrap() && fleet.is_empty().unwrap() && returned.is_empty().unwrap());
         assert_eq!(source.copy_to(&fleet).unwrap(), 2);
-        let (revision, record) = decode(&host.store.fleet().read().unwrap()).unwrap();
+        let (record_version, record) = decode(&host.store.fleet().read().unwrap()).unwrap();
         assert_eq!(
-            (revision, record.components["admin"].digest, record.components["admin"].previous),
+            (record_version, record.components["admin"].digest, record.components["admin"].previous),
             (1, new, Some(old))
         );
         assert_eq!(record.components["hello"].previous, None, "it is not there");

@@ -103,17 +103,17 @@ struct Watcher {
 
 impl Watcher {
     fn new(deployer: &Deployer) -> Self {
-        let slots = deployer.application().slots().iter();
-        let seen = slots.map(|slot| {
-            let now = stamps(&slot.component().source);
-            (slot.id().to_owned(), (now, now))
+        let services = deployer.application().services().iter();
+        let seen = services.map(|service| {
+            let now = stamps(&service.component().source);
+            (service.id().to_owned(), (now, now))
         });
         Self { seen: seen.collect() }
     }
 
     fn check(&mut self, deployer: &Deployer) {
-        for slot in deployer.application().slots() {
-            let component = slot.component();
+        for service in deployer.application().services() {
+            let component = service.component();
             let now = stamps(&component.source);
             let Some((served, last)) = self.seen.get_mut(&component.id) else { continue };
             // A file that is still being written changes between two checks.
@@ -122,7 +122,7 @@ impl Watcher {
                 continue;
             }
             // A build that comes during a canary is swapped in after it.
-            if slot.deployment().canary.is_some() {
+            if service.deployment().canary.is_some() {
                 continue;
             }
             let Ok(wasm) = read_component(&component.source) else { continue };

@@ -12,7 +12,7 @@ use super::audit::{Action, Audit};
 use super::planned_change::FleetChange;
 use super::stop_phase::StopPhase;
 use super::*;
-use crate::component::{CanaryPolicy, Slot};
+use crate::component::{CanaryPolicy, ComponentService};
 use crate::store::postgres::{self, Passwords, StoreUrl, tests as server};
 use crate::wait::{SOON, within};
 use crate::{Host, Manifest, Options, Runtime};
@@ -85,8 +85,8 @@ fn begin_trial(host: &Host, mark: u8) {
     swap(host, mark, Some(CanaryPolicy { window, ..CanaryPolicy::default() })).unwrap();
 }
 
-fn slot(host: &Host) -> &Slot {
-    &host.slots()[0]
+fn service(host: &Host) -> &ComponentService {
+    &host.services()[0]
 }
 
 /// The lines of the audit log: action and outcome.
@@ -103,7 +103,7 @@ fn a_rollback_whose_line_cannot_be_written_leaves_a_canary_that_is_judged() {
     host.deployer().state().files.audit = Audit::open_read_only(&folder.path().join(AUDIT)).unwrap();
     let refused = host.deployer().roll_back("a", "mia", None).unwrap_err();
     assert!(matches!(&refused, DeployError::Io { .. }) && refused.changed_nothing(), "{refused}");
-    let canary = slot(&host).deployment().canary.clone().expect("it is still on trial");
+    let canary = service(&host).deployment().canary.clone().expect("it is still on trial");
     assert!(canary.conclude(), "nobody has acted on its verdict");
 }
 
@@ -111,16 +111,16 @@ fn a_rollback_whose_line_cannot_be_written_leaves_a_canary_that_is_judged() {
 fn a_canary_without_requests_stays_on_trial_and_warns_once() {
     let (host, _folder) = start_alone();
     swap(&host, 1, Some(CanaryPolicy { window: Duration::ZERO, ..CanaryPolicy::default() })).unwrap();
-    let canary = slot(&host).deployment().canary.clone().expect("it is on trial");
+    let canary = service(&host).deployment().canary.clone().expect("it is on trial");
     // Either the supervisor takes the shortage, or this test.
     assert!(matches!(canary.take_shortage(), None | Some(10)));
     assert_eq!((canary.take_shortage(), canary.missing_responses()), (None, 10));
     host.deployer().end_trials();
-    assert!(slot(&host).deployment().canary.is_some());
+    assert!(service(&host).deployment().canary.is_some());
 
     host.deployer().roll_back("a", "mia", None).unwrap();
     begin_trial(&host, 2);
-    let canary = slot(&host).deployment().canary.clone().unwrap();
+    let canary = service(&host).deployment().canary.clone().unwrap();
     assert_eq!((canary.take_shortage(), canary.missing_responses()), (None, 10), "its window is not over");
 }
 
@@ -131,10 +131,10 @@ fn a_promotion_that_fails_says_that_the_trial_was_ended() {
     host.deployer().state().files.audit = Audit::open_read_only(&folder.path().join(AUDIT)).unwrap();
     let failed = host.deployer().promote("a", "mia", None).unwrap_err();
     assert!(matches!(&failed, DeployError::TrialEnded { .. }) && !failed.changed_nothing(), "{failed}");
-    let deployment = slot(&host).deployment();
+    let deployment = service(&host).deployment();
     assert!(deployment.canary.is_none() && deployment.current.digest == digest(0));
     drop((deployment, host));
-    assert_eq!(slot(&start(folder.path(), None)).current().digest, digest(0));
+    assert_eq!(service(&start(folder.path(), None)).current().digest, digest(0));
     assert_eq!(audit(&folder), ["canary done", "rollback done"], "the restart has ended the trial");
 }
 
@@ -148,7 +148,7 @@ fn a_change_that_cannot_be_recorded_is_not_logged_as_done() {
     for failed in [swap(&host, 2, None), host.deployer().roll_back("a", "mia", None)] {
         assert!(matches!(&failed, Err(DeployError::Io { subject: "the record of what serves", .. })), "{failed:?}");
     }
-    assert_eq!(slot(&host).current().digest, digest(1));
+    assert_eq!(service(&host).current().digest, digest(1));
     assert_eq!(audit(&folder), ["swap done", "swap refused", "rollback refused"]);
     std::fs::remove_dir(&unfinished).unwrap();
     host.deployer().roll_back("a", "mia", None).unwrap();
@@ -173,7 +173,7 @@ fn a_change_whose_line_only_the_record_has_is_logged_once() {
         } else {
             drop(host);
             host = start(folder.path(), None);
-            assert_eq!(slot(&host).current().digest, digest(0));
+            assert_eq!(service(&host).current().digest, digest(0));
         }
         assert_eq!(audit(&folder), expected[..count]);
         let record = std::fs::read_to_string(folder.path().join("data/components/active.json")).unwrap();
@@ -193,7 +193,7 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
     let path = folder.path().join(format!("data/components/{}.wasm", digest(1)));
     std::fs::remove_file(&path).unwrap();
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let other = host.deployer().load(slot(&host), version(3).into(), "another", StopPhase::Stopping).unwrap();
+    let other = host.deployer().load(service(&host), version(3).into(), "another", StopPhase::Stopping).unwrap();
     std::thread::scope(|scope| {
         let rolling_back = scope.spawn(|| host.deployer().roll_back("a", "mia", None));
         // The opening waits for a reader.
@@ -204,12 +204,12 @@ fn a_rollback_that_loads_undoes_no_change_that_was_made_meanwhile() {
         drop(pipe);
         // The rollback holds the state until it waits for the compiler.
         let state = host.deployer().state();
-        slot(&host).replace(other);
+        service(&host).replace(other);
         drop((state, compiling));
         let refused = rolling_back.join().unwrap().unwrap_err();
         assert!(matches!(&refused, DeployError::Changed(id) if id == "a"), "{refused}");
     });
-    assert_eq!(slot(&host).current().digest, digest(3));
+    assert_eq!(service(&host).current().digest, digest(3));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_missing_or_damaged_component_is_not_restored_and_is_named() {
         damage.unwrap();
         let refused = host.deployer().roll_back("a", "mia", None).unwrap_err();
         assert!(refused.to_string().contains(&name) && refused.changed_nothing(), "{refused}");
-        assert_eq!(slot(&host).current().digest, digest(2));
+        assert_eq!(service(&host).current().digest, digest(2));
     }
     assert_eq!(audit(&folder)[2..], ["rollback refused", "rollback refused"]);
     std::fs::write(path(1), version(1)).unwrap();
@@ -265,23 +265,23 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     let seen = Expected { current: digest(1), canary: None };
 
     // Another host completes a swap after this one has read the record, and before its own proposal.
-    let prepared = deployer.prepare(fleet, slot(&host), &digest(0)).unwrap();
+    let prepared = deployer.prepare(fleet, service(&host), &digest(0)).unwrap();
     fleet.publish(&digest(2), version(2), None).unwrap();
-    let revision = fleet.update(|record| {
+    let record_version = fleet.update(|record| {
         let entry = record.components.get_mut("a").unwrap();
         (entry.previous, entry.digest) = (Some(entry.digest), digest(2));
         Ok(Vec::new())
     });
     let (action, expected) = (Action::Rollback, Some(&seen));
     let change = FleetChange { by: "mia", action, canary: None, trust: None, without: &[], expected, sent: None };
-    let refused = deployer.deploy_to_fleet(fleet, slot(&host), prepared, &change).unwrap_err();
+    let refused = deployer.deploy_to_fleet(fleet, service(&host), prepared, &change).unwrap_err();
     assert!(matches!(refused, DeployError::Changed(_)), "{refused}");
     let (_, record) = fleet.read().unwrap();
     assert!(record.components["a"].digest == digest(2) && record.proposal.is_none());
 
     // The same for an operator whose page is as old.
     let end = std::time::Instant::now() + SOON;
-    fleet.wait_until_applied(revision.unwrap(), end).unwrap();
+    fleet.wait_until_applied(record_version.unwrap(), end).unwrap();
     let refused = deployer.roll_back("a", "mia", Some(&seen)).unwrap_err();
     assert!(matches!(refused, DeployError::Changed(_)), "{refused}");
     begin_trial(&host, 3);
@@ -293,7 +293,7 @@ fn a_fleet_change_is_refused_if_its_expected_state_has_changed() {
     }
     let seen = Expected { current: digest(2), canary: Some(digest(3)) };
     deployer.promote("a", "mia", Some(&seen)).unwrap();
-    assert_eq!(slot(&host).current().digest, digest(3));
+    assert_eq!(service(&host).current().digest, digest(3));
     let seen = Expected { current: digest(3), canary: None };
     assert_eq!(deployer.roll_back("a", "mia", Some(&seen)).unwrap().digest, digest(2));
 }

@@ -20,20 +20,20 @@ impl Deployer {
             return;
         }
         let lines = self.recent_changes(usize::MAX).unwrap_or_default();
-        for slot in self.application().slots() {
-            let of_slot = lines.iter().filter(|line| line.component.as_deref() == Some(slot.id()) && line.is_done());
+        for service in self.application().services() {
+            let of_slot = lines.iter().filter(|line| line.component.as_deref() == Some(service.id()) && line.is_done());
             let last = of_slot.into_iter().find(|line| line.is(Action::Canary) || ENDS.iter().any(|end| line.is(*end)));
             let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
             let mut state = self.state();
-            let deployment = slot.deployment();
+            let deployment = service.deployment();
             // Another trial may have begun just now.
             if deployment.canary.is_some() {
                 continue;
             }
             let digest = last.digest.as_deref().and_then(|digest| digest.parse().ok());
             let reason = "the host was started anew during the trial";
-            tracing::warn!(component = slot.id(), digest = last.digest, reason, "the canary was rolled back");
-            let line = completed(HOST, Action::Rollback, slot.id(), deployment.current.digest, digest);
+            tracing::warn!(component = service.id(), digest = last.digest, reason, "the canary was rolled back");
+            let line = completed(HOST, Action::Rollback, service.id(), deployment.current.digest, digest);
             if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
                 tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
             }
@@ -55,25 +55,25 @@ impl Deployer {
             };
         }
         let started = Instant::now();
-        let slot = self.slot(component)?;
+        let service = self.service(component)?;
         let mut state = self.state();
         if !self.is_open() {
             return Err(DeployError::Stopping);
         }
-        let deployment = slot.deployment();
+        let deployment = service.deployment();
         Expected::check(expected, component, &Expected::of(&deployment))?;
         let no_canary = || DeployError::NoCanary(component.to_owned());
         let canary = deployment.canary.as_ref().ok_or_else(no_canary)?;
         if !canary.conclude() {
             return Err(no_canary());
         }
-        if let Err(error) = self.install(&mut state.files, slot, &canary.generation, by, Action::Promote) {
+        if let Err(error) = self.install(&mut state.files, service, &canary.revision, by, Action::Promote) {
             // Otherwise the trial would never end.
-            slot.end_trial(&canary.generation.digest);
+            service.end_trial(&canary.revision.digest);
             return Err(DeployError::TrialEnded { component: component.to_owned(), source: Box::new(error) });
         }
-        let previous = slot.deployment().previous.as_ref().map(|previous| previous.digest);
-        Ok(DeployReport { previous, ..self.report(slot, &canary.generation, started) })
+        let previous = service.deployment().previous.as_ref().map(|previous| previous.digest);
+        Ok(DeployReport { previous, ..self.report(service, &canary.revision, started) })
     }
 
     /// Ends the trial of each canary that has failed, for example by keeping its clients waiting, and promotes each
@@ -82,16 +82,16 @@ impl Deployer {
         /// How soon to look again: a response that does not end causes no event.
         const RECHECK: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
-        for slot in self.application().slots() {
-            let deployment = slot.deployment();
+        for service in self.application().services() {
+            let deployment = service.deployment();
             let Some(canary) = &deployment.canary else { continue };
             if let Some(reason) = canary.fail_by_verdict() {
-                self.canary_failed(slot.id(), canary.generation.digest, &reason);
+                self.canary_failed(service.id(), canary.revision.digest, &reason);
                 continue;
             }
             if let Some(missing) = canary.take_shortage() {
                 tracing::warn!(
-                    component = slot.id(),
+                    component = service.id(),
                     missing,
                     "the canary's window is over, and too few requests have come for a verdict: it stays on trial until \
                      they have; `hexad promote` or `hexad rollback` ends it now"
@@ -99,12 +99,12 @@ impl Deployer {
             }
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
-                match self.try_promote(slot.id(), HOST, Some(&Expected::of(&deployment))) {
+                match self.try_promote(service.id(), HOST, Some(&Expected::of(&deployment))) {
                     Ok(_) => continue,
                     // Another host was faster.
                     Err(DeployError::NoCanary(_) | DeployError::Changed(_)) if self.fleet.is_some() => continue,
                     Err(error) => {
-                        tracing::warn!(component = slot.id(), %error, "the canary passed, and its promotion failed");
+                        tracing::warn!(component = service.id(), %error, "the canary passed, and its promotion failed");
                     }
                 }
                 if self.fleet.is_none() {
@@ -126,10 +126,10 @@ impl Deployer {
             }
             return;
         }
-        let Ok(slot) = self.slot(component) else { return };
+        let Ok(service) = self.service(component) else { return };
         let mut state = self.state();
-        let deployment = slot.deployment();
-        if deployment.canary.as_ref().is_none_or(|canary| canary.generation.digest != digest) {
+        let deployment = service.deployment();
+        if deployment.canary.as_ref().is_none_or(|canary| canary.revision.digest != digest) {
             // An operator was faster.
             return;
         }
@@ -138,7 +138,7 @@ impl Deployer {
         if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
             tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
         }
-        slot.end_trial(&digest);
+        service.end_trial(&digest);
         self.prune(&state.files);
     }
 }

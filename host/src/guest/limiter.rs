@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::ResourceLimiter;
 
-use crate::concurrency_limit::{ClientBytes, OfClient};
+use crate::concurrency_limit::{ClientBytes, ClientUsage};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counters;
 
@@ -23,7 +23,7 @@ pub struct MemoryLimiter {
     limit: usize,
     used: usize,
     /// What the current request has of its client.
-    request: Option<Arc<dyn OfClient>>,
+    request: Option<Arc<dyn ClientUsage>>,
     /// The client for which the memory counts; nobody as long as there is enough memory.
     client: ClientBytes,
     is_counted: bool,
@@ -51,7 +51,7 @@ impl MemoryLimiter {
     }
 
     /// Begins another request. False if its client has too much memory to have that of the instance as well.
-    pub fn enter(&mut self, request: Arc<dyn OfClient>) -> bool {
+    pub fn enter(&mut self, request: Arc<dyn ClientUsage>) -> bool {
         self.leave();
         self.request = Some(request);
         self.count_if_scarce(0);
@@ -150,13 +150,13 @@ mod tests {
     /// A request of the host.
     struct Host;
 
-    impl OfClient for Host {
+    impl ClientUsage for Host {
         fn client_bytes(&self) -> ClientBytes {
             ClientBytes::default()
         }
     }
 
-    impl OfClient for Permit {
+    impl ClientUsage for Permit {
         fn client_bytes(&self) -> ClientBytes {
             Permit::client_bytes(self)
         }

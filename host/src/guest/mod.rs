@@ -27,6 +27,7 @@ pub use outbound::OutboundHooks;
 pub use output::{GuestLog, GuestOutput};
 
 use crate::concurrency_limit::ClientKey;
+use crate::cpu_scheduler::{SLICE, yield_to_queue};
 use crate::imports::config;
 use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
 use crate::imports::variables::{self, Variables, VariablesView};
@@ -35,7 +36,6 @@ use crate::manifest::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
-use crate::time_slices::{SLICE, next_slice};
 use clock::SharedClock;
 use side_effects::SideEffects;
 
@@ -165,7 +165,7 @@ impl GuestState {
             if computed < SLICE {
                 return Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())));
             }
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(next_slice(store.data().state().client))))
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_to_queue(store.data().state().client))))
         });
         store
     }
@@ -178,10 +178,10 @@ impl GuestState {
         let [network, site, credential] = context.client();
         self.client = site.or(network).or(credential);
         let trace = context.trace();
-        let (read_set, work) = (context.read_set().cloned(), context.work().cloned());
-        self.key_value.enter(context.writes.clone(), read_set, trace.cloned(), work);
+        let (dependencies, work) = (context.dependencies().cloned(), context.work().cloned());
+        self.key_value.enter(context.writes.clone(), dependencies, trace.cloned(), work);
         self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned(), permit);
-        self.side_effects.enter(context.read_set().cloned());
+        self.side_effects.enter(context.dependencies().cloned());
         self.limiter.enter(permit.clone())
     }
 

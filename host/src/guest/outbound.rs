@@ -1,4 +1,4 @@
-//! Connects `wasi:http` of both generations to outbound HTTP.
+//! Connects `wasi:http` of both versions to outbound HTTP.
 
 use std::sync::Arc;
 

@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand_core::{Rng, TryRng};
 use wasmtime_wasi::random::thread_rng;
 
-use crate::response_cache::ReadSet;
+use crate::response_cache::Dependencies;
 
 /// Records side effects in the read set of an instance's current request. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct SideEffects(Arc<Mutex<Option<Arc<ReadSet>>>>);
+pub struct SideEffects(Arc<Mutex<Option<Arc<Dependencies>>>>);
 
 impl SideEffects {
     /// Begins another request: side effects from now on belong to it.
-    pub fn enter(&self, read_set: Option<Arc<ReadSet>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = read_set;
+    pub fn enter(&self, dependencies: Option<Arc<Dependencies>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = dependencies;
     }
 
     pub fn record(&self) {
-        if let Some(read_set) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            read_set.mark_uncacheable();
+        if let Some(dependencies) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            dependencies.mark_uncacheable();
         }
     }
 

@@ -16,7 +16,7 @@ use super::idle_connections::IdleConnections;
 use super::receive_budget::ReceiveBudget;
 use crate::access_log::AccessLog;
 use crate::log_throttle::LogThrottle;
-use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits, TooSlow};
+use crate::send_buffer::{BelowMinRate, DrainPolicy, SendBudgets, SendLimits};
 
 /// The settings and the connections of one listener.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Ingress {
     }
 
     /// Logs that a client has lost a response, because it took too little of it.
-    pub fn log_slow_reader(&self, source: ClientSource, reason: TooSlow) {
+    pub fn log_slow_reader(&self, source: ClientSource, reason: BelowMinRate) {
         if let Some(suppressed) = self.slow_reader_throttle.pass() {
             let ClientSource { client, proxy } = source;
             tracing::warn!(

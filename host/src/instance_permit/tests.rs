@@ -20,12 +20,12 @@ struct Component {
 }
 
 impl Component {
-    fn new(permits: usize, stalled_permits: usize) -> Self {
+    fn new(permits: usize, yielded_permits: usize) -> Self {
         let limit = ConcurrencyLimit::new(permits, PATIENCE, 100);
         let has_memory = Arc::new(AtomicBool::new(true));
         let told = has_memory.clone();
         let stalled =
-            StalledInstances::new(StalledPermits::new(stalled_permits), Box::new(move || told.load(Ordering::Relaxed)));
+            StalledInstances::new(StalledPermits::new(yielded_permits), Box::new(move || told.load(Ordering::Relaxed)));
         Self { limit, stalled, has_memory }
     }
 
@@ -35,9 +35,9 @@ impl Component {
     }
 
     /// The permit of another request, if the instance makes way in time.
-    async fn serve_another(&self, make_way: impl Future<Output = ()>, patience: Duration) -> Option<Permit> {
+    async fn serve_another(&self, yield_permit: impl Future<Output = ()>, patience: Duration) -> Option<Permit> {
         tokio::select! {
-            () = make_way => None,
+            () = yield_permit => None,
             permit = tokio::time::timeout(patience, self.limit.acquire(CLIENT)) => permit.ok()?.ok(),
         }
     }
@@ -47,10 +47,10 @@ impl Component {
 async fn an_instance_makes_way_once_another_request_waits() {
     let component = Component::new(1, 2);
     let instance = component.begin();
-    let mut make_way = pin!(instance.make_way(Duration::ZERO));
-    assert!(tokio::time::timeout(FOR_A_WHILE, &mut make_way).await.is_err());
+    let mut yield_permit = pin!(instance.yield_permit(Duration::ZERO));
+    assert!(tokio::time::timeout(FOR_A_WHILE, &mut yield_permit).await.is_err());
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
-    let other = component.serve_another(&mut make_way, PATIENCE).await.unwrap();
+    let other = component.serve_another(&mut yield_permit, PATIENCE).await.unwrap();
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 1));
     // It counts again as soon as it can.
     instance.try_resume();
@@ -58,7 +58,7 @@ async fn an_instance_makes_way_once_another_request_waits() {
     drop(other);
     instance.try_resume();
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
-    drop(component.serve_another(&mut make_way, PATIENCE).await.unwrap());
+    drop(component.serve_another(&mut yield_permit, PATIENCE).await.unwrap());
     instance.release();
     assert_eq!((component.limit.taken(), component.stalled.count()), (0, 0));
 }
@@ -68,12 +68,12 @@ async fn an_instance_with_an_outbound_request_keeps_its_permit() {
     let component = Component::new(1, 2);
     let instance = component.begin();
     let outbound = instance.begin_outbound(PATIENCE).await.unwrap();
-    let mut make_way = pin!(instance.make_way(Duration::ZERO));
-    assert!(component.serve_another(&mut make_way, FOR_A_WHILE).await.is_none());
+    let mut yield_permit = pin!(instance.yield_permit(Duration::ZERO));
+    assert!(component.serve_another(&mut yield_permit, FOR_A_WHILE).await.is_none());
     assert!(!instance.try_make_way());
     drop(outbound);
     // A stalled one waits for a permit first.
-    let other = component.serve_another(instance.make_way(Duration::ZERO), PATIENCE).await.unwrap();
+    let other = component.serve_another(instance.yield_permit(Duration::ZERO), PATIENCE).await.unwrap();
     assert!(instance.begin_outbound(FOR_A_WHILE).await.is_none());
     let mut begins = pin!(instance.begin_outbound(PATIENCE));
     assert!(poll!(&mut begins).is_pending());
@@ -89,14 +89,14 @@ async fn no_instance_makes_way_without_memory_or_a_permit() {
     let component = Component::new(1, 2);
     let instance = component.begin();
     component.has_memory.store(false, Ordering::Relaxed);
-    assert!(component.serve_another(instance.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
+    assert!(component.serve_another(instance.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());
     component.has_memory.store(true, Ordering::Relaxed);
 
-    let stalled_permits = [(); 2].map(|()| component.stalled.stalled_permits.try_take(CLIENT).unwrap());
-    assert!(component.serve_another(instance.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
+    let yielded_permits = [(); 2].map(|()| component.stalled.yielded_permits.try_take(CLIENT).unwrap());
+    assert!(component.serve_another(instance.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());
     assert!(!instance.try_make_way());
-    drop(stalled_permits);
-    assert!(component.serve_another(instance.make_way(Duration::ZERO), PATIENCE).await.is_some());
+    drop(yielded_permits);
+    assert!(component.serve_another(instance.yield_permit(Duration::ZERO), PATIENCE).await.is_some());
 }
 
 #[tokio::test]
@@ -105,11 +105,11 @@ async fn only_an_instance_that_waits_for_its_client_makes_way() {
     let instance = component.begin();
     assert!(!instance.try_make_way());
     {
-        let mut make_way = pin!(instance.make_way(Duration::ZERO));
-        assert!(poll!(&mut make_way).is_pending());
-        let stalled_permits = [(); 2].map(|()| component.stalled.stalled_permits.try_take(CLIENT).unwrap());
+        let mut yield_permit = pin!(instance.yield_permit(Duration::ZERO));
+        assert!(poll!(&mut yield_permit).is_pending());
+        let yielded_permits = [(); 2].map(|()| component.stalled.yielded_permits.try_take(CLIENT).unwrap());
         assert!(!instance.try_make_way());
-        drop(stalled_permits);
+        drop(yielded_permits);
         assert!(instance.try_make_way() && !instance.try_make_way());
     }
     assert_eq!((component.limit.taken(), component.stalled.count()), (0, 1));
@@ -119,16 +119,16 @@ async fn only_an_instance_that_waits_for_its_client_makes_way() {
 async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
     let component = Component::new(1, 1);
     let first = component.begin();
-    let permit = component.serve_another(first.make_way(Duration::ZERO), PATIENCE).await.unwrap();
+    let permit = component.serve_another(first.yield_permit(Duration::ZERO), PATIENCE).await.unwrap();
     let second = InstancePermit::new(permit, CLIENT, component.stalled.clone());
     // There is no other stalled permit, and the request that waits is the client's own.
-    assert!(component.serve_another(second.make_way(Duration::ZERO), FOR_A_WHILE).await.is_none());
+    assert!(component.serve_another(second.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());
 
-    let mut first_waits = pin!(first.make_way(Duration::ZERO));
+    let mut first_waits = pin!(first.yield_permit(Duration::ZERO));
     assert!(poll!(&mut first_waits).is_pending());
     let [other, another] = [2, 3].map(|number| [Some(ClientKey::Credential(number)), None, None]);
     tokio::select! {
-        () = second.make_way(Duration::ZERO) => {}
+        () = second.yield_permit(Duration::ZERO) => {}
         _ = component.limit.acquire(other) => panic!("it is not free yet"),
     }
     second.release();
@@ -137,12 +137,12 @@ async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
     let third = InstancePermit::new(permit, other, component.stalled.clone());
     tokio::select! {
         () = first_waits => {}
-        () = third.make_way(Duration::ZERO) => panic!("its client has no other instance"),
+        () = third.yield_permit(Duration::ZERO) => panic!("its client has no other instance"),
         _ = component.limit.acquire(another) => panic!("the permit is not free yet"),
     }
     first.release();
     tokio::select! {
-        () = third.make_way(Duration::ZERO) => panic!("there is a permit"),
+        () = third.yield_permit(Duration::ZERO) => panic!("there is a permit"),
         permit = component.limit.acquire(another) => drop(permit.unwrap()),
     }
     assert_eq!(component.stalled.count(), 1);

@@ -41,7 +41,7 @@ pub struct Limits {
     /// Time that a request waits when all instances are busy.
     pub queue_timeout: Duration,
     /// Requests that an instance serves, one after the other, before it is dropped. `None`: the
-    /// default for the component's generation of `wasi:http`.
+    /// default for the component's version of `wasi:http`.
     pub reuse: Option<usize>,
     /// Time after which an instance without a request is dropped.
     pub idle_timeout: Duration,

@@ -25,7 +25,7 @@ pub struct Manifest {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Application {
+pub struct ApplicationTable {
     pub name: String,
     #[serde(default, rename = "version")]
     _version: IgnoredAny,
@@ -149,7 +149,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Component {
+pub struct ComponentTable {
     source: TextOr<IgnoredAny>,
     #[serde(default)]
     pub variables: BTreeMap<String, String>,

@@ -104,7 +104,7 @@ impl Refusal {
 
 /// Why the host ended an instance that had not failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retirement {
+pub enum InstanceCloseReason {
     /// It has served as many requests as it may.
     Requests,
     /// It has used most of its memory.
@@ -117,7 +117,7 @@ pub enum Retirement {
     Lost,
 }
 
-impl Retirement {
+impl InstanceCloseReason {
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Requests, "requests"),
         (Self::Memory, "memory"),
@@ -172,7 +172,7 @@ pub struct Counters {
     pub instantiations: Counter,
     pub failed_instantiations: Counter,
     failures: [Counter; InstanceFailure::ALL.len()],
-    retirements: [Counter; Retirement::ALL.len()],
+    retirements: [Counter; InstanceCloseReason::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     operations: [Histogram; Operation::ALL.len()],
     /// Compare-and-swaps that found another value.
@@ -232,7 +232,7 @@ impl Counters {
         }
     }
 
-    pub fn record_retirement(&self, retirement: Retirement) {
+    pub fn record_retirement(&self, retirement: InstanceCloseReason) {
         if let Some(count) = self.retirements.get(retirement as usize) {
             count.add(1);
         }
@@ -284,7 +284,7 @@ impl Metrics {
     }
 
     pub fn retirements(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Retirement::ALL.into_iter().map(|(retirement, name)| {
+        InstanceCloseReason::ALL.into_iter().map(|(retirement, name)| {
             (name, self.total(|shard| shard.retirements.get(retirement as usize).map_or(0, Counter::get)))
         })
     }
@@ -376,7 +376,7 @@ mod tests {
             InstanceFailure::from_error(&wasmtime::Error::from(OutOfCpuTime).context("in x")),
             InstanceFailure::CpuTime
         );
-        for (index, (retirement, _)) in Retirement::ALL.into_iter().enumerate() {
+        for (index, (retirement, _)) in InstanceCloseReason::ALL.into_iter().enumerate() {
             assert_eq!(retirement as usize, index);
         }
         for (index, (operation, _)) in Operation::ALL.into_iter().enumerate() {

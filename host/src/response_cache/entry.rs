@@ -7,9 +7,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::SizeHint;
 
-use super::read_set::ReadSet;
+use super::dependencies::Dependencies;
 use crate::body::{ResponseBody, empty, full, shared};
-use crate::store::{ChangeClock, HashSlot, Key};
+use crate::store::{ChangeClock, Key, VersionBucket};
 
 /// The memory of an entry beside its body and the text of its headers, in bytes: mostly tables.
 pub const OVERHEAD: usize = 2048;
@@ -26,12 +26,12 @@ pub struct CacheEntry {
     pub commit: u64,
     /// The slots of the keys that were read until the response was complete, by its guest and for the
     /// responses that its guest got from the application itself.
-    pub reads: Box<[HashSlot]>,
+    pub reads: Box<[VersionBucket]>,
     /// The same keys by name, if they can be fetched at once when the entry is not fresh any more.
     pub keys: Box<[Key]>,
-    pub read_set: Arc<ReadSet>,
+    pub dependencies: Arc<Dependencies>,
     /// The read sets of the responses that the guest got.
-    pub nested: Box<[Arc<ReadSet>]>,
+    pub nested: Box<[Arc<Dependencies>]>,
     pub expires_at: Instant,
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -63,8 +63,8 @@ impl CacheEntry {
 
     pub fn is_fresh(&self, clock: &ChangeClock, now: Instant) -> bool {
         now < self.expires_at
-            && self.read_set.is_cacheable()
-            && self.nested.iter().all(|read_set| read_set.is_cacheable())
+            && self.dependencies.is_cacheable()
+            && self.nested.iter().all(|dependencies| dependencies.is_cacheable())
             && clock.are_unchanged_since(self.commit, &self.reads)
     }
 

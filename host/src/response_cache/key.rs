@@ -11,7 +11,7 @@ use crate::ingress::CLIENT_ADDRESS;
 pub struct CachedGuest<'a> {
     pub id: &'a str,
     /// With the component's id, this identifies its code and its settings.
-    pub generation: u64,
+    pub revision: u64,
     /// How often the application has changed, for a component that asks it: its response can depend on the
     /// code of every other component, and on the routes.
     pub application: Option<u64>,
@@ -24,7 +24,7 @@ pub struct CacheKey(pub [u8; 32]);
 impl CacheKey {
     /// `secret` is the cache's.
     pub fn new(secret: &[u8; 32], guest: CachedGuest<'_>, policy: &CachePolicy, parts: &Parts) -> Self {
-        let CachedGuest { id, generation, application } = guest;
+        let CachedGuest { id, revision, application } = guest;
         let mut hash = Sha256::new_with_prefix(secret);
         // Each part with its length, so that two different requests never hash the same bytes.
         let mut add = |part: &[u8]| {
@@ -32,7 +32,7 @@ impl CacheKey {
             hash.update(part);
         };
         add(id.as_bytes());
-        add(&generation.to_le_bytes());
+        add(&revision.to_le_bytes());
         add(&application.unwrap_or_default().to_le_bytes());
         add(parts.method.as_str().as_bytes());
         add(parts.uri.scheme_str().unwrap_or_default().as_bytes());

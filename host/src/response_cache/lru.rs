@@ -10,7 +10,7 @@ use crate::byte_lru::ByteLru;
 type Segment = ByteLru<CacheKey, Arc<CacheEntry>>;
 
 /// How long an entry is kept after it has expired: its keys are read in advance when its response is asked for
-/// again. Entries of earlier generations and of tokens that are not used any more would otherwise fill the table.
+/// again. Entries of earlier revisions and of tokens that are not used any more would otherwise fill the table.
 const KEPT_EXPIRED: Duration = Duration::from_secs(60);
 
 /// The most expired entries that an insertion removes: more than one, so that they become fewer.
@@ -65,7 +65,7 @@ mod tests {
             commit: 0,
             reads: Box::default(),
             keys: Box::default(),
-            read_set: Arc::default(),
+            dependencies: Arc::default(),
             nested: Box::default(),
             expires_at: Instant::now(),
             status: StatusCode::OK,

@@ -3,7 +3,7 @@
 //!
 //! It is correct, because:
 //!
-//! - **The same request.** The key is a keyed hash of the component's generation, the method, the whole
+//! - **The same request.** The key is a keyed hash of the component's revision, the method, the whole
 //!   URI, and the headers that the manifest declares for the component. The host removes all
 //!   other headers before the guest sees the request, so a response cannot depend on them. The
 //!   caller's credential is in these headers or in the URI: another caller has another key.
@@ -21,12 +21,12 @@
 //! body is shared. Memory is bounded, and the least recently used entry is evicted first. Large
 //! bodies have a table of their own, so that one of them does not evict thousands of small ones.
 
+mod dependencies;
 mod entry;
 mod key;
 mod lru;
 mod pending_body;
 mod policy;
-mod read_set;
 mod recorder;
 mod storage;
 
@@ -43,16 +43,16 @@ use self::storage::Storage;
 use crate::body::ResponseBody;
 use crate::store::Backend;
 
+pub use self::dependencies::{Dependencies, Provenance};
 pub use self::key::CachedGuest;
 pub use self::policy::CachePolicy;
-pub use self::read_set::{MadeOf, ReadSet};
 pub use self::recorder::{Miss, Recorder};
 pub use self::storage::{CacheCounters, MAX_BYTES};
 
 /// The result of a look-up.
 pub enum Lookup {
     /// The response, with its read set and its expiry.
-    Hit(Response<ResponseBody>, MadeOf),
+    Hit(Response<ResponseBody>, Provenance),
     Miss(Miss),
 }
 
@@ -96,11 +96,11 @@ impl ResponseCache {
         let Some(entry) = self.storage.find(&key, |entry| entry.is_fresh(clock, now)) else {
             let last_reads = if backend.prefetches() { self.storage.reads(&key) } else { Box::default() };
             let expires_at = now + policy.max_age;
-            let made_of = MadeOf { read_set: Arc::default(), expires_at };
-            return Some(Lookup::Miss(Miss { key, commit, made_of, last_reads }));
+            let provenance = Provenance { dependencies: Arc::default(), expires_at };
+            return Some(Lookup::Miss(Miss { key, commit, provenance, last_reads }));
         };
-        let made_of = MadeOf { read_set: entry.read_set.clone(), expires_at: entry.expires_at };
-        Some(Lookup::Hit(entry.to_response(), made_of))
+        let provenance = Provenance { dependencies: entry.dependencies.clone(), expires_at: entry.expires_at };
+        Some(Lookup::Hit(entry.to_response(), provenance))
     }
 
     /// Begins to record the response to a request. `None` if it may not be stored. A response without
@@ -112,7 +112,7 @@ impl ResponseCache {
         headers: &HeaderMap,
         declared: Option<SizeHint>,
     ) -> Option<Recorder> {
-        miss.made_of(status, headers)?;
+        miss.provenance(status, headers)?;
         let recorder = Recorder::new(self.storage.clone(), miss, status, headers.clone());
         match declared {
             None => Some(recorder),

@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::dependencies::{Dependencies, Provenance, Sources};
 use super::entry::{CHUNK_OVERHEAD, CacheEntry, CachedBody};
 use super::key::CacheKey;
 use super::pending_body::PendingBody;
 use super::policy::is_storable;
-use super::read_set::{MadeOf, ReadSet, Sources};
 use super::storage::{SMALL_BODY, Storage};
 use crate::store::Key;
 
@@ -21,20 +21,20 @@ pub struct Miss {
     pub(super) key: CacheKey,
     /// The number of the last commit before the guest reads anything.
     pub(super) commit: u64,
-    pub(super) made_of: MadeOf,
+    pub(super) provenance: Provenance,
     /// The keys that the last response to this request was made of.
     pub last_reads: Box<[Key]>,
 }
 
 impl Miss {
     /// Where the guest's reads are recorded.
-    pub fn read_set(&self) -> &Arc<ReadSet> {
-        &self.made_of.read_set
+    pub fn dependencies(&self) -> &Arc<Dependencies> {
+        &self.provenance.dependencies
     }
 
     /// The read set and the expiry of the response with this head. `None` if it may not be cached.
-    pub fn made_of(&self, status: StatusCode, headers: &HeaderMap) -> Option<MadeOf> {
-        (self.read_set().is_cacheable() && is_storable(status, headers)).then(|| self.made_of.clone())
+    pub fn provenance(&self, status: StatusCode, headers: &HeaderMap) -> Option<Provenance> {
+        (self.dependencies().is_cacheable() && is_storable(status, headers)).then(|| self.provenance.clone())
     }
 }
 
@@ -71,7 +71,7 @@ impl Recorder {
                 self.chunks.push(chunk.clone());
                 if self.length > SMALL_BODY {
                     let chunks = std::mem::take(&mut self.chunks);
-                    self.pending = self.storage.pending.begin(self.miss.key, self.miss.made_of.expires_at, chunks);
+                    self.pending = self.storage.pending.begin(self.miss.key, self.miss.provenance.expires_at, chunks);
                     return self.pending.is_some();
                 }
             }
@@ -101,13 +101,13 @@ impl Recorder {
     }
 
     pub(super) fn store(self, body: CachedBody) {
-        let Miss { key, commit, ref made_of, .. } = self.miss;
-        let Some(Sources { slots, keys, nested, expires_at }) = Sources::of(made_of) else { return };
+        let Miss { key, commit, ref provenance, .. } = self.miss;
+        let Some(Sources { slots, keys, nested, expires_at }) = Sources::of(provenance) else { return };
         let entry = Arc::new(CacheEntry {
             commit,
             reads: slots.into(),
             keys: keys.into(),
-            read_set: made_of.read_set.clone(),
+            dependencies: provenance.dependencies.clone(),
             nested: nested.into(),
             expires_at,
             status: self.status,

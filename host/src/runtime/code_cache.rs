@@ -151,7 +151,7 @@ fn restrict_files(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == EXTENSION) {
-            private_files::restrict(&path)?;
+            private_files::make_private(&path)?;
         }
     }
     Ok(())

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use wasmtime::Engine;
 
+use crate::cpu_scheduler::SLICE;
 use crate::serving_threads::survive;
-use crate::time_slices::SLICE;
 
 const NAME: &str = "epoch";
 

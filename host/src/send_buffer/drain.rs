@@ -37,7 +37,7 @@ impl Default for DrainPolicy {
 /// The bytes that wait for the client, on an HTTP/1 connection or an HTTP/2 stream; or those of a request's
 /// body that the guest waits for.
 #[derive(Default)]
-pub struct Flow {
+pub struct BodyProgress {
     waiting: AtomicUsize,
     /// Bytes that the client has taken.
     taken: AtomicU64,
@@ -47,7 +47,7 @@ pub struct Flow {
     client: Mutex<Option<IpAddr>>,
 }
 
-impl Flow {
+impl BodyProgress {
     pub fn add(&self, bytes: usize) {
         self.waiting.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -111,7 +111,7 @@ pub trait Progress {
 }
 
 /// Bytes that were handed on count as taken.
-impl Progress for Flow {
+impl Progress for BodyProgress {
     fn is_waiting(&self) -> bool {
         !self.is_drained()
     }
@@ -127,14 +127,14 @@ impl Progress for Flow {
 
 /// Why a response is ended before its client has taken it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooSlow {
+pub enum BelowMinRate {
     /// It took less than the minimum rate over a period.
     Period,
     /// It took less since the last check, others wait for its instance, and it cannot make way for them.
     Contended,
 }
 
-impl fmt::Display for TooSlow {
+impl fmt::Display for BelowMinRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Period => "the client took less than the minimum rate",
@@ -145,7 +145,7 @@ impl fmt::Display for TooSlow {
 
 /// Watches one flow. Time passes while bytes wait for the client, and until it has taken those that were before
 /// them: a buffer of the kernel that takes bytes again does not begin a new period.
-pub struct DrainMonitor {
+pub struct MinRateMonitor {
     policy: DrainPolicy,
     /// `None` while nothing waits.
     period: Option<Period>,
@@ -164,13 +164,13 @@ struct Period {
     taken_at_check: u64,
 }
 
-impl DrainMonitor {
+impl MinRateMonitor {
     pub fn new(policy: DrainPolicy) -> Self {
         Self { policy, period: None, timer: None, contended: None }
     }
 
     /// Ready if the client is too slow. It must be polled again when bytes begin to wait.
-    pub fn poll(&mut self, flow: &Flow, progress: &impl Progress, cx: &mut Context<'_>) -> Poll<TooSlow> {
+    pub fn poll(&mut self, flow: &BodyProgress, progress: &impl Progress, cx: &mut Context<'_>) -> Poll<BelowMinRate> {
         let is_waiting = progress.is_waiting();
         let is_behind = || self.period.as_ref().is_some_and(|period| progress.taken() < period.handed);
         if self.policy.min_rate == 0 || !(is_waiting || is_behind()) {
@@ -212,7 +212,7 @@ impl DrainMonitor {
                     None => self.contended = None,
                 }
                 if was_slow {
-                    return Poll::Ready(TooSlow::Period);
+                    return Poll::Ready(BelowMinRate::Period);
                 }
             }
             timer.as_mut().reset(period.next_check);
@@ -224,7 +224,7 @@ impl DrainMonitor {
             // The guest may have finished since the last check.
             let is_under_way = flow.permit().as_ref().is_some_and(|of_flow| Arc::ptr_eq(of_flow, &permit));
             if is_under_way && !permit.try_make_way() {
-                return Poll::Ready(TooSlow::Contended);
+                return Poll::Ready(BelowMinRate::Contended);
             }
         }
         Poll::Pending

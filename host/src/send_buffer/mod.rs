@@ -3,13 +3,13 @@
 //! A guest needs its instance until it has written its response. So the host takes a response from the
 //! guest as fast as the guest writes it, and keeps the bytes that the client has not taken, within budgets for
 //! the connection, the client's address and the host. Past a budget the guest waits. A client that takes less
-//! than a minimum rate loses the response, earlier if others wait for an instance ([`DrainMonitor`]).
+//! than a minimum rate loses the response, earlier if others wait for an instance ([`MinRateMonitor`]).
 //!
 //! Over HTTP/2, a connection has few requests at once that have no response yet or whose response waits for the client
 //! ([`StreamRequests`]).
 //!
 //! A byte counts until it was written to the socket, also while it is in a buffer of the HTTP
-//! implementation: bytes that are handed on leave the budgets as they are written ([`Charged`]).
+//! implementation: bytes that are handed on leave the budgets as they are written ([`BudgetedBytes`]).
 
 mod admission;
 mod budget;
@@ -29,9 +29,9 @@ use http_body::{Body, Frame};
 
 pub use admission::{PendingRequest, StreamRequests, Upload};
 pub use budget::{Budget, Budgets, SendBudgets, SendLimits};
-pub use drain::{DrainMonitor, DrainPolicy, Flow, Progress, TooSlow};
+pub use drain::{BelowMinRate, BodyProgress, DrainPolicy, MinRateMonitor, Progress};
 
-use crate::body::{BodyError, InProgress, ResponseBody};
+use crate::body::{BodyError, PermitGuard, ResponseBody};
 use crate::instance_permit::InstancePermit;
 
 /// Bytes that an HTTP/2 stream takes beside its body until its client has taken the body, as measured.
@@ -39,7 +39,7 @@ const STREAM_BYTES: usize = 4 << 10;
 
 /// The part of one response that its client has not taken.
 pub struct SendBuffer {
-    flow: Arc<Flow>,
+    flow: Arc<BodyProgress>,
     budgets: Budgets,
     /// Of a response that has an HTTP/2 stream, which counts with [`STREAM_BYTES`] as long as it is there.
     requests: Option<Arc<StreamRequests>>,
@@ -54,14 +54,14 @@ pub struct SendBuffer {
 
 #[derive(Default)]
 struct SendQueue {
-    frames: VecDeque<Result<Frame<Charged>, BodyError>>,
+    frames: VecDeque<Result<Frame<BudgetedBytes>, BodyError>>,
     is_complete: bool,
     is_abandoned: bool,
 }
 
 impl SendBuffer {
     /// `requests` are those of the HTTP/2 connection, if the response has a stream of one.
-    pub fn new(flow: Arc<Flow>, budgets: Budgets, requests: Option<Arc<StreamRequests>>) -> Arc<Self> {
+    pub fn new(flow: Arc<BodyProgress>, budgets: Budgets, requests: Option<Arc<StreamRequests>>) -> Arc<Self> {
         if requests.is_some() {
             budgets.take(STREAM_BYTES);
         }
@@ -77,9 +77,9 @@ impl SendBuffer {
     }
 
     /// Takes all of `body`, on a task of this thread if that takes longer, until the response is abandoned.
-    pub fn fill(self: &Arc<Self>, mut body: ResponseBody, in_progress: Option<InProgress>) {
+    pub fn fill(self: &Arc<Self>, mut body: ResponseBody, in_progress: Option<PermitGuard>) {
         let buffer = self.clone();
-        let permit = in_progress.map(|InProgress(permit)| permit);
+        let permit = in_progress.map(|PermitGuard(permit)| permit);
         buffer.flow.begin(permit.clone());
         // The bytes that the guest has written so far go to the socket together with the head. A whole body is one
         // frame and the end, which need no task. Otherwise the task polls again.
@@ -151,13 +151,13 @@ impl SendBuffer {
                 false => Poll::Pending,
             }
         };
-        let make_way = async {
+        let yield_permit = async {
             match permit {
-                Some(permit) => permit.make_way(Duration::ZERO).await,
+                Some(permit) => permit.yield_permit(Duration::ZERO).await,
                 None => std::future::pending().await,
             }
         };
-        tokio::pin!(make_way);
+        tokio::pin!(yield_permit);
         loop {
             let freed = self.budgets.freed();
             tokio::pin!(freed);
@@ -165,7 +165,7 @@ impl SendBuffer {
             freed.as_mut().enable();
             let may_go_on = poll_fn(|cx| match has_room(cx) {
                 Poll::Ready(()) => Poll::Ready(Some(true)),
-                Poll::Pending if make_way.as_mut().poll(cx).is_ready() => Poll::Ready(Some(false)),
+                Poll::Pending if yield_permit.as_mut().poll(cx).is_ready() => Poll::Ready(Some(false)),
                 Poll::Pending => freed.as_mut().poll(cx).map(|()| None),
             });
             if let Some(may_go_on) = may_go_on.await {
@@ -188,11 +188,11 @@ impl SendBuffer {
     }
 
     /// The bytes, with their part of the budgets.
-    pub fn charge(self: &Arc<Self>, bytes: Bytes) -> Charged {
+    pub fn charge(self: &Arc<Self>, bytes: Bytes) -> BudgetedBytes {
         self.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.flow.add(bytes.len());
         self.budgets.take(bytes.len());
-        Charged { bytes, buffer: Some(self.clone()) }
+        BudgetedBytes { bytes, buffer: Some(self.clone()) }
     }
 
     /// Whether the response has an HTTP/2 stream.
@@ -208,7 +208,7 @@ impl SendBuffer {
     }
 
     /// The next frame for the client.
-    pub fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Charged>, BodyError>>> {
+    pub fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<BudgetedBytes>, BodyError>>> {
         self.reader.register(cx.waker());
         let mut queue = self.queue();
         match queue.frames.pop_front() {
@@ -241,12 +241,12 @@ impl Drop for SendBuffer {
 }
 
 /// Bytes on their way to the socket. Those of a large response count in budgets until they are written, or dropped.
-pub struct Charged {
+pub struct BudgetedBytes {
     bytes: Bytes,
     buffer: Option<Arc<SendBuffer>>,
 }
 
-impl Charged {
+impl BudgetedBytes {
     /// Bytes that count nowhere.
     pub fn free(bytes: Bytes) -> Self {
         Self { bytes, buffer: None }
@@ -265,7 +265,7 @@ impl Charged {
     }
 }
 
-impl Buf for Charged {
+impl Buf for BudgetedBytes {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -286,7 +286,7 @@ impl Buf for Charged {
     }
 }
 
-impl Drop for Charged {
+impl Drop for BudgetedBytes {
     fn drop(&mut self) {
         self.give_back(self.bytes.len());
     }

@@ -22,7 +22,7 @@ const SLOTS: usize = 1 << 16;
 
 /// The slot of a key in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashSlot(u16);
+pub struct VersionBucket(u16);
 
 /// The commits of a store, by the keys that they changed. One thread commits at a time; any thread may read.
 pub struct ChangeClock {
@@ -43,8 +43,8 @@ impl Default for ChangeClock {
 }
 
 impl ChangeClock {
-    pub fn slot(&self, key: &Key) -> HashSlot {
-        HashSlot(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
+    pub fn slot(&self, key: &Key) -> VersionBucket {
+        VersionBucket(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
     }
 
     /// The number of the last finished commit. Take it before the first read.
@@ -54,7 +54,7 @@ impl ChangeClock {
 
     /// Call this before readers can see the next commit. The keys also count as changed if the commit
     /// fails.
-    pub fn begin_commit(&self, changed: &[HashSlot]) {
+    pub fn begin_commit(&self, changed: &[VersionBucket]) {
         let number = self.begun.load(Ordering::SeqCst) + 1;
         for slot in changed {
             if let Some(last) = self.slots.get(usize::from(slot.0)) {
@@ -80,13 +80,13 @@ impl ChangeClock {
     }
 
     /// Whether no commit after `number`, finished or begun, changed a key of these slots.
-    pub fn are_unchanged_since(&self, number: u64, slots: &[HashSlot]) -> bool {
+    pub fn are_unchanged_since(&self, number: u64, slots: &[VersionBucket]) -> bool {
         // Without any commit there is nothing to look up.
         self.begun.load(Ordering::SeqCst) == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
     }
 
     /// Whether no commit after `number`, finished or begun, changed a key of this slot.
-    pub fn is_unchanged_since(&self, number: u64, slot: HashSlot) -> bool {
+    pub fn is_unchanged_since(&self, number: u64, slot: VersionBucket) -> bool {
         let last = self.slots.get(usize::from(slot.0));
         last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
     }
@@ -105,14 +105,14 @@ mod tests {
     fn a_commit_changes_its_keys_and_no_others() {
         let clock = ChangeClock::default();
         // With so few keys, some have a slot of their own for every seed of the hasher.
-        let slots: Vec<HashSlot> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
+        let slots: Vec<VersionBucket> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
         let before = clock.now();
         assert!(clock.are_unchanged_since(before, &slots));
         clock.begin_commit(&slots[..1]);
         clock.end_commit();
         assert!(!clock.are_unchanged_since(before, &slots));
         assert!(clock.are_unchanged_since(clock.now(), &slots));
-        let others: Vec<HashSlot> = slots.iter().copied().filter(|slot| *slot != slots[0]).collect();
+        let others: Vec<VersionBucket> = slots.iter().copied().filter(|slot| *slot != slots[0]).collect();
         assert!(!others.is_empty() && clock.are_unchanged_since(before, &others));
     }
 

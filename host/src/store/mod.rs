@@ -25,7 +25,6 @@ mod change_clock;
 pub mod copy;
 mod engine;
 mod error;
-mod followed_key;
 mod health;
 mod key;
 mod ledger;
@@ -35,16 +34,16 @@ pub mod postgres;
 mod problem;
 mod server_clock;
 pub mod sqlite;
+mod watch;
 mod watched_files;
 
 #[cfg(test)]
 mod conformance;
 
 pub use backend::{Backend, CasOutcome, CatchUp, CaughtUp};
-pub use change_clock::{ChangeClock, HashSlot};
+pub use change_clock::{ChangeClock, VersionBucket};
 pub use engine::{Engine, EngineError};
 pub use error::{ErrorKind, StoreError};
-pub use followed_key::FollowedKey;
 pub use health::StoreHealth;
 pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use ledger::{Ledger, LedgerEntry};
@@ -52,3 +51,4 @@ pub use lock::LockError;
 pub use near_cache::CAPACITY as NEAR_CACHE_BYTES;
 pub use problem::{StoreFailure, StoreProblem};
 pub use server_clock::{ClockReading, ServerClock};
+pub use watch::Watch;

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::backend::{Backend, CasOutcome, CatchUp};
-use super::change_clock::{ChangeClock, HashSlot};
+use super::change_clock::{ChangeClock, VersionBucket};
 use super::error::StoreError;
 use super::key::Key;
 use super::ledger::Ledger;
@@ -44,7 +44,7 @@ struct NearCache {
 
 struct CachedValue {
     value: Option<Box<[u8]>>,
-    slot: HashSlot,
+    slot: VersionBucket,
     /// Number of the last commit before the read.
     commit: u64,
 }

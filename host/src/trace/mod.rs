@@ -9,7 +9,7 @@
 //! contain tokens and their hashes.
 //!
 //! OpenTelemetry's variables configure it (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...). Without them there is no
-//! [`Tracer`], and requests cost nothing more. Otherwise a request costs the generation of its ids and,
+//! [`Tracer`], and requests cost nothing more. Otherwise a request costs the making of its ids and,
 //! if it is sampled, its spans. A thread exports spans from a bounded queue.
 //!
 //! | file | what |

@@ -20,11 +20,11 @@ use crate::request_id::X_REQUEST_ID;
 /// out of the queue.
 const MAX_CHILD_SPANS: u32 = 500;
 
-/// The generation that serves a request.
+/// The revision that serves a request.
 pub struct ServingComponent<'a> {
     pub id: &'a str,
-    /// The generation's number in its slot.
-    pub generation: u64,
+    /// The revision's number in its service.
+    pub revision: u64,
     pub digest: Digest,
     /// Name and version, for a component that is an area.
     pub area: Option<(&'a str, &'a str)>,
@@ -109,7 +109,7 @@ impl Trace {
         let mut span = self.tracer.span("component", SpanKind::Internal, &self.request);
         span.update_name(component.id.to_owned());
         span.set_attribute(KeyValue::new("hexad.component", component.id.to_owned()));
-        span.set_attribute(KeyValue::new("hexad.generation", int_value(component.generation)));
+        span.set_attribute(KeyValue::new("hexad.generation", int_value(component.revision)));
         span.set_attribute(KeyValue::new("hexad.digest", component.digest.to_string()));
         if let Some((area, version)) = component.area {
             span.set_attribute(KeyValue::new("hexad.area", area.to_owned()));

@@ -1,4 +1,4 @@
-//! The page of one component: its generations, its last 15 minutes, and the forms that change it.
+//! The page of one component: its revisions, its last 15 minutes, and the forms that change it.
 
 use http::StatusCode;
 use maud::{Markup, html};
@@ -9,7 +9,7 @@ use super::frame::{Notice, form_token, page};
 use super::overview::{short, state};
 use super::route::PromoteOrRollBack;
 use super::{charts, route};
-use crate::admin::component_status::{CanaryStatus, ComponentStatus, GenerationStatus};
+use crate::admin::component_status::{CanaryStatus, ComponentStatus, RevisionStatus};
 use crate::admin::history::Interval;
 use crate::admin::response::AdminResponse;
 use crate::admin::sessions::Session;
@@ -90,7 +90,7 @@ impl ComponentPage<'_> {
         let statistics = &component.statistics;
         html! {
             dl {
-                (generation_facts(&component.current))
+                (revision_facts(&component.current))
                 dt { "requests" } dd { (number(statistics.requests)) }
                 dt { "failed" } dd { (number(statistics.failed)) }
                 dt { "instances made" } dd { (number(statistics.instantiations)) }
@@ -201,7 +201,7 @@ impl ComponentPage<'_> {
 fn canary_facts(canary: &CanaryStatus) -> Markup {
     html! {
         dl {
-            (generation_facts(&canary.served))
+            (revision_facts(&canary.served))
             dt { "callers" } dd { (canary.percent) " %" }
             dt { "responses" } dd { (number(canary.responses)) }
             dt { "failed" } dd { (number(canary.failed)) }
@@ -213,11 +213,11 @@ fn canary_facts(canary: &CanaryStatus) -> Markup {
     }
 }
 
-fn generation_facts(generation: &GenerationStatus) -> Markup {
+fn revision_facts(revision: &RevisionStatus) -> Markup {
     html! {
-        dt { "version" } dd { (generation.version.as_deref().unwrap_or("–")) " #" (generation.generation) }
-        dt { "digest" } dd { code { (generation.digest) } }
-        @if let Some(at) = &generation.loaded_at { dt { "loaded" } dd { (at) } }
+        dt { "version" } dd { (revision.version.as_deref().unwrap_or("–")) " #" (revision.revision) }
+        dt { "digest" } dd { code { (revision.digest) } }
+        @if let Some(at) = &revision.loaded_at { dt { "loaded" } dd { (at) } }
     }
 }
 
@@ -228,7 +228,7 @@ fn title(change: PromoteOrRollBack) -> &'static str {
     }
 }
 
-fn name(generation: &GenerationStatus) -> String {
-    let version = generation.version.as_deref().unwrap_or_default();
-    format!("{version} #{} ({})", generation.generation, short(&generation.digest.to_string())).trim_start().to_owned()
+fn name(revision: &RevisionStatus) -> String {
+    let version = revision.version.as_deref().unwrap_or_default();
+    format!("{version} #{} ({})", revision.revision, short(&revision.digest.to_string())).trim_start().to_owned()
 }

@@ -145,7 +145,7 @@ impl OperatorPages {
         let host =
             HostStatus::new(context.deployer.application(), &(context.host_state)(), &context.deployer.known_hosts());
         let intervals = context.history.intervals(&context.sample());
-        let components: Vec<_> = context.deployer.application().slots().iter().map(ComponentStatus::from).collect();
+        let components: Vec<_> = context.deployer.application().services().iter().map(ComponentStatus::from).collect();
         Overview { host: &host, components: &components, intervals: &intervals, audit }.page(session, None)
     }
 
@@ -160,13 +160,18 @@ impl OperatorPages {
         show: impl FnOnce(&ComponentPage<'_>) -> AdminResponse,
     ) -> AdminResponse {
         let context = &self.context;
-        let mut slots = context.deployer.application().slots().iter().enumerate();
-        let Some((index, slot)) = slots.find(|(_, slot)| slot.id() == id) else {
+        let mut services = context.deployer.application().services().iter().enumerate();
+        let Some((index, service)) = services.find(|(_, service)| service.id() == id) else {
             return frame::failure_page(StatusCode::NOT_FOUND, "There is no such component in the manifest.", session);
         };
         let intervals = context.history.intervals(&context.sample());
         let others = context.deployer.other_live_hosts();
-        show(&ComponentPage { component: &ComponentStatus::from(slot), index, intervals: &intervals, others: &others })
+        show(&ComponentPage {
+            component: &ComponentStatus::from(service),
+            index,
+            intervals: &intervals,
+            others: &others,
+        })
     }
 
     async fn swap(
@@ -255,10 +260,10 @@ fn swap_request(component: &str, form: Form, session: &Session) -> Result<SwapRe
 }
 
 fn describe(report: &DeployReport) -> String {
-    let DeployReport { component, digest, version, generation, canary, milliseconds, .. } = report;
+    let DeployReport { component, digest, version, revision, canary, milliseconds, .. } = report;
     let version = version.as_deref().unwrap_or_default();
     let role = if *canary { "is on trial" } else { "is serving" };
-    format!("{component} {version} {role}: generation {generation}, sha256 {digest} ({milliseconds} ms)")
+    format!("{component} {version} {role}: revision {revision}, sha256 {digest} ({milliseconds} ms)")
 }
 
 /// The fields of a form of this session.

@@ -80,7 +80,7 @@ impl Overview<'_> {
                         @let quantile = |quantile: f64| total.latency.finite_quantile(quantile).map_or_else(String::new, duration);
                         tr {
                             th scope="row" { a href=(route::component(&component.id)) { (component.id) } }
-                            td { (component.current.version.as_deref().unwrap_or("–")) " #" (component.current.generation) }
+                            td { (component.current.version.as_deref().unwrap_or("–")) " #" (component.current.revision) }
                             td { code { (short(&component.current.digest.to_string())) } }
                             td { (state(component)) }
                             td.number { (number(total.requests)) }

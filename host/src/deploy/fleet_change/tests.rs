@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::deploy::fleet::Proposal;
+use crate::deploy::fleet::PendingChange;
 use crate::store::postgres::tests::{Host, Server, start};
 use crate::wait::{SOON, pause};
 
@@ -28,7 +28,7 @@ impl Clones {
 
 fn propose(fleet: &Fleet, id: &str) {
     let (host, component, digest) = (fleet.instance.clone(), "hello".to_owned(), Digest::of(b"new"));
-    let proposal = Proposal { id: id.to_owned(), host, component, digest };
+    let proposal = PendingChange { id: id.to_owned(), host, component, digest };
     let proposed = fleet.update(|record| {
         record.proposal = Some(proposal.clone());
         Ok(Vec::new())
@@ -104,18 +104,18 @@ fn a_host_that_was_left_out_is_not_waited_for_at_the_end_either() {
     first.exchange_reports().unwrap();
     second.exchange_reports().unwrap();
     propose(first, "1");
-    let (revision, _) = first.read().unwrap();
-    first.set_report(|report| report.revision = revision);
+    let (record_version, _) = first.read().unwrap();
+    first.set_report(|report| report.record_version = record_version);
     std::thread::scope(|scope| {
         let (begins, began) = std::sync::mpsc::channel();
         let waiting = scope.spawn(move || {
             begins.send(()).unwrap();
-            finish(first, revision, &[])
+            finish(first, record_version, &[])
         });
         began.recv_timeout(SOON).unwrap();
-        finish(first, revision, std::slice::from_ref(&second.instance)).unwrap();
+        finish(first, record_version, std::slice::from_ref(&second.instance)).unwrap();
         assert!(!waiting.is_finished(), "the other one is waited for if it was not left out");
-        second.set_report(|report| report.revision = revision);
+        second.set_report(|report| report.record_version = record_version);
         second.exchange_reports().unwrap();
         waiting.join().unwrap().unwrap();
     });
@@ -162,7 +162,7 @@ fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
 fn a_recorded_change_is_done_although_the_store_is_away() {
     let Some(mut clones) = Clones::start() else { return };
     let [fleet, _] = &clones.fleets;
-    fleet.set_report(|report| report.revision = 1);
+    fleet.set_report(|report| report.record_version = 1);
     clones.server.kill();
     finish(fleet, 1, &[]).unwrap();
 }

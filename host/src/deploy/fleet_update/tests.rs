@@ -36,7 +36,7 @@ async fn change_without_reply(server: &mut Server, meanwhile: impl FnOnce(&mut S
     proxy.stall(true);
     control.batch_execute("commit").await.unwrap();
     let revision = "select revision from hexad.serving;";
-    wait_until(SOON, "the server's commit", || server.sql_in("fleet", revision).trim() != "0");
+    wait_until(SOON, "the server's commit", || server.sql_in("fleet", record_version).trim() != "0");
     meanwhile(server);
     proxy.cut();
     proxy.stall(false);
@@ -49,9 +49,9 @@ async fn a_change_without_a_reply_is_recognised_after_another_host_has_changed_t
     let other = Host::open(&server.new_database("fleet"));
     let changed = change_without_reply(&mut server, |_| assert_eq!(serve(&fleet(&other), "second").unwrap(), 2)).await;
     assert_eq!(changed.unwrap(), 1);
-    let (revision, record) = fleet(&other).read().unwrap();
+    let (record_version, record) = fleet(&other).read().unwrap();
     let served: Vec<&str> = record.components.keys().map(String::as_str).collect();
-    assert_eq!((revision, served), (2, vec!["first", "second"]));
+    assert_eq!((record_version, served), (2, vec!["first", "second"]));
     let audit = server.sql_in("fleet", "select entry from hexad.audit order by id;");
     assert_eq!(audit.lines().collect::<Vec<_>>(), ["first", "second"], "it took place once");
 }
@@ -79,13 +79,13 @@ async fn a_record_names_its_last_revisions() {
     let host = Host::open(&server.new_database("fleet"));
     let changes = tokio::task::spawn_blocking(move || {
         let fleet = fleet(&host);
-        for revision in 1..=RECENT as i64 + 5 {
-            assert_eq!(serve(&fleet, "again").unwrap(), revision);
+        for record_version in 1..=RECENT as i64 + 5 {
+            assert_eq!(serve(&fleet, "again").unwrap(), record_version);
         }
         fleet.read().unwrap()
     });
-    let (revision, record) = changes.await.unwrap();
-    assert_eq!((record.recent.len(), record.recent.last_key_value()), (RECENT, Some((&revision, &record.id))));
+    let (record_version, record) = changes.await.unwrap();
+    assert_eq!((record.recent.len(), record.recent.last_key_value()), (RECENT, Some((&record_version, &record.id))));
 }
 
 #[tokio::test]
@@ -95,8 +95,8 @@ async fn a_deployment_waits_until_this_host_says_that_it_serves_the_revision() {
     let fleet = fleet(&host);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| fleet.wait_until_applied(2, Instant::now() + SOON));
-        for revision in 1..=2 {
-            fleet.set_report(|report| report.revision = revision);
+        for record_version in 1..=2 {
+            fleet.set_report(|report| report.record_version = record_version);
         }
         waiting.join().unwrap().unwrap();
     });

@@ -10,19 +10,19 @@
 
 mod grants;
 mod measured_call;
+mod request_writes;
 mod spin2;
 mod spin3;
 mod state;
 mod wasi_draft;
 mod wasi_draft2;
-mod write_scope;
 
 use wasmtime::component::Linker;
 
 pub use grants::Grants;
 pub use measured_call::MeasuredCall;
+pub use request_writes::RequestWrites;
 pub use state::{KeyValue, KeyValueView};
-pub use write_scope::WriteScope;
 
 /// Adds all key-value interfaces.
 pub fn add_to_linker<T: Send + 'static>(

@@ -10,10 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{HasData, ResourceTable};
 
 use super::grants::Grants;
-use super::write_scope::WriteScope;
+use super::request_writes::RequestWrites;
 use crate::anonymous_work::{ClientWork, Work};
 use crate::metrics::Counters;
-use crate::response_cache::ReadSet;
+use crate::response_cache::Dependencies;
 use crate::store::{Backend, CasOutcome, Key, ServerClock, StoreError};
 use crate::trace::Trace;
 
@@ -43,8 +43,8 @@ pub struct KeyValue {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) grants: Arc<Grants>,
     pub(super) counters: Arc<Counters>,
-    pub(super) scope: WriteScope,
-    read_set: Option<Arc<ReadSet>>,
+    pub(super) scope: RequestWrites,
+    dependencies: Option<Arc<Dependencies>>,
     pub(super) trace: Option<Arc<Trace>>,
     work: Option<Arc<ClientWork>>,
     /// Keys that the current request has written, or lost a swap for, since its ledger was last
@@ -96,8 +96,8 @@ impl KeyValue {
             backend,
             grants,
             counters,
-            scope: WriteScope::default(),
-            read_set: None,
+            scope: RequestWrites::default(),
+            dependencies: None,
             trace: None,
             work: None,
             unsettled_keys: HashSet::new(),
@@ -119,13 +119,13 @@ impl KeyValue {
     /// Begins another request: its reads and writes are recorded in the given scope and read set.
     pub fn enter(
         &mut self,
-        scope: WriteScope,
-        read_set: Option<Arc<ReadSet>>,
+        scope: RequestWrites,
+        dependencies: Option<Arc<Dependencies>>,
         trace: Option<Arc<Trace>>,
         work: Option<Arc<ClientWork>>,
     ) {
         self.scope = scope;
-        self.read_set = read_set;
+        self.dependencies = dependencies;
         self.trace = trace;
         self.work = work;
         self.unsettled_keys.clear();
@@ -154,8 +154,8 @@ impl KeyValue {
 
     /// Records that the request reads the committed value of a key.
     pub(super) fn record_read(&self, key: &Key) {
-        if let Some(read_set) = &self.read_set {
-            read_set.record(&*self.backend, key);
+        if let Some(dependencies) = &self.dependencies {
+            dependencies.record(&*self.backend, key);
         }
     }
 
@@ -191,8 +191,8 @@ impl KeyValue {
 
     /// Records that the request does more than read keys.
     pub(super) fn mark_uncacheable(&self) {
-        if let Some(read_set) = &self.read_set {
-            read_set.mark_uncacheable();
+        if let Some(dependencies) = &self.dependencies {
+            dependencies.mark_uncacheable();
         }
     }
 
@@ -261,7 +261,7 @@ impl KeyValue {
 
 /// A wait until every earlier write of the request is durable.
 pub(super) struct DurabilityWait {
-    scope: WriteScope,
+    scope: RequestWrites,
     backend: Arc<dyn Backend>,
     revision: u64,
 }

@@ -10,8 +10,8 @@ use wasmtime::component::{Linker, Resource, ResourceTable, ResourceTableError};
 use self::wasi::keyvalue::{atomics, store};
 use super::grants::LabelAccess;
 use super::measured_call::MeasuredCall;
+use super::request_writes::RequestWrites;
 use super::state::{HasKeyValue, KeyValueView, queued_bytes};
-use super::write_scope::WriteScope;
 use crate::metrics::Operation;
 use crate::store::{CasOutcome, Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreError};
 
@@ -102,7 +102,7 @@ impl From<ResourceTableError> for KeyValueError {
 /// Ends a call, and records its error in the trace and in the request's writes.
 pub(super) fn finish<T>(
     mut call: MeasuredCall,
-    scope: &WriteScope,
+    scope: &RequestWrites,
     outcome: Result<T, KeyValueError>,
 ) -> Result<T, KeyValueError> {
     outcome.inspect_err(|error| {

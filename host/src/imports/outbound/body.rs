@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use super::egress::Egress;
+use super::component_outbound::ComponentOutbound;
 use crate::body::count_host_body_poll;
 use crate::concurrency_limit::Permit;
 use crate::instance_permit::OutboundInProgress;
@@ -20,7 +20,7 @@ use crate::read_bounds::OverheadMeter;
 pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or goes back to the pool.
     inner: Option<(WasiBody, Permits)>,
-    egress: Arc<Egress>,
+    egress: Arc<ComponentOutbound>,
     /// The meter of its connection, if that is one of HTTP/1.
     overhead: Option<Arc<OverheadMeter>>,
     remaining: u64,
@@ -38,7 +38,7 @@ impl OutboundBody {
     pub fn new(
         inner: WasiBody,
         permits: Permits,
-        egress: Arc<Egress>,
+        egress: Arc<ComponentOutbound>,
         overhead: Option<Arc<OverheadMeter>>,
         (idle_timeout, deadline): (Duration, Instant),
     ) -> Self {
@@ -177,13 +177,13 @@ mod tests {
 
     use super::*;
     use crate::concurrency_limit::{ConcurrencyLimit, HOST};
-    use crate::imports::outbound::{Network, OutboundLimits, OutboundOptions};
+    use crate::imports::outbound::{OutboundLimits, OutboundOptions, SharedOutbound};
     use crate::memory_budget::MemoryBudget;
 
     #[tokio::test]
     async fn frames_that_are_there_do_not_outlast_the_deadline() {
-        let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
-        let egress = Egress::new("a", Arc::default(), OutboundLimits::default(), network, Arc::default());
+        let network = Arc::new(SharedOutbound::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
+        let egress = ComponentOutbound::new("a", Arc::default(), OutboundLimits::default(), network, Arc::default());
         let (egress, limit) = (Arc::new(egress), ConcurrencyLimit::new(2, Duration::ZERO, 0));
         let body = |deadline: Instant| {
             let frames = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(b"x"))));

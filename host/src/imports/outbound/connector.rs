@@ -21,7 +21,7 @@ use tower_service::Service;
 use url::Host;
 
 use super::allowed_hosts::Reach;
-use super::egress::Egress;
+use super::component_outbound::ComponentOutbound;
 use super::error::ConnectError;
 use super::target::Target;
 use crate::concurrency_limit::{ClientKeys, HOST, Permit};
@@ -44,15 +44,15 @@ pub struct ConnectionRequest {
 
 /// Opens the connections of one component.
 #[derive(Clone)]
-pub struct Connector(Arc<Egress>);
+pub struct OutboundConnector(Arc<ComponentOutbound>);
 
-impl Connector {
-    pub fn new(egress: Arc<Egress>) -> Self {
+impl OutboundConnector {
+    pub fn new(egress: Arc<ComponentOutbound>) -> Self {
         Self(egress)
     }
 }
 
-impl Service<Uri> for Connector {
+impl Service<Uri> for OutboundConnector {
     type Response = TokioIo<OutboundConnection>;
     type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
@@ -74,7 +74,7 @@ impl Service<Uri> for Connector {
 }
 
 async fn connect(
-    egress: &Arc<Egress>,
+    egress: &Arc<ComponentOutbound>,
     client: ClientKeys,
     uri: Uri,
     timeout: Duration,
@@ -117,7 +117,7 @@ async fn connect(
 /// Resolves a name for one connection, without the addresses that the component may not reach.
 #[derive(Clone)]
 struct CheckedResolver {
-    egress: Arc<Egress>,
+    egress: Arc<ComponentOutbound>,
     client: ClientKeys,
     target: Target,
     reach: Reach,

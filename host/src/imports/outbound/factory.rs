@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::local::LocalService;
-use super::network::{Network, OutboundOptions};
+use super::shared_outbound::{OutboundOptions, SharedOutbound};
 use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
 use crate::memory_budget::MemoryBudget;
@@ -14,7 +14,7 @@ pub struct OutboundFactory {
     options: OutboundOptions,
     shards: usize,
     memory: Arc<MemoryBudget>,
-    network: Mutex<Option<Arc<Network>>>,
+    network: Mutex<Option<Arc<SharedOutbound>>>,
     /// The application that the components are part of.
     local: OnceLock<Weak<dyn LocalService>>,
 }
@@ -57,12 +57,12 @@ impl OutboundFactory {
         }))
     }
 
-    fn network(&self) -> Result<Arc<Network>, TlsError> {
+    fn network(&self) -> Result<Arc<SharedOutbound>, TlsError> {
         let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match &*network {
             Some(network) => network.clone(),
             None => {
-                let made = Network::new(&self.options, self.memory.clone())?;
+                let made = SharedOutbound::new(&self.options, self.memory.clone())?;
                 if let Some(service) = self.local.get() {
                     made.connect(service.clone());
                 }

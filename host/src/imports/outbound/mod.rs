@@ -23,16 +23,16 @@ mod address;
 mod allowed_hosts;
 mod body;
 mod coalesce;
+mod component_outbound;
 mod connector;
 mod counters;
-mod egress;
 mod error;
 mod factory;
 mod headers;
 mod limits;
 mod local;
-mod network;
 mod resolver;
+mod shared_outbound;
 mod target;
 mod tls;
 
@@ -53,20 +53,20 @@ pub use counters::OutboundCounters;
 pub use factory::OutboundFactory;
 pub use limits::OutboundLimits;
 pub use local::LocalService;
-pub use network::{Network, OutboundOptions};
 pub use resolver::{Resolve, SystemResolver};
+pub use shared_outbound::{OutboundOptions, SharedOutbound};
 pub use tls::TlsError;
 
 use crate::body::content_length;
 use crate::concurrency_limit::ClientKeys;
 use crate::instance_permit::{InstancePermit, OutboundInProgress};
 use crate::nested_request::ParentRequest;
-use crate::response_cache::ReadSet;
+use crate::response_cache::Dependencies;
 use crate::trace::Trace;
 use body::{BodyInProgress, OutboundBody, Permits};
 use coalesce::Coalescer;
-use connector::{CONNECTION_REQUEST, ConnectionExecutor, ConnectionRequest, Connector, READ_BUFFER_BYTES};
-use egress::Egress;
+use component_outbound::ComponentOutbound;
+use connector::{CONNECTION_REQUEST, ConnectionExecutor, ConnectionRequest, OutboundConnector, READ_BUFFER_BYTES};
 use headers::remove_hop_by_hop;
 use target::{Local, Target};
 
@@ -85,7 +85,7 @@ const MAX_HEADERS: usize = 100;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-type ConnectionPool = Client<Connector, WasiBody>;
+type ConnectionPool = Client<OutboundConnector, WasiBody>;
 
 /// The request that an instance serves while it sends requests of its own.
 #[derive(Clone, Copy)]
@@ -100,9 +100,9 @@ pub struct Sender<'a> {
     pub permit: Option<&'a Arc<InstancePermit>>,
 }
 
-/// The outbound requests of one component, of all its generations.
+/// The outbound requests of one component, of all its revisions.
 pub struct Outbound {
-    egress: Arc<Egress>,
+    egress: Arc<ComponentOutbound>,
     coalescer: Coalescer,
     /// One pool for each shard: a connection is served by the shard that opened it.
     pools: Vec<ArcSwap<ConnectionPool>>,
@@ -115,20 +115,20 @@ impl Outbound {
         component: &str,
         allowed_hosts: Arc<AllowedHosts>,
         limits: OutboundLimits,
-        network: Arc<Network>,
+        network: Arc<SharedOutbound>,
         shards: usize,
     ) -> Self {
-        Self::with_egress(Egress::new(component, allowed_hosts, limits, network, Arc::default()), shards)
+        Self::with_egress(ComponentOutbound::new(component, allowed_hosts, limits, network, Arc::default()), shards)
     }
 
     /// The same component's requests under other bounds. The counts go on.
     pub fn with_bounds(&self, allowed_hosts: Arc<AllowedHosts>, limits: OutboundLimits) -> Self {
-        let Egress { component, network, counters, .. } = &*self.egress;
-        let egress = Egress::new(component, allowed_hosts, limits, network.clone(), counters.clone());
+        let ComponentOutbound { component, network, counters, .. } = &*self.egress;
+        let egress = ComponentOutbound::new(component, allowed_hosts, limits, network.clone(), counters.clone());
         Self::with_egress(egress, self.pools.len())
     }
 
-    fn with_egress(egress: Egress, shards: usize) -> Self {
+    fn with_egress(egress: ComponentOutbound, shards: usize) -> Self {
         let coalescer = Coalescer::new(egress.network.memory.clone(), egress.counters.clone());
         let egress = Arc::new(egress);
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
@@ -159,9 +159,9 @@ impl Outbound {
         let counters = &self.egress.counters;
         counters.requests.add(1);
         // If the guest goes on without an answer, this stays begun.
-        let read_set = sender.parent.and_then(ParentRequest::read_set);
-        if let Some(read_set) = read_set {
-            read_set.begin_nested();
+        let dependencies = sender.parent.and_then(ParentRequest::dependencies);
+        if let Some(dependencies) = dependencies {
+            dependencies.begin_nested();
         }
         let started = Instant::now();
         let span = sender.trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
@@ -208,8 +208,8 @@ impl Outbound {
         if let Some(span) = span {
             span.end(outcome);
         }
-        match read_set {
-            Some(read_set) => tracked(read_set, response),
+        match dependencies {
+            Some(dependencies) => tracked(dependencies, response),
             None => response,
         }
     }
@@ -330,7 +330,7 @@ impl Outbound {
     }
 }
 
-fn pool(egress: &Arc<Egress>) -> ConnectionPool {
+fn pool(egress: &Arc<ComponentOutbound>) -> ConnectionPool {
     Client::builder(ConnectionExecutor)
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -340,20 +340,20 @@ fn pool(egress: &Arc<Egress>) -> ConnectionPool {
         .http2_max_header_list_size(MAX_HEAD_BYTES as u32)
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
-        .build(Connector::new(egress.clone()))
+        .build(OutboundConnector::new(egress.clone()))
 }
 
-/// Adds the read set of a response of the application itself to `read_set`, if the response may be cached.
+/// Adds the read set of a response of the application itself to `dependencies`, if the response may be cached.
 /// One that breaks off may not.
 fn tracked(
-    read_set: &Arc<ReadSet>,
+    dependencies: &Arc<Dependencies>,
     response: Result<Response<WasiBody>, WasiError>,
 ) -> Result<Response<WasiBody>, WasiError> {
-    read_set.end_nested(response.as_ref().ok().and_then(|response| response.extensions().get().cloned()));
-    let read_set = read_set.clone();
+    dependencies.end_nested(response.as_ref().ok().and_then(|response| response.extensions().get().cloned()));
+    let dependencies = dependencies.clone();
     let body = |body: WasiBody| {
         body.map_err(move |error| {
-            read_set.mark_uncacheable();
+            dependencies.mark_uncacheable();
             error
         })
     };
@@ -376,7 +376,7 @@ fn with_checked_uri(request: Request<WasiBody>, target: &Target) -> Result<Reque
 }
 
 /// Logs why a request got no response, and returns the guest's error.
-fn log_failure(egress: &Egress, target: &Target, error: &hyper_util::client::legacy::Error) -> WasiError {
+fn log_failure(egress: &ComponentOutbound, target: &Target, error: &hyper_util::client::legacy::Error) -> WasiError {
     let code = error::code(error);
     if matches!(code, WasiError::DestinationIpProhibited) {
         egress.log_refusal(target, "its name has only addresses that are not public");

@@ -37,12 +37,12 @@ impl Resolve for SystemResolver {
 }
 
 /// The look-ups of all components.
-pub struct Lookups {
+pub struct DnsCache {
     resolver: Arc<dyn Resolve>,
     permits: ConcurrencyLimit,
 }
 
-impl Lookups {
+impl DnsCache {
     pub fn new(resolver: Arc<dyn Resolve>) -> Self {
         Self { resolver, permits: ConcurrencyLimit::new(MAX_LOOKUPS, MAX_WAIT, usize::MAX) }
     }

@@ -28,13 +28,13 @@ async fn denied_outbound_requests_wait_for_no_permit() {
     // Another request takes the permit of the instance while that waits for its client.
     let mut other = pin!(of_component.acquire(client));
     assert!(poll!(&mut other).is_pending());
-    let mut make_way = pin!(permit.make_way(Duration::ZERO));
-    assert!(poll!(&mut make_way).is_pending() && permit.try_make_way());
+    let mut yield_permit = pin!(permit.yield_permit(Duration::ZERO));
+    assert!(poll!(&mut yield_permit).is_pending() && permit.try_make_way());
     let _other = other.await.unwrap();
 
     let mut allowed_hosts = AllowedHosts::default();
     allowed_hosts.add("http://*:1", None).unwrap();
-    let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
+    let network = Arc::new(SharedOutbound::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
     let limits = OutboundLimits { queue_timeout: Duration::from_millis(1), ..OutboundLimits::default() };
     let outbound = Outbound::new("a", Arc::new(allowed_hosts), limits, network, 1);
     let send = async |method: Method, uri: &str| {
@@ -68,7 +68,7 @@ impl Resolve for Hanging {
 }
 
 /// A component that may send requests to port 1 of every public host.
-fn component(id: &str, limits: OutboundLimits, network: &Arc<Network>) -> Outbound {
+fn component(id: &str, limits: OutboundLimits, network: &Arc<SharedOutbound>) -> Outbound {
     let mut allowed_hosts = AllowedHosts::default();
     allowed_hosts.add("http://*:1", None).unwrap();
     Outbound::new(id, Arc::new(allowed_hosts), limits, network.clone(), 1)
@@ -89,7 +89,7 @@ async fn a_client_leaves_requests_of_all_components_to_others() {
     let (_hold, release) = mpsc::channel::<()>();
     let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
     let options = OutboundOptions { resolver, authority: None };
-    let network = Arc::new(Network::new(&options, MemoryBudget::new(u64::MAX)).unwrap());
+    let network = Arc::new(SharedOutbound::new(&options, MemoryBudget::new(u64::MAX)).unwrap());
     // Each of them lets a client have more than half of what there is for both.
     let limits = OutboundLimits { requests: 512, requests_per_client: 512, ..OutboundLimits::default() };
     let components = ["one", "other"].map(|id| component(id, limits.clone(), &network));
@@ -116,8 +116,9 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     let (begun, lookups) = mpsc::channel();
     let (hold, release) = mpsc::channel::<()>();
     let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
-    let network =
-        Arc::new(Network::new(&OutboundOptions { resolver, authority: None }, MemoryBudget::new(u64::MAX)).unwrap());
+    let network = Arc::new(
+        SharedOutbound::new(&OutboundOptions { resolver, authority: None }, MemoryBudget::new(u64::MAX)).unwrap(),
+    );
     let [one, other] = ["one", "other"].map(|id| component(id, OutboundLimits::default(), &network));
     let hang = |client: u64, name: u64| Box::pin(send(&one, client, format!("http://{client}-{name}.hangs:1/")));
     let is_unknown = |error| matches!(error, WasiError::DnsError { .. });
@@ -149,7 +150,7 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
 
 #[tokio::test]
 async fn pools_are_not_replaced_for_each_request_while_all_connections_are_in_use() {
-    let network = Arc::new(Network::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
+    let network = Arc::new(SharedOutbound::new(&OutboundOptions::default(), MemoryBudget::new(u64::MAX)).unwrap());
     let outbound = component("a", OutboundLimits::default(), &network);
     let unused = outbound.pool(0).unwrap();
     assert!(Arc::ptr_eq(&unused, &outbound.pool(0).unwrap()));

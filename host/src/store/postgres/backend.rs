@@ -8,14 +8,14 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::patience::PATIENCE;
 use super::shared::SharedStore;
-use super::write_operation::WriteOperation;
+use super::timeout::STORE_TIMEOUT;
+use super::write_operation::PostgresWrite;
 use super::write_queue::WriteQueue;
 use super::writer::Durability;
 use crate::store::{Backend, CasOutcome, CatchUp, ChangeClock, Key, Ledger, ServerClock, StoreError};
 
-pub struct ShardBackend {
+pub struct PostgresShard {
     pub shared: Arc<SharedStore>,
     pub shard: usize,
     /// How old memory may be; zero for exact.
@@ -25,7 +25,7 @@ pub struct ShardBackend {
 }
 
 #[async_trait]
-impl Backend for ShardBackend {
+impl Backend for PostgresShard {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         self.shared.get(self.shard, key).await
     }
@@ -59,11 +59,11 @@ impl Backend for ShardBackend {
         pairs: Vec<(Key, Vec<u8>)>,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Set { pairs, permit }).await
+        WriteQueue::push(&self.shared, ledger, PostgresWrite::Set { pairs, permit }).await
     }
 
     async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError> {
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Delete(keys)).await
+        WriteQueue::push(&self.shared, ledger, PostgresWrite::Delete(keys)).await
     }
 
     async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
@@ -95,18 +95,18 @@ impl Backend for ShardBackend {
     }
 
     fn change_clock(&self) -> Option<&ChangeClock> {
-        Some(self.shared.keeper.memory.clock())
+        Some(self.shared.supervisor.memory.clock())
     }
 
     fn server_clock(&self) -> Option<&Arc<ServerClock>> {
-        Some(&self.shared.keeper.clock)
+        Some(&self.shared.supervisor.clock)
     }
 
     fn catch_up(&self) -> Option<CatchUp> {
-        let keeper = &self.shared.keeper;
-        let is_due = self.staleness.is_zero() || !keeper.memory.is_younger_than(self.staleness);
+        let supervisor = &self.shared.supervisor;
+        let is_due = self.staleness.is_zero() || !supervisor.memory.is_younger_than(self.staleness);
         match is_due && self.waits_for_barriers {
-            true => Some(keeper.barrier(self.shard, PATIENCE)),
+            true => Some(supervisor.barrier(self.shard, STORE_TIMEOUT)),
             false => None,
         }
     }
@@ -116,7 +116,7 @@ impl Backend for ShardBackend {
     }
 
     fn losses(&self) -> u64 {
-        self.shared.keeper.losses()
+        self.shared.supervisor.losses()
     }
 
     fn prefetches(&self) -> bool {
@@ -125,16 +125,16 @@ impl Backend for ShardBackend {
 
     async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError> {
         if !ledger.is_settled() {
-            WriteQueue::push(&self.shared, ledger, WriteOperation::Flush).await?;
+            WriteQueue::push(&self.shared, ledger, PostgresWrite::Flush).await?;
         }
         ledger.settled().await
     }
 }
 
-impl ShardBackend {
+impl PostgresShard {
     async fn count(&self, ledger: &Ledger, durability: Durability, key: Key, delta: i64) -> Result<i64, StoreError> {
         let (reply, sum) = oneshot::channel();
-        WriteQueue::push(&self.shared, ledger, WriteOperation::Increment { durability, key, delta, reply }).await?;
+        WriteQueue::push(&self.shared, ledger, PostgresWrite::Increment { durability, key, delta, reply }).await?;
         sum.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
     }
 
@@ -146,7 +146,7 @@ impl ShardBackend {
         (expected, value): (Option<Vec<u8>>, Vec<u8>),
     ) -> Result<CasOutcome, StoreError> {
         let (reply, swapped) = oneshot::channel();
-        let operation = WriteOperation::Swap { durability, key, expected, value, reply };
+        let operation = PostgresWrite::Swap { durability, key, expected, value, reply };
         WriteQueue::push(&self.shared, ledger, operation).await?;
         swapped.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
     }

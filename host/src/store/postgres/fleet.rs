@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Error, Row};
 
 use super::classify::{self, away};
+use super::connection_set::ConnectionSet;
 use super::late_reply::outcome_of;
-use super::link::Link;
-use super::patience::PATIENCE;
 use super::shared::SharedStore;
+use super::timeout::STORE_TIMEOUT;
 use super::writer::WriteConnections;
 use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
 
@@ -101,11 +101,11 @@ impl FleetStore {
 
     /// The clock that has the changes of [`key`](Self::key).
     pub fn clock(&self) -> &ChangeClock {
-        self.shared.keeper.memory.clock()
+        self.shared.supervisor.memory.clock()
     }
 
     pub fn read(&self) -> Result<ServingRow, StoreError> {
-        self.read_within(PATIENCE)
+        self.read_within(STORE_TIMEOUT)
     }
 
     /// The same, for a caller that waits for a server for at most `patience`. A read needs no connection
@@ -116,7 +116,7 @@ impl FleetStore {
         self.wait(async move {
             let read = shared.read_within(patience, 0, |reader| &reader.serving, &[], decode).await;
             if let Err(error) = &read {
-                shared.keeper.record_failure(error, &[]);
+                shared.supervisor.record_failure(error, &[]);
             }
             read
         })
@@ -162,7 +162,7 @@ impl FleetStore {
             });
             Ok(rows.collect())
         };
-        self.wait(async move { shared.read_within(PATIENCE, 0, |reader| &reader.hosts, &[], decode).await })
+        self.wait(async move { shared.read_within(STORE_TIMEOUT, 0, |reader| &reader.hosts, &[], decode).await })
     }
 
     pub fn put_component(&self, digest: &str, wasm: Vec<u8>, signature: Option<Vec<u8>>) -> Result<(), StoreError> {
@@ -174,11 +174,11 @@ impl FleetStore {
 
     /// Over a connection of its own: many megabytes would keep other reads waiting.
     pub fn component(&self, digest: &str) -> Result<Option<StoredComponent>, StoreError> {
-        let (digest, keeper) = (digest.to_owned(), self.shared.keeper.clone());
+        let (digest, supervisor) = (digest.to_owned(), self.shared.supervisor.clone());
         self.wait(async move {
-            let link = keeper.link(Instant::now() + PATIENCE).await?;
+            let link = supervisor.link(Instant::now() + STORE_TIMEOUT).await?;
             let read = async {
-                let (client, _ends) = keeper.connect_beside(&link).await.map_err(|error| {
+                let (client, _ends) = supervisor.connect_beside(&link).await.map_err(|error| {
                     let (problem, reason) = (StoreProblem::Unavailable, error.to_string().into());
                     StoreError::Unavailable { problem, reason }
                 })?;
@@ -230,7 +230,7 @@ impl FleetStore {
         deadline: Duration,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.run_on(Link::writers, deadline, work)
+        self.run_on(ConnectionSet::writers, deadline, work)
     }
 
     /// For statements that commit asynchronously.
@@ -238,19 +238,19 @@ impl FleetStore {
         &self,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.run_on(Link::aside, DEADLINE, work)
+        self.run_on(ConnectionSet::aside, DEADLINE, work)
     }
 
     fn run_on<T: Send + 'static>(
         &self,
-        connections: fn(&Link) -> &WriteConnections,
+        connections: fn(&ConnectionSet) -> &WriteConnections,
         deadline: Duration,
         work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let keeper = self.shared.keeper.clone();
+        let supervisor = self.shared.supervisor.clone();
         self.wait(async move {
-            let end = Instant::now() + PATIENCE;
-            let link = keeper.link(end).await?;
+            let end = Instant::now() + STORE_TIMEOUT;
+            let link = supervisor.link(end).await?;
             let idle = connections(&link).idle_by(end, Instant::now() + DEADLINE).await.ok_or_else(away)?;
             let writer = idle.get().ok_or_else(away)?;
             let replied = timeout(deadline, work(&writer.client)).await.ok();

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_postgres::Error;
 
 use super::classify;
-use super::link::Link;
+use super::connection_set::ConnectionSet;
 use super::writer::IdleWriter;
 use crate::store::{StoreError, StoreProblem};
 
@@ -26,7 +26,11 @@ const DELIVERY: Duration = Duration::from_secs(1);
 
 /// The result of statements that were sent over `writer` to change something, and for which the caller has
 /// waited for a limited time (`None` without a reply). `Unknown` if they may have taken place.
-pub fn outcome_of<T>(link: &Arc<Link>, writer: IdleWriter, outcome: Option<Result<T, Error>>) -> Result<T, StoreError> {
+pub fn outcome_of<T>(
+    link: &Arc<ConnectionSet>,
+    writer: IdleWriter,
+    outcome: Option<Result<T, Error>>,
+) -> Result<T, StoreError> {
     match outcome {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => {
@@ -45,7 +49,7 @@ pub fn outcome_of<T>(link: &Arc<Link>, writer: IdleWriter, outcome: Option<Resul
 
 /// Gives the connection back once the server has replied. If the server does not work on the statement, the
 /// reply is lost, and with it the connections.
-async fn wait_for_reply(link: Arc<Link>, idle: IdleWriter) {
+async fn wait_for_reply(link: Arc<ConnectionSet>, idle: IdleWriter) {
     let Some(writer) = idle.get() else { return };
     // The server answers it after all that was sent before. Without the connection, it fails.
     let mut replied = pin!(writer.client.batch_execute(""));

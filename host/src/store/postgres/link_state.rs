@@ -7,13 +7,13 @@ use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use super::classify::away;
-use super::link::Link;
+use super::connection_set::ConnectionSet;
 use crate::store::StoreError;
 
 /// Whether the host has connections to its store.
 pub enum LinkState {
     /// The link may be lost meanwhile.
-    Connected(Arc<Link>),
+    Connected(Arc<ConnectionSet>),
     /// A server that can be used may appear at any time.
     Away,
     /// An operator has to mend the store first, so that requests do not wait.
@@ -35,7 +35,7 @@ impl PresentLink {
     }
 
     /// The link, for which the caller waits until `end` while a server may appear.
-    pub async fn wait(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
+    pub async fn wait(&self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         let mut states = self.0.subscribe();
         let decided = states.wait_for(|state| match state {
             LinkState::Connected(link) => !link.is_lost(),
@@ -50,12 +50,12 @@ impl PresentLink {
     }
 
     /// The link, if there is one now.
-    pub fn get(&self) -> Option<Arc<Link>> {
+    pub fn get(&self) -> Option<Arc<ConnectionSet>> {
         self.last().filter(|link| !link.is_lost())
     }
 
     /// The link, also if it is lost already.
-    pub fn last(&self) -> Option<Arc<Link>> {
+    pub fn last(&self) -> Option<Arc<ConnectionSet>> {
         match &*self.0.borrow() {
             LinkState::Connected(link) => Some(link.clone()),
             LinkState::Away | LinkState::Refused(_) => None,

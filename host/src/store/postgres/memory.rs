@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Error, Row};
 
 use super::mutant::{Defect, Mutant};
-use crate::store::{ChangeClock, HashSlot, Key};
+use crate::store::{ChangeClock, Key, VersionBucket};
 
 /// Between store and key in the texts of the column of changes.
 const SEPARATOR: char = '\u{1}';
@@ -163,7 +163,7 @@ impl Memory {
             // The changes may be incomplete.
             self.clock.invalidate_all();
         } else if !observed.changes.is_empty() {
-            let slots: Vec<HashSlot> = observed.changes.iter().map(|change| self.slot(change)).collect();
+            let slots: Vec<VersionBucket> = observed.changes.iter().map(|change| self.slot(change)).collect();
             self.clock.begin_commit(&slots);
             self.clock.end_commit();
         }
@@ -177,12 +177,12 @@ impl Memory {
     /// Records that this host has changed keys, or may have.
     pub fn record_own_changes<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
         let _chain = self.chain();
-        let slots: Vec<HashSlot> = keys.into_iter().map(|key| self.clock.slot(key)).collect();
+        let slots: Vec<VersionBucket> = keys.into_iter().map(|key| self.clock.slot(key)).collect();
         self.clock.begin_commit(&slots);
         self.clock.end_commit();
     }
 
-    fn slot(&self, change: &str) -> HashSlot {
+    fn slot(&self, change: &str) -> VersionBucket {
         let (store, key) = change.split_once(SEPARATOR).unwrap_or((change, ""));
         self.clock.slot(&Key { store: Arc::from(store), key: Arc::from(key) })
     }

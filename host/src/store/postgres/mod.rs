@@ -5,14 +5,14 @@
 //! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
 //! | [`schema`], [`sql`] | tables and statements |
 //! | [`writer`], [`link`] | connections for writes; all connections to one server |
-//! | [`link_state`], [`keeper`] | the present link, or why there is none; which link is used, barriers, health |
+//! | [`link_state`], [`supervisor`] | the present link, or why there is none; which link is used, barriers, health |
 //! | [`barrier_queue`] | requests that wait for a barrier |
 //! | [`memory`] | which cached values are still believed |
 //! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
 //! | [`monitor`] | facts about the server for the operator |
 //! | [`shared`], [`backend`] | reads; the store as a shard uses it |
 //! | [`write_operation`], [`write_queue`], [`writes`] | the writes of a request, as they are, wait, and are carried out |
-//! | [`queue_room`] | how much memory waiting writes may take |
+//! | [`write_queue_budget`] | how much memory waiting writes may take |
 //! | [`patience`] | how long requests wait |
 //! | [`late_reply`], [`classify`] | writes without a reply in time; the store errors of PostgreSQL's errors |
 //! | [`probe`] | whether the tables can be used again |
@@ -23,27 +23,27 @@
 mod backend;
 mod barrier_queue;
 mod classify;
+mod connection_set;
 mod fleet;
-mod keeper;
 mod late_reply;
-mod link;
 mod link_state;
 mod memory;
 mod monitor;
 mod mutant;
 mod open_error;
 mod password;
-mod patience;
 mod probe;
-mod queue_room;
 mod schema;
 mod shared;
 mod sql;
 mod status;
+mod supervisor;
+mod timeout;
 mod tls;
 mod url;
 mod write_operation;
 mod write_queue;
+mod write_queue_budget;
 mod writer;
 mod writes;
 
@@ -61,15 +61,15 @@ use super::lock::DataLock;
 use super::near_cache::NearCached;
 use super::{Backend, StoreHealth};
 use crate::serving_threads::survive;
-use backend::ShardBackend;
+use backend::PostgresShard;
+use connection_set::{ConnectionSet, PostgresConnector};
 pub use fleet::{FleetStore, HostRow, ServingRow};
-use keeper::Keeper;
-use link::{Connector, Link};
 use mutant::{Defect, Mutant};
 pub use open_error::OpenError;
 pub use password::Passwords;
 use shared::SharedStore;
-pub use status::Status;
+pub use status::PostgresStatus;
+use supervisor::ConnectionSupervisor;
 pub use url::StoreUrl;
 
 /// How a store on PostgreSQL is opened.
@@ -109,7 +109,7 @@ impl Postgres {
     pub fn open(data: &Path, readers: usize, options: &Options) -> Result<Self, OpenError> {
         let lock = DataLock::acquire(data)?;
         let Options { url, writers, creates, defect, .. } = options.clone();
-        let connector = Connector::new(url, readers, writers, creates, defect)?;
+        let connector = PostgresConnector::new(url, readers, writers, creates, defect)?;
         let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name()), Vec::new()));
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -119,11 +119,11 @@ impl Postgres {
         let ended = health.clone();
         let keep = move || {
             runtime.block_on(async {
-                match Keeper::open(connector, health, defect).await {
-                    Ok(keeper) => {
-                        let _ = sender.send(Ok(keeper.clone()));
+                match ConnectionSupervisor::open(connector, health, defect).await {
+                    Ok(supervisor) => {
+                        let _ = sender.send(Ok(supervisor.clone()));
                         tokio::select! {
-                            () = keeper.run() => {}
+                            () = supervisor.run() => {}
                             () = stopped.cancelled() => {}
                         }
                     }
@@ -136,14 +136,14 @@ impl Postgres {
             ended.set_writer_stopped();
         });
         let thread = thread.map_err(OpenError::Thread)?;
-        let keeper = opened.recv().map_err(|error| OpenError::Thread(std::io::Error::other(error)))??;
-        let shared = Arc::new(SharedStore::new(keeper, handle, defect));
+        let supervisor = opened.recv().map_err(|error| OpenError::Thread(std::io::Error::other(error)))??;
+        let shared = Arc::new(SharedStore::new(supervisor, handle, defect));
         Ok(Self { shared, staleness: options.staleness, defect, stop, thread: Some(thread), _lock: lock })
     }
 
     /// The store as one shard uses it.
     pub fn backend(&self, shard: usize) -> Arc<dyn Backend> {
-        let backend = ShardBackend {
+        let backend = PostgresShard {
             shared: self.shared.clone(),
             shard,
             staleness: self.staleness,
@@ -155,7 +155,7 @@ impl Postgres {
     /// The stores by label, and how many keys each has.
     pub async fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
         let link = self.present_link()?;
-        let rows = link.barrier().client.query(sql::CONTENTS, &[]).await?;
+        let rows = link.barrier().client.query(sql::SELECT_VALUES, &[]).await?;
         let pair = |row: &Row| Ok((row.try_get(0)?, row.try_get::<_, i64>(1)?.unsigned_abs()));
         rows.iter().map(pair).collect()
     }
@@ -173,13 +173,13 @@ impl Postgres {
         schema::mark_unfinished(&self.present_link()?.barrier().client, is_unfinished).await
     }
 
-    fn present_link(&self) -> Result<Arc<Link>, OpenError> {
+    fn present_link(&self) -> Result<Arc<ConnectionSet>, OpenError> {
         let lost = || OpenError::Unreachable("the connections are lost".to_owned());
-        self.shared.keeper.present_link().ok_or_else(lost)
+        self.shared.supervisor.present_link().ok_or_else(lost)
     }
 
     pub fn health(&self) -> &Arc<StoreHealth> {
-        &self.shared.keeper.health
+        &self.shared.supervisor.health
     }
 
     /// The counter of synchronous commits.
@@ -194,14 +194,14 @@ impl Postgres {
 
     /// Tells whether this host does the maintenance of the store: one of the hosts that share it does.
     pub fn leader_reader(&self) -> impl Fn() -> bool + Send + Sync + use<> {
-        let keeper = self.shared.keeper.clone();
-        move || keeper.is_leader()
+        let supervisor = self.shared.supervisor.clone();
+        move || supervisor.is_leader()
     }
 
     /// Reads the status of the server; it does not keep the store open.
-    pub fn status_reader(&self) -> impl Fn() -> Status + Send + Sync + use<> {
-        let keeper = self.shared.keeper.clone();
-        move || Status::of(&keeper)
+    pub fn status_reader(&self) -> impl Fn() -> PostgresStatus + Send + Sync + use<> {
+        let supervisor = self.shared.supervisor.clone();
+        move || PostgresStatus::of(&supervisor)
     }
 }
 

@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
 use super::classify;
+use super::connection_set::ConnectionSet;
 use super::late_reply::outcome_of;
-use super::link::Link;
 use super::memory::Observation;
 use super::sql::{self, PROBE_KEY, PROBE_STORE};
 use crate::store::{ErrorKind, Key, StoreError, StoreHealth, StoreProblem};
@@ -56,7 +56,7 @@ impl Probe {
 
     /// Uses the connection for the host's own writes, and the one for barriers. Without a response within `deadline` the
     /// health stays as it is.
-    pub async fn run(&self, link: &Arc<Link>, health: &StoreHealth, deadline: Duration) {
+    pub async fn run(&self, link: &Arc<ConnectionSet>, health: &StoreHealth, deadline: Duration) {
         let Some(bytes) = health.probe_bytes() else { return };
         match self.try_tables(link, bytes, deadline).await {
             Ok(()) => {
@@ -72,7 +72,7 @@ impl Probe {
         }
     }
 
-    async fn try_tables(&self, link: &Arc<Link>, bytes: usize, deadline: Duration) -> Result<(), StoreError> {
+    async fn try_tables(&self, link: &Arc<ConnectionSet>, bytes: usize, deadline: Duration) -> Result<(), StoreError> {
         let away = || StoreError::Engine(Arc::from("the connection for the host's own writes is gone"));
         let idle = link.aside().idle().await.ok_or_else(away)?;
         let writer = idle.get().ok_or_else(away)?;

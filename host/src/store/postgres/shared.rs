@@ -12,30 +12,30 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
 use super::classify::{self, away};
-use super::keeper::Keeper;
-use super::link::ReadConnection;
+use super::connection_set::ReadConnection;
 use super::memory::Observation;
 use super::mutant::Defect;
-use super::patience::{HALF_OF_PATIENCE, PATIENCE};
-use super::queue_room::Budget;
+use super::supervisor::ConnectionSupervisor;
+use super::timeout::{HALF_TIMEOUT, STORE_TIMEOUT};
+use super::write_queue_budget::WriteQueueBudget;
 use crate::store::{Key, StoreError};
 
 /// How long a read may take before its server counts as lost.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 
 pub struct SharedStore {
-    pub keeper: Arc<Keeper>,
+    pub supervisor: Arc<ConnectionSupervisor>,
     /// Synchronous commits since the start.
     pub commits: Arc<AtomicU64>,
     /// Memory for the writes of all requests while they wait.
-    pub queue_budget: Budget,
+    pub queue_budget: WriteQueueBudget,
     runtime: Handle,
     pub defect: Defect,
 }
 
 impl SharedStore {
-    pub fn new(keeper: Arc<Keeper>, runtime: Handle, defect: Defect) -> Self {
-        Self { keeper, commits: Arc::default(), queue_budget: Budget::of_host(), runtime, defect }
+    pub fn new(supervisor: Arc<ConnectionSupervisor>, runtime: Handle, defect: Defect) -> Self {
+        Self { supervisor, commits: Arc::default(), queue_budget: WriteQueueBudget::of_host(), runtime, defect }
     }
 
     /// Runs a task beside the connections.
@@ -49,11 +49,11 @@ impl SharedStore {
         let end = Instant::now() + deadline;
         let mut reply = pin!(reply);
         loop {
-            if let Ok(reply) = timeout(HALF_OF_PATIENCE, &mut reply).await {
+            if let Ok(reply) = timeout(HALF_TIMEOUT, &mut reply).await {
                 return Some(reply);
             }
-            let keeper = self.keeper.clone();
-            let responds = self.runtime.spawn(async move { keeper.responds(HALF_OF_PATIENCE).await });
+            let supervisor = self.supervisor.clone();
+            let responds = self.runtime.spawn(async move { supervisor.responds(HALF_TIMEOUT).await });
             let responds = tokio::select! {
                 reply = &mut reply => return Some(reply),
                 responds = responds => responds.unwrap_or(false),
@@ -80,10 +80,10 @@ impl SharedStore {
         params: &[&(dyn ToSql + Sync)],
         decode: impl Fn(&Row) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
-        self.keeper.figures.reads.fetch_add(1, Ordering::Relaxed);
-        let read = self.read_within(PATIENCE, shard, statement, params, decode).await;
+        self.supervisor.figures.reads.fetch_add(1, Ordering::Relaxed);
+        let read = self.read_within(STORE_TIMEOUT, shard, statement, params, decode).await;
         if let Err(error) = &read {
-            self.keeper.record_failure(error, keys);
+            self.supervisor.record_failure(error, keys);
         }
         read
     }
@@ -99,9 +99,9 @@ impl SharedStore {
     ) -> Result<T, StoreError> {
         let end = Instant::now() + patience;
         loop {
-            let link = self.keeper.link(end).await?;
-            let Some(base) = self.keeper.memory.base(link.number) else {
-                // The keeper is about to publish another link.
+            let link = self.supervisor.link(end).await?;
+            let Some(base) = self.supervisor.memory.base(link.number) else {
+                // The supervisor is about to publish another link.
                 tokio::task::yield_now().await;
                 continue;
             };
@@ -134,7 +134,7 @@ impl SharedStore {
             let read = || Ok((Observation::of(&row)?, decode(&row)?));
             let (observed, value) = read().map_err(|error: Error| classify::of_row(&error))?;
             let observed = observed.ok_or_else(|| classify::no_row("horizon"))?;
-            if self.keeper.observe(&link, &base, observed, began) {
+            if self.supervisor.observe(&link, &base, observed, began) {
                 return Ok(value);
             }
         }

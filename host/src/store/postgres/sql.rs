@@ -198,7 +198,8 @@ pub const REMOVE_PROBE: &str = "
     select set_config('synchronous_commit', 'off', true)";
 
 /// Without the host's own records, such as the id of the store, which no copy has.
-pub const CONTENTS: &str = "select store, count(*) from hexad.kv where store <> '.hexad' group by store order by store";
+pub const SELECT_VALUES: &str =
+    "select store, count(*) from hexad.kv where store <> '.hexad' group by store order by store";
 
 /// The server's time, in microseconds since 1970.
 pub const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::keeper::Keeper;
 use super::monitor::Warning;
+use super::supervisor::ConnectionSupervisor;
 
 /// The status of a store on PostgreSQL, as one host knows it.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct PostgresStatus {
     /// The URL, which has no password, and the one of its servers that is used; `None` while there is none.
     pub url: String,
     pub server: Option<String>,
@@ -25,12 +25,12 @@ pub struct Status {
     pub standbys: Vec<(String, u64)>,
 }
 
-impl Status {
-    pub fn of(keeper: &Keeper) -> Self {
-        let (figures, findings) = (&keeper.figures, keeper.report.findings());
+impl PostgresStatus {
+    pub fn of(supervisor: &ConnectionSupervisor) -> Self {
+        let (figures, findings) = (&supervisor.figures, supervisor.report.findings());
         Self {
-            url: keeper.name().to_owned(),
-            server: keeper.present_link().map(|link| link.server.clone()),
+            url: supervisor.name().to_owned(),
+            server: supervisor.present_link().map(|link| link.server.clone()),
             size: findings.size,
             round_trip: Duration::from_micros(figures.round_trip.load(Ordering::Relaxed)),
             barriers: figures.barriers.load(Ordering::Relaxed),

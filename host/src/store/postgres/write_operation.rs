@@ -2,7 +2,7 @@
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::queue_room::{Need, Room};
+use super::write_queue_budget::{WriteReservation, WriteSize};
 use super::writer::Durability;
 use crate::store::{CasOutcome, Key, Ledger, LedgerEntry, StoreError};
 
@@ -13,7 +13,7 @@ const OPERATION_BYTES: usize = 256;
 /// Bytes that a queued key takes beside its text.
 const KEY_BYTES: usize = 64;
 
-pub enum WriteOperation {
+pub enum PostgresWrite {
     Set {
         pairs: Vec<(Key, Vec<u8>)>,
         permit: OwnedSemaphorePermit,
@@ -35,7 +35,7 @@ pub enum WriteOperation {
     Flush,
 }
 
-impl WriteOperation {
+impl PostgresWrite {
     /// About how much memory it takes in the queue.
     pub fn bytes(&self) -> usize {
         let payload: usize = match self {
@@ -52,32 +52,32 @@ impl WriteOperation {
 
     /// The room that it needs in the queue. A flush takes none of the host's: it ends a request, and with it the room
     /// that the request has there.
-    pub fn need(&self) -> Need {
+    pub fn need(&self) -> WriteSize {
         let of_request = matches!(self, Self::Delete(_) | Self::Flush);
-        Need { bytes: self.bytes(), of_request, of_host: !matches!(self, Self::Flush) }
+        WriteSize { bytes: self.bytes(), of_request, of_host: !matches!(self, Self::Flush) }
     }
 }
 
 /// An operation in the queue of its request.
 pub struct Queued {
-    pub operation: WriteOperation,
+    pub operation: PostgresWrite,
     pub entry: LedgerEntry,
-    pub room: Room,
+    pub room: WriteReservation,
 }
 
 impl Queued {
     /// A flush that the worker itself asks for.
     pub fn flush(ledger: &Ledger) -> Self {
-        Self { operation: WriteOperation::Flush, entry: ledger.enter(), room: Room::default() }
+        Self { operation: PostgresWrite::Flush, entry: ledger.enter(), room: WriteReservation::default() }
     }
 }
 
 /// Ends an operation that is not carried out.
-pub fn refuse(operation: WriteOperation, entry: LedgerEntry, error: StoreError) {
+pub fn refuse(operation: PostgresWrite, entry: LedgerEntry, error: StoreError) {
     match operation {
-        WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Swap { reply, .. } => drop(reply.send(Err(error.clone()))),
-        WriteOperation::Set { .. } | WriteOperation::Delete(_) | WriteOperation::Flush => {}
+        PostgresWrite::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
+        PostgresWrite::Swap { reply, .. } => drop(reply.send(Err(error.clone()))),
+        PostgresWrite::Set { .. } | PostgresWrite::Delete(_) | PostgresWrite::Flush => {}
     }
     entry.fail(error);
 }

@@ -4,38 +4,38 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::queue_room::{Budget, Room};
 use super::shared::SharedStore;
-use super::write_operation::{Queued, WriteOperation};
+use super::write_operation::{PostgresWrite, Queued};
+use super::write_queue_budget::{WriteQueueBudget, WriteReservation};
 use super::writes::WriteTask;
 use crate::store::{Ledger, StoreError};
 
 /// The writes of one request that wait. It is a part of the request's ledger.
 pub struct WriteQueue {
-    /// The era in which the request began.
-    era: Arc<str>,
+    /// The timeline in which the request began.
+    timeline: Arc<str>,
     /// The channel has no bound of its own: each operation in it has room, in bytes.
     sender: OnceLock<UnboundedSender<Queued>>,
     /// Made when it is needed, because most requests only read.
-    budget: OnceLock<Budget>,
+    budget: OnceLock<WriteQueueBudget>,
 }
 
 impl WriteQueue {
-    fn new(era: Arc<str>) -> Self {
-        Self { era, sender: OnceLock::new(), budget: OnceLock::new() }
+    fn new(timeline: Arc<str>) -> Self {
+        Self { timeline, sender: OnceLock::new(), budget: OnceLock::new() }
     }
 
-    /// Binds the request to the present era, unless it is bound.
+    /// Binds the request to the present timeline, unless it is bound.
     pub fn bind<'a>(shared: &SharedStore, ledger: &'a Ledger) -> Option<&'a Self> {
-        ledger.engine_state(|| Self::new(shared.keeper.era()))
+        ledger.engine_state(|| Self::new(shared.supervisor.timeline()))
     }
 
     /// Queues an operation behind the others of its request, and waits only while there is no room for it.
-    pub async fn push(shared: &Arc<SharedStore>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
+    pub async fn push(shared: &Arc<SharedStore>, ledger: &Ledger, operation: PostgresWrite) -> Result<(), StoreError> {
         ledger.check()?;
         let queue = Self::bind(shared, ledger).ok_or_else(StoreError::writer_stopped)?;
         let start = |operations: UnboundedReceiver<Queued>| {
-            shared.spawn(WriteTask::new(shared.clone(), operations, queue.era.clone()).run());
+            shared.spawn(WriteTask::new(shared.clone(), operations, queue.timeline.clone()).run());
         };
         queue.add(&shared.queue_budget, ledger, operation, start).await
     }
@@ -43,12 +43,14 @@ impl WriteQueue {
     /// `start` has the operations carried out, if this is the first.
     async fn add(
         &self,
-        host: &Budget,
+        host: &WriteQueueBudget,
         ledger: &Ledger,
-        operation: WriteOperation,
+        operation: PostgresWrite,
         start: impl FnOnce(UnboundedReceiver<Queued>),
     ) -> Result<(), StoreError> {
-        let room = Room::take(host, || self.budget.get_or_init(Budget::of_request), operation.need()).await?;
+        let room =
+            WriteReservation::take(host, || self.budget.get_or_init(WriteQueueBudget::of_request), operation.need())
+                .await?;
         // The request may have failed meanwhile.
         ledger.check()?;
         let sender = self.sender.get_or_init(|| {
@@ -67,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::store::conformance::{key, permit};
-    use crate::store::postgres::queue_room::MAX_REQUEST_BYTES;
+    use crate::store::postgres::write_queue_budget::MAX_REQUEST_BYTES;
 
     /// A request whose operations no worker carries out.
     struct Request {
@@ -78,11 +80,11 @@ mod tests {
 
     impl Request {
         fn new() -> Self {
-            Self { ledger: Ledger::default(), queue: WriteQueue::new(Arc::from("era")), operations: None }
+            Self { ledger: Ledger::default(), queue: WriteQueue::new(Arc::from("timeline")), operations: None }
         }
 
         /// Whether there was room for an operation.
-        fn add(&mut self, host: &Budget, operation: WriteOperation) -> bool {
+        fn add(&mut self, host: &WriteQueueBudget, operation: PostgresWrite) -> bool {
             let start = |operations| self.operations = Some(operations);
             match self.queue.add(host, &self.ledger, operation, start).now_or_never() {
                 Some(outcome) => {
@@ -99,25 +101,25 @@ mod tests {
         }
     }
 
-    fn delete() -> WriteOperation {
-        WriteOperation::Delete(vec![key("a")])
+    fn delete() -> PostgresWrite {
+        PostgresWrite::Delete(vec![key("a")])
     }
 
-    fn set(bytes: usize) -> WriteOperation {
-        WriteOperation::Set { pairs: vec![(key("a"), vec![1; bytes])], permit: permit() }
+    fn set(bytes: usize) -> PostgresWrite {
+        PostgresWrite::Set { pairs: vec![(key("a"), vec![1; bytes])], permit: permit() }
     }
 
     #[test]
     fn a_request_that_deletes_faster_than_the_store_waits_and_others_do_not() {
-        let host = Budget::of_host();
+        let host = WriteQueueBudget::of_host();
         let (mut greedy, mut other) = (Request::new(), Request::new());
         let mut queued = 0;
         while greedy.add(&host, delete()) {
             queued += 1;
         }
         assert_eq!(queued, MAX_REQUEST_BYTES as usize / delete().bytes());
-        assert!(!greedy.add(&host, WriteOperation::Flush), "a flush is an operation as well");
-        assert!(other.add(&host, delete()) && other.add(&host, set(1)) && other.add(&host, WriteOperation::Flush));
+        assert!(!greedy.add(&host, PostgresWrite::Flush), "a flush is an operation as well");
+        assert!(other.add(&host, delete()) && other.add(&host, set(1)) && other.add(&host, PostgresWrite::Flush));
         greedy.carry_out();
         assert!(greedy.add(&host, delete()) && !greedy.add(&host, delete()));
         drop((greedy, other));
@@ -126,11 +128,11 @@ mod tests {
 
     #[test]
     fn requests_wait_once_the_host_has_no_room_but_a_flush_does_not() {
-        let host = Budget::new(u32::try_from(2 * set(1000).bytes()).unwrap());
+        let host = WriteQueueBudget::new(u32::try_from(2 * set(1000).bytes()).unwrap());
         let (mut one, mut two) = (Request::new(), Request::new());
         assert!(one.add(&host, set(1000)) && two.add(&host, set(1000)));
         assert!(!one.add(&host, set(0)) && !two.add(&host, delete()));
-        assert!(one.add(&host, WriteOperation::Flush));
+        assert!(one.add(&host, PostgresWrite::Flush));
         one.carry_out();
         assert!(two.add(&host, delete()));
         // The operations that are left are dropped with the worker that would carry them out.
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_write_that_waited_while_its_request_failed_is_refused() {
-        let host = Budget::new(u32::try_from(delete().bytes()).unwrap());
+        let host = WriteQueueBudget::new(u32::try_from(delete().bytes()).unwrap());
         let mut request = Request::new();
         assert!(request.add(&host, delete()));
         let mut waiting = Box::pin(request.queue.add(&host, &request.ledger, delete(), drop));

@@ -9,8 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Statement};
 
 use super::mutant::{Defect, Mutant};
-use super::patience::PATIENCE;
 use super::sql;
+use super::timeout::STORE_TIMEOUT;
 
 /// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
 pub struct WriteConnection {
@@ -102,7 +102,7 @@ impl WriteConnections {
     }
 
     /// Waits for an idle connection until `end`, and then on, at most until `latest`, as long as at least one is
-    /// given back within each [`PATIENCE`]. If none is, all of them may wait for a standby that stands still.
+    /// given back within each [`STORE_TIMEOUT`]. If none is, all of them may wait for a standby that stands still.
     pub async fn idle_by(&self, mut end: Instant, latest: Instant) -> Option<IdleWriter> {
         let mut idle = pin!(self.idle());
         loop {
@@ -113,7 +113,7 @@ impl WriteConnections {
             if end >= latest || self.0.returned.load(Ordering::SeqCst) == before {
                 return None;
             }
-            end += PATIENCE;
+            end += STORE_TIMEOUT;
         }
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! A plain value (`set`) is committed asynchronously: no root names it yet. A write that must be durable (a
 //! swap, an increment, a deletion) is committed synchronously, and with it everything before it, because the
-//! server's log is sequential. That holds as long as the server is in the same *era*: after a crash or
+//! server's log is sequential. That holds as long as the server is in the same *timeline*: after a crash or
 //! a failover it may have lost asynchronous commits, and then the request fails instead. They may be another
-//! request's, which this one has only read: a request writes in the era only in which it began to read.
+//! request's, which this one has only read: a request writes in the timeline only in which it began to read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::classify::{self, away};
+use super::connection_set::ConnectionSet;
 use super::late_reply::outcome_of;
-use super::link::Link;
 use super::mutant::Mutant;
-use super::patience::PATIENCE;
-use super::queue_room::Room;
 use super::shared::SharedStore;
-use super::write_operation::{Queued, WriteOperation, refuse};
+use super::timeout::STORE_TIMEOUT;
+use super::write_operation::{PostgresWrite, Queued, refuse};
+use super::write_queue_budget::WriteReservation;
 use super::writer::{Durability, RootStatements, WriteConnection};
 use crate::store::{CasOutcome, Key, LedgerEntry, StoreError, StoreProblem};
 
@@ -51,8 +51,8 @@ pub struct WriteTask {
     next: Option<Queued>,
     /// Writes that were committed asynchronously.
     unflushed: Vec<LedgerEntry>,
-    /// The era in which the request began.
-    era: Arc<str>,
+    /// The timeline in which the request began.
+    timeline: Arc<str>,
 }
 
 /// The outcome of a statement that must be durable, and the keys that it may have changed.
@@ -62,9 +62,9 @@ struct Durable<T> {
 }
 
 impl WriteTask {
-    /// For a request that began in this era.
-    pub fn new(shared: Arc<SharedStore>, operations: UnboundedReceiver<Queued>, era: Arc<str>) -> Self {
-        Self { shared, operations, next: None, unflushed: Vec::new(), era }
+    /// For a request that began in this timeline.
+    pub fn new(shared: Arc<SharedStore>, operations: UnboundedReceiver<Queued>, timeline: Arc<str>) -> Self {
+        Self { shared, operations, next: None, unflushed: Vec::new(), timeline }
     }
 
     /// Ends when the ledger is dropped.
@@ -78,20 +78,20 @@ impl WriteTask {
                 continue;
             }
             match operation {
-                WriteOperation::Set { pairs, permit } => self.set(pairs, (permit, room), entry).await,
-                WriteOperation::Delete(keys) => {
+                PostgresWrite::Set { pairs, permit } => self.set(pairs, (permit, room), entry).await,
+                PostgresWrite::Delete(keys) => {
                     let deleted = self.delete(keys).await;
                     self.settle(entry, deleted, None);
                 }
-                WriteOperation::Increment { durability, key, delta, reply } => {
+                PostgresWrite::Increment { durability, key, delta, reply } => {
                     let sum = self.increment(durability, key, delta).await;
                     self.settle(entry, sum, Some(reply));
                 }
-                WriteOperation::Swap { durability, key, expected, value, reply } => {
+                PostgresWrite::Swap { durability, key, expected, value, reply } => {
                     let swapped = self.swap(durability, key, expected, value).await;
                     self.settle(entry, swapped, Some(reply));
                 }
-                WriteOperation::Flush => {
+                PostgresWrite::Flush => {
                     let flushed = self.flush().await;
                     self.settle(entry, flushed, None);
                 }
@@ -116,12 +116,17 @@ impl WriteTask {
         }
     }
 
-    async fn set(&mut self, mut pairs: Vec<(Key, Vec<u8>)>, held: (OwnedSemaphorePermit, Room), entry: LedgerEntry) {
+    async fn set(
+        &mut self,
+        mut pairs: Vec<(Key, Vec<u8>)>,
+        held: (OwnedSemaphorePermit, WriteReservation),
+        entry: LedgerEntry,
+    ) {
         let (mut permits, mut entries) = (vec![held], vec![entry]);
         let mut bytes: usize = pairs.iter().map(|(_, value)| value.len()).sum();
         while bytes < MAX_BATCH_BYTES && pairs.len() < MAX_BATCH {
             match self.operations.try_recv() {
-                Ok(Queued { operation: WriteOperation::Set { pairs: more, permit }, entry, room }) => {
+                Ok(Queued { operation: PostgresWrite::Set { pairs: more, permit }, entry, room }) => {
                     bytes += more.iter().map(|(_, value)| value.len()).sum::<usize>();
                     pairs.extend(more);
                     permits.push((permit, room));
@@ -141,7 +146,7 @@ impl WriteTask {
         let keys: Vec<&str> = pairs.keys().map(|(_, key)| &**key).collect();
         let values: Vec<&[u8]> = pairs.values().map(Vec::as_slice).collect();
         let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + STORE_TIMEOUT;
         let outcome = match self.link(end).await {
             Ok(link) if self.shared.defect.is(Mutant::SwapBeforeValues) => {
                 self.set_later(link.clone(), pairs.clone());
@@ -152,7 +157,7 @@ impl WriteTask {
         };
         drop(permits);
         let changed: Vec<Key> = pairs.into_keys().map(|(store, key)| Key { store, key }).collect();
-        self.shared.keeper.memory.record_own_changes(&changed);
+        self.shared.supervisor.memory.record_own_changes(&changed);
         match outcome {
             Ok(()) => {
                 // Others see it from now on, whether or not it can be flushed.
@@ -161,14 +166,14 @@ impl WriteTask {
             }
             Err(error) => {
                 self.record_refusal(&error, bytes);
-                self.shared.keeper.record_failure(&error, &changed);
+                self.shared.supervisor.record_failure(&error, &changed);
                 entries.into_iter().for_each(|entry| entry.fail(error.clone()));
             }
         }
     }
 
     /// The defect [`Mutant::SwapBeforeValues`].
-    fn set_later(&self, link: Arc<Link>, pairs: BTreeMap<(Arc<str>, Arc<str>), Vec<u8>>) {
+    fn set_later(&self, link: Arc<ConnectionSet>, pairs: BTreeMap<(Arc<str>, Arc<str>), Vec<u8>>) {
         self.shared.spawn(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
             for ((store, key), value) in pairs {
@@ -258,9 +263,9 @@ impl WriteTask {
 
     /// Ends an operation that was to be durable, and replies.
     fn settle<T>(&self, entry: LedgerEntry, done: Durable<T>, reply: Option<oneshot::Sender<Result<T, StoreError>>>) {
-        self.shared.keeper.memory.record_own_changes(&done.keys);
+        self.shared.supervisor.memory.record_own_changes(&done.keys);
         if let Err(error) = &done.outcome {
-            self.shared.keeper.record_failure(error, &done.keys);
+            self.shared.supervisor.record_failure(error, &done.keys);
         }
         match (reply, done.outcome) {
             (Some(reply), outcome) => {
@@ -276,9 +281,9 @@ impl WriteTask {
         }
     }
 
-    async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
-        let link = self.shared.keeper.link(end).await?;
-        if link.era == self.era {
+    async fn link(&self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
+        let link = self.shared.supervisor.link(end).await?;
+        if link.timeline == self.timeline {
             return Ok(link);
         }
         let problem = StoreProblem::Unavailable;
@@ -290,7 +295,7 @@ impl WriteTask {
     }
 
     /// The link; if it is known that earlier writes are lost, the request cannot go on.
-    async fn link_or_fail(&mut self, end: Instant) -> Result<Arc<Link>, StoreError> {
+    async fn link_or_fail(&mut self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         let link = self.link(end).await;
         if let Err(error @ StoreError::Unknown { .. }) = &link {
             self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
@@ -308,7 +313,7 @@ impl WriteTask {
         if durability == Durability::Flushed {
             return self.execute_durably(|writer| statement(writer.roots(durability)), params, written).await;
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + STORE_TIMEOUT;
         let link = self.link_or_fail(end).await?;
         self.execute(&link, end, |writer| statement(writer.roots(durability)), params).await
     }
@@ -321,7 +326,7 @@ impl WriteTask {
         params: &[&(dyn ToSql + Sync)],
         written: impl Fn(&Row) -> bool,
     ) -> Result<Row, StoreError> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + STORE_TIMEOUT;
         let link = self.link_or_fail(end).await?;
         let row = self.execute(&link, end, statement, params).await?;
         if written(&row) {
@@ -334,7 +339,7 @@ impl WriteTask {
     /// Sends a statement once a connection is idle; `end` is how long the caller waits if none becomes so.
     async fn execute(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<ConnectionSet>,
         end: Instant,
         statement: impl Fn(&WriteConnection) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
@@ -348,7 +353,7 @@ impl WriteTask {
     /// Records that the server had no room for a transaction of at least this size.
     fn record_refusal(&self, error: &StoreError, bytes: usize) {
         if let StoreError::Unavailable { problem: StoreProblem::Full, reason } = error {
-            self.shared.keeper.health.begin_outage(StoreProblem::Full, reason, bytes);
+            self.shared.supervisor.health.begin_outage(StoreProblem::Full, reason, bytes);
         }
     }
 }

@@ -39,7 +39,7 @@ use integrity_check::IntegrityCheck;
 pub use integrity_check::check;
 use log_length::LogLength;
 pub use open::{FILE_NAME, OpenError};
-use operation::WriteOperation;
+use operation::SqliteWrite;
 use reader::Reader;
 use worker::LockWait;
 use writer::{Writer, WriterParts};
@@ -136,7 +136,7 @@ impl Sqlite {
     pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
         let bulk_reader = BulkReader::new(Reader::new(self.database.connect_reader()?));
-        let engine = ShardBackend { reader, bulk_reader, writer: self.writer.clone() };
+        let engine = SqliteShard { reader, bulk_reader, writer: self.writer.clone() };
         Ok(Arc::new(NearCached::new(engine)))
     }
 
@@ -189,7 +189,7 @@ impl Sqlite {
     }
 }
 
-struct ShardBackend {
+struct SqliteShard {
     // Declared before the writer, so that the writer's connection is closed last. That one moves the
     // log back into the database.
     reader: Reader,
@@ -197,7 +197,7 @@ struct ShardBackend {
     writer: Arc<Writer>,
 }
 
-impl ShardBackend {
+impl SqliteShard {
     /// Records why a read has failed, if it has.
     fn observe<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
         outcome.inspect_err(|error| self.writer.record_failed_read(error))
@@ -205,7 +205,7 @@ impl ShardBackend {
 }
 
 #[async_trait]
-impl Backend for ShardBackend {
+impl Backend for SqliteShard {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         self.observe(self.reader.get(key))
     }
@@ -231,16 +231,16 @@ impl Backend for ShardBackend {
         pairs: Vec<(Key, Vec<u8>)>,
         permit: OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
-        let operation = WriteOperation::Set { pairs, permit };
+        let operation = SqliteWrite::Set { pairs, permit };
         self.writer.queue(ledger, operation).await
     }
 
     async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError> {
-        self.writer.queue(ledger, WriteOperation::Delete(keys)).await
+        self.writer.queue(ledger, SqliteWrite::Delete(keys)).await
     }
 
     async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
-        self.writer.apply(ledger, |reply| WriteOperation::Increment { key, delta, reply }).await
+        self.writer.apply(ledger, |reply| SqliteWrite::Increment { key, delta, reply }).await
     }
 
     async fn cas(
@@ -250,7 +250,7 @@ impl Backend for ShardBackend {
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
     ) -> Result<CasOutcome, StoreError> {
-        self.writer.apply(ledger, |reply| WriteOperation::Cas { key, expected, value, reply }).await
+        self.writer.apply(ledger, |reply| SqliteWrite::Cas { key, expected, value, reply }).await
     }
 
     async fn increment_volatile(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {

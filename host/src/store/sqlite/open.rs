@@ -111,7 +111,7 @@ impl Database {
         // SQLite gives its log and the log's index the mode of the database.
         for ending in ["", "-wal", "-shm"] {
             let file = directory.join(format!("{FILE_NAME}{ending}"));
-            private_files::restrict(&file).map_err(|source| OpenError::Directory { path: file, source })?;
+            private_files::make_private(&file).map_err(|source| OpenError::Directory { path: file, source })?;
         }
         let mut database = Self { path, lock, is_checked: false };
         database.check(checked_at_open)?;

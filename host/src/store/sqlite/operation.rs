@@ -5,7 +5,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::store::{CasOutcome, Key, LedgerEntry, StoreError};
 
 /// A write of a request.
-pub enum WriteOperation {
+pub enum SqliteWrite {
     Set {
         pairs: Vec<(Key, Vec<u8>)>,
         /// Of the caller's budget, released once SQLite has the values.
@@ -25,18 +25,16 @@ pub enum WriteOperation {
     },
 }
 
-impl WriteOperation {
+impl SqliteWrite {
     /// The memory that it takes in the queue.
     pub fn bytes(&self) -> usize {
         // Bytes that a queued key takes beside its text.
         const KEY: usize = 64;
         match self {
-            WriteOperation::Set { pairs, .. } => {
-                pairs.iter().map(|(key, value)| KEY + key.key.len() + value.len()).sum()
-            }
-            WriteOperation::Delete(keys) => keys.iter().map(|key| KEY + key.key.len()).sum(),
-            WriteOperation::Increment { key, .. } => KEY + key.key.len(),
-            WriteOperation::Cas { key, expected, value, .. } => {
+            SqliteWrite::Set { pairs, .. } => pairs.iter().map(|(key, value)| KEY + key.key.len() + value.len()).sum(),
+            SqliteWrite::Delete(keys) => keys.iter().map(|key| KEY + key.key.len()).sum(),
+            SqliteWrite::Increment { key, .. } => KEY + key.key.len(),
+            SqliteWrite::Cas { key, expected, value, .. } => {
                 KEY + key.key.len() + value.len() + expected.as_ref().map_or(0, Vec::len)
             }
         }
@@ -47,19 +45,19 @@ impl WriteOperation {
     pub fn log_bytes(&self) -> usize {
         const PAGES: usize = 2 * 4096;
         match self {
-            WriteOperation::Set { pairs, .. } => pairs.iter().map(|(_, value)| PAGES + value.len()).sum(),
-            WriteOperation::Delete(keys) => PAGES * keys.len(),
-            WriteOperation::Increment { .. } => PAGES,
-            WriteOperation::Cas { value, .. } => PAGES + value.len(),
+            SqliteWrite::Set { pairs, .. } => pairs.iter().map(|(_, value)| PAGES + value.len()).sum(),
+            SqliteWrite::Delete(keys) => PAGES * keys.len(),
+            SqliteWrite::Increment { .. } => PAGES,
+            SqliteWrite::Cas { value, .. } => PAGES + value.len(),
         }
     }
 
     pub fn refuse(self, error: &StoreError) {
         // Sending fails if the request was cancelled.
         match self {
-            WriteOperation::Set { .. } | WriteOperation::Delete(_) => {}
-            WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
-            WriteOperation::Cas { reply, .. } => drop(reply.send(Err(error.clone()))),
+            SqliteWrite::Set { .. } | SqliteWrite::Delete(_) => {}
+            SqliteWrite::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
+            SqliteWrite::Cas { reply, .. } => drop(reply.send(Err(error.clone()))),
         }
     }
 }
@@ -73,7 +71,7 @@ pub enum Message {
 }
 
 pub struct QueuedWrite {
-    pub operation: WriteOperation,
+    pub operation: SqliteWrite,
     pub entry: LedgerEntry,
     /// Of the queue's budget; for a deletion, also of its request's.
     pub queue_permit: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),

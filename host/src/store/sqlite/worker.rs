@@ -17,12 +17,13 @@ use rusqlite::Connection;
 use super::checkpointer::Checkpointer;
 use super::classify::classify_commit;
 use super::log_length::LogLength;
-use super::operation::{Message, QueuedWrite, WriteOperation};
+use super::operation::{Message, QueuedWrite, SqliteWrite};
 use super::reader;
 use super::write_probe::{self, WriteProbe, record_failed_probe, record_failure};
 use crate::log_throttle::LogThrottle;
 use crate::store::{
-    CasOutcome, ChangeClock, ErrorKind, HashSlot, Key, LedgerEntry, StoreError, StoreFailure, StoreHealth, StoreProblem,
+    CasOutcome, ChangeClock, ErrorKind, Key, LedgerEntry, StoreError, StoreFailure, StoreHealth, StoreProblem,
+    VersionBucket,
 };
 
 /// A transaction of this size is committed even if no request waits for it, so that the log and the
@@ -89,7 +90,7 @@ struct Batch {
     bytes: usize,
     /// About how many bytes it adds to the write-ahead log.
     log_bytes: usize,
-    changed: Vec<HashSlot>,
+    changed: Vec<VersionBucket>,
     /// Whether the writer stops after this transaction.
     is_last: bool,
 }
@@ -311,14 +312,14 @@ impl Worker {
         batch.log_bytes += operation.log_bytes();
         batch.entries.push(entry);
         match operation {
-            WriteOperation::Set { pairs, permit } => {
+            SqliteWrite::Set { pairs, permit } => {
                 for (key, value) in &pairs {
                     self.set(key, value)?;
                     batch.changed.push(self.clock.slot(key));
                 }
                 drop(permit);
             }
-            WriteOperation::Delete(keys) => {
+            SqliteWrite::Delete(keys) => {
                 let mut statement = self.connection.prepare_cached(DELETE)?;
                 for key in &keys {
                     if statement.execute((&*key.store, &*key.key))? > 0 {
@@ -326,12 +327,12 @@ impl Worker {
                     }
                 }
             }
-            WriteOperation::Increment { key, delta, reply } => {
+            SqliteWrite::Increment { key, delta, reply } => {
                 let sum = self.increment(&key, delta)?;
                 batch.changed.extend(sum.is_ok().then(|| self.clock.slot(&key)));
                 drop(reply.send(sum));
             }
-            WriteOperation::Cas { key, expected, value, reply } => {
+            SqliteWrite::Cas { key, expected, value, reply } => {
                 let current = reader::get(&self.connection, &key)?;
                 let outcome = if current == expected {
                     self.set(&key, &value)?;

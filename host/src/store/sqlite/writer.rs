@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::checkpointer::Checkpointer;
 use super::log_length::LogLength;
-use super::operation::{Message, QueuedWrite, WriteOperation};
+use super::operation::{Message, QueuedWrite, SqliteWrite};
 #[cfg(test)]
 use super::worker::Faults;
 use super::worker::{EndNotice, LockWait, Worker};
@@ -120,7 +120,7 @@ impl Writer {
     }
 
     /// Queues an operation, and waits only while the queue is full, or has many deletions of the request.
-    pub async fn queue(&self, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
+    pub async fn queue(&self, ledger: &Ledger, operation: SqliteWrite) -> Result<(), StoreError> {
         ledger.check()?;
         if let Some(finding) = self.health.damage() {
             let refused = StoreError::Damaged(finding.clone());
@@ -131,7 +131,7 @@ impl Writer {
         let stopped = |_| StoreError::writer_stopped();
         // First the request's own: a request that waits for itself takes no room from others.
         let of_request = match operation {
-            WriteOperation::Delete(_) => {
+            SqliteWrite::Delete(_) => {
                 let budget = DeletionBudget::of(ledger).ok_or_else(StoreError::writer_stopped)?;
                 Some(budget.acquire_many_owned(bytes.min(MAX_DELETION_BYTES)).await.map_err(stopped)?)
             }
@@ -146,7 +146,7 @@ impl Writer {
     pub async fn apply<T>(
         &self,
         ledger: &Ledger,
-        operation: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> WriteOperation,
+        operation: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> SqliteWrite,
     ) -> Result<T, StoreError> {
         let (reply, result) = oneshot::channel();
         self.queue(ledger, operation(reply)).await?;
@@ -196,7 +196,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
         let writer = &engine.writer;
-        let delete = || WriteOperation::Delete(vec![key("a")]);
+        let delete = || SqliteWrite::Delete(vec![key("a")]);
         let (greedy, other) = (Ledger::default(), Ledger::default());
         let budget = DeletionBudget::of(&greedy).unwrap();
         let size = u32::try_from(delete().bytes()).unwrap();
@@ -204,7 +204,7 @@ mod tests {
         let earlier = budget.clone().try_acquire_many_owned(MAX_DELETION_BYTES - size).unwrap();
         let held = budget.clone().try_acquire_many_owned(size).unwrap();
         assert!(writer.queue(&greedy, delete()).now_or_never().is_none());
-        let set = WriteOperation::Set { pairs: vec![(key("a"), Vec::new())], permit: permit() };
+        let set = SqliteWrite::Set { pairs: vec![(key("a"), Vec::new())], permit: permit() };
         writer.queue(&greedy, set).now_or_never().unwrap().unwrap();
         writer.queue(&other, delete()).now_or_never().unwrap().unwrap();
         drop(held);

@@ -18,7 +18,7 @@ async fn a_read_is_planned_once() {
         backend.get(&key(&format!("k{number}"))).await.unwrap();
         backend.get_many(&[key("a"), key(&number.to_string())], 1000).await.unwrap();
     }
-    let link = host.store.shared.keeper.present_link().unwrap();
+    let link = host.store.shared.supervisor.present_link().unwrap();
     for connection in [link.barrier(), link.reader(0)] {
         let plans = "select coalesce(sum(generic_plans), 0)::int8, coalesce(sum(custom_plans), 0)::int8
                      from pg_prepared_statements where generic_plans + custom_plans > 1";
@@ -67,7 +67,7 @@ async fn a_barrier_without_news_asks_for_the_snapshot_alone_and_misses_none() {
             assert_eq!(read(&*backend, "a").await, Some(vec![round]));
         }
     }
-    let link = host.store.shared.keeper.present_link().unwrap();
+    let link = host.store.shared.supervisor.present_link().unwrap();
     let plans = "select coalesce(sum(generic_plans) filter (where statement = $1), 0)::int8,
                         coalesce(sum(generic_plans) filter (where statement = $2), 0)::int8
                  from pg_prepared_statements";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::store::FollowedKey;
+use crate::store::Watch;
 
 /// Uses up transaction ids.
 const AGE: &str = "do $$ begin for i in 1..20000 loop perform pg_current_xact_id(); commit; end loop; end $$;";
@@ -11,7 +11,7 @@ const AGE: &str = "do $$ begin for i in 1..20000 loop perform pg_current_xact_id
 /// Reads a cached value, and follows the record of what the hosts serve, as requests do.
 async fn use_as_before(host: &Host, value: &[u8]) {
     let (backend, fleet) = (host.store.backend(0), host.store.fleet());
-    let followed = Arc::new(FollowedKey::new(fleet.clock(), &FleetStore::key()));
+    let followed = Arc::new(Watch::new(fleet.clock(), &FleetStore::key()));
     read(&*backend, "a").await;
     followed.record_applied(fleet.clock().now());
     let before = host.store.status_reader()().reads;

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::change_clock::{ChangeClock, HashSlot};
+use super::change_clock::{ChangeClock, VersionBucket};
 use super::error::StoreError;
 use super::key::Key;
 use super::problem::StoreProblem;
 
 /// How far the thread has followed the key. Requests wait until it has applied every change that the
 /// change clock knows of.
-pub struct FollowedKey {
-    slot: HashSlot,
+pub struct Watch {
+    slot: VersionBucket,
     /// The number of the clock before the read that was applied last.
     applied: watch::Sender<Option<u64>>,
     signal: Mutex<Signal>,
@@ -26,7 +26,7 @@ struct Signal {
     is_stopped: bool,
 }
 
-impl FollowedKey {
+impl Watch {
     pub fn new(clock: &ChangeClock, key: &Key) -> Self {
         let applied = watch::Sender::new(None);
         Self { slot: clock.slot(key), applied, signal: Mutex::default(), signalled: Condvar::new() }
@@ -94,10 +94,10 @@ mod tests {
     use super::*;
     use crate::wait::{SOON, join};
 
-    fn followed() -> (Arc<ChangeClock>, Arc<FollowedKey>, HashSlot) {
+    fn followed() -> (Arc<ChangeClock>, Arc<Watch>, VersionBucket) {
         let clock = Arc::new(ChangeClock::default());
         let key = Key { store: Arc::from("hexad"), key: Arc::from("serving") };
-        let followed = Arc::new(FollowedKey::new(&clock, &key));
+        let followed = Arc::new(Watch::new(&clock, &key));
         let slot = clock.slot(&key);
         (clock, followed, slot)
     }

@@ -8,12 +8,12 @@ use crate::store::{Backend, Ledger, StoreError};
 /// The writes of one request. The guest's instance makes them; the host holds the response head back
 /// until they are durable.
 #[derive(Clone, Debug, Default)]
-pub struct WriteScope {
+pub struct RequestWrites {
     ledger: Ledger,
     is_write_through: Arc<AtomicBool>,
 }
 
-impl WriteScope {
+impl RequestWrites {
     /// Makes the guest wait until each further write is durable. The host calls this before its own
     /// wait for the ledger, after which it does not wait again.
     pub fn write_through(&self) {

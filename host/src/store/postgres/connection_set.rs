@@ -51,7 +51,7 @@ const COMMITS: &str = "
     set client_min_messages = warning";
 
 /// Connects to the servers of a URL.
-pub struct Connector {
+pub struct PostgresConnector {
     url: StoreUrl,
     tls: Tls,
     readers: usize,
@@ -87,12 +87,12 @@ pub struct ReadConnection {
 }
 
 /// All connections to one server.
-pub struct Link {
+pub struct ConnectionSet {
     /// Counts the links of this host.
     pub number: u64,
     pub server: String,
     /// Changes whenever the server may have lost transactions that were committed asynchronously, and after a restore.
-    pub era: Arc<str>,
+    pub timeline: Arc<str>,
     /// The id of the store.
     pub store_id: Vec<u8>,
     /// The number of the table of the first snapshot.
@@ -112,7 +112,7 @@ pub struct Link {
     lost: CancellationToken,
 }
 
-impl Connector {
+impl PostgresConnector {
     /// `readers` and `writers` are numbers of connections.
     pub fn new(
         url: StoreUrl,
@@ -135,7 +135,7 @@ impl Connector {
     }
 
     /// Connects to the first server that can be used, and that has the store of this id, if one is `known`.
-    pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<Link, OpenError> {
+    pub async fn open(&self, number: u64, known: Option<&[u8]>) -> Result<ConnectionSet, OpenError> {
         let mut refusals = Vec::new();
         for server in &self.url.servers {
             let candidate = LinkCandidate { server, number, known, creates: false };
@@ -161,12 +161,12 @@ impl Connector {
         Err(OpenError::of_servers(refusals.iter().map(|(server, error)| (&*server.name, error))))
     }
 
-    async fn open_server(&self, candidate: LinkCandidate<'_>) -> Result<Link, OpenError> {
+    async fn open_server(&self, candidate: LinkCandidate<'_>) -> Result<ConnectionSet, OpenError> {
         let opened = timeout(OPEN_DEADLINE, self.try_server(candidate)).await;
         opened.unwrap_or(Err(OpenError::Slow(OPEN_DEADLINE.as_secs())))
     }
 
-    async fn try_server(&self, candidate: LinkCandidate<'_>) -> Result<Link, OpenError> {
+    async fn try_server(&self, candidate: LinkCandidate<'_>) -> Result<ConnectionSet, OpenError> {
         let LinkCandidate { server, number, known, creates } = candidate;
         let lost = CancellationToken::new();
         // A link that is not completed must not leave connections behind.
@@ -177,29 +177,29 @@ impl Connector {
         let store_id = schema::store_id(&client, known).await?;
         schema::forget_other_servers(&client).await?;
         let incarnation = schema::incarnation(&client).await?;
-        let era = schema::era(&client).await?;
+        let timeline = schema::timeline(&client).await?;
         let barrier = ReadConnection::new(client).await?;
         let readers = try_join_all((0..self.readers).map(|_| async {
-            let client = self.connect_again(server, &lost, &era).await?;
+            let client = self.connect_again(server, &lost, &timeline).await?;
             Ok::<_, OpenError>(ReadConnection::new(client).await?)
         }));
         let writers = try_join_all((0..self.writers).map(|_| async {
-            let client = self.connect_again(server, &lost, &era).await?;
+            let client = self.connect_again(server, &lost, &timeline).await?;
             Ok::<_, OpenError>(WriteConnection::new(client, self.defect).await?)
         }));
         let (readers, writers) = (readers.await?, writers.await?);
-        let aside = WriteConnection::new(self.connect_again(server, &lost, &era).await?, self.defect).await?;
+        let aside = WriteConnection::new(self.connect_again(server, &lost, &timeline).await?, self.defect).await?;
         let time = barrier.read_clock().await?;
         let began = Instant::now();
         let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
         let observed = Observation::of(&row)?.ok_or(OpenError::NoRow("horizon"))?;
         let table = observed.table.ok_or(OpenError::NoRow("horizon"))?;
         guard.disarm();
-        Ok(Link {
+        Ok(ConnectionSet {
             number,
             server: server.name.clone(),
-            // A dump brings the era's id along.
-            era: Arc::from(format!("{era}/{incarnation}")),
+            // A dump brings the timeline's id along.
+            timeline: Arc::from(format!("{timeline}/{incarnation}")),
             store_id,
             table,
             first: (observed.into_snapshot(), began),
@@ -216,7 +216,7 @@ impl Connector {
 
     /// Connects once more to the server of a link, for statements that would keep others waiting. The connection
     /// ends with the guard, or with the link.
-    pub async fn connect_beside(&self, link: &Link) -> Result<(Client, DropGuard), OpenError> {
+    pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), OpenError> {
         let servers = &self.url.servers;
         let gone = || OpenError::Unreachable("the URL does not name it".to_owned());
         let server = servers.iter().find(|server| server.name == link.server).ok_or_else(gone)?;
@@ -225,9 +225,14 @@ impl Connector {
         Ok((client, lost.drop_guard()))
     }
 
-    async fn connect_again(&self, server: &Server, lost: &CancellationToken, era: &str) -> Result<Client, OpenError> {
+    async fn connect_again(
+        &self,
+        server: &Server,
+        lost: &CancellationToken,
+        timeline: &str,
+    ) -> Result<Client, OpenError> {
         let client = self.connect(server, lost).await?;
-        match schema::era(&client).await? == era {
+        match schema::timeline(&client).await? == timeline {
             true => Ok(client),
             false => Err(OpenError::SeveralServers),
         }
@@ -294,7 +299,7 @@ impl ReadConnection {
     }
 }
 
-impl Link {
+impl ConnectionSet {
     /// The connection of barriers.
     pub fn barrier(&self) -> &ReadConnection {
         &self.barrier
@@ -352,7 +357,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for ConnectionSet {
     fn drop(&mut self) {
         self.lost.cancel();
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::store::{Backend, HashSlot, Key};
+use crate::store::{Backend, Key, VersionBucket};
 
 /// A response that read more keys is not cached: checking them all would cost what the cache saves.
 const MAX_READS: usize = 256;
@@ -19,7 +19,7 @@ const MAX_NESTED: usize = 256;
 /// The interfaces that the guest calls write it. The cache entry checks it at every hit, because a
 /// guest can act after its response.
 #[derive(Debug, Default)]
-pub struct ReadSet {
+pub struct Dependencies {
     uncacheable: AtomicBool,
     /// Hardly contended: a request has one thread, and others only take it over.
     reads: Mutex<Reads>,
@@ -27,11 +27,11 @@ pub struct ReadSet {
 
 #[derive(Debug, Default)]
 struct Reads {
-    slots: Vec<HashSlot>,
+    slots: Vec<VersionBucket>,
     /// Only for a store from which they can be fetched at once.
     keys: Vec<Key>,
     /// The responses of the application itself that the guest has asked for.
-    nested: Vec<MadeOf>,
+    nested: Vec<Provenance>,
     /// Requests to the application itself whose response is not there yet.
     awaited: usize,
     /// A response was made of this. Later requests of the guest to the application are not in it.
@@ -41,8 +41,8 @@ struct Reads {
 /// The read set and the expiry of a response that may be cached, or is. The host puts them into the
 /// extensions of the response to a guest's request.
 #[derive(Clone, Debug)]
-pub struct MadeOf {
-    pub read_set: Arc<ReadSet>,
+pub struct Provenance {
+    pub dependencies: Arc<Dependencies>,
     /// When the response may be too old.
     pub expires_at: Instant,
 }
@@ -50,14 +50,14 @@ pub struct MadeOf {
 /// All that a response was made of: its guest's reads, and those for the responses that its guest got from
 /// the application itself.
 pub struct Sources {
-    pub slots: Vec<HashSlot>,
+    pub slots: Vec<VersionBucket>,
     pub keys: Vec<Key>,
     /// The read sets of these responses.
-    pub nested: Vec<Arc<ReadSet>>,
+    pub nested: Vec<Arc<Dependencies>>,
     pub expires_at: Instant,
 }
 
-impl ReadSet {
+impl Dependencies {
     /// Records that the guest reads the committed value of a key.
     pub fn record(&self, backend: &dyn Backend, key: &Key) {
         let mut reads = self.reads();
@@ -91,16 +91,16 @@ impl ReadSet {
         }
     }
 
-    /// Records the read set of the response to that request. Without `made_of` it may not be cached, so
+    /// Records the read set of the response to that request. Without `provenance` it may not be cached, so
     /// neither may the guest's own response.
-    pub fn end_nested(&self, made_of: Option<MadeOf>) {
+    pub fn end_nested(&self, provenance: Option<Provenance>) {
         let mut reads = self.reads();
         reads.awaited = reads.awaited.saturating_sub(1);
-        match made_of {
+        match provenance {
             // The sealed response has no more sources than were counted then. This read set is marked already,
             // because the request was under way at that time or began later.
             Some(_) if reads.is_sealed => self.mark_uncacheable(),
-            Some(made_of) if reads.nested.len() < MAX_NESTED => reads.nested.push(made_of),
+            Some(provenance) if reads.nested.len() < MAX_NESTED => reads.nested.push(provenance),
             _ => self.mark_uncacheable(),
         }
     }
@@ -115,12 +115,12 @@ impl ReadSet {
         }
         sources.slots.extend(&reads.slots);
         sources.keys.extend(reads.keys.iter().cloned());
-        for MadeOf { read_set, expires_at } in &reads.nested {
+        for Provenance { dependencies, expires_at } in &reads.nested {
             // The same read set may have been handed out with another time.
             sources.expires_at = sources.expires_at.min(*expires_at);
             // The list is bounded, and mostly empty.
-            if !sources.nested.iter().any(|known| Arc::ptr_eq(known, read_set)) {
-                sources.nested.push(read_set.clone());
+            if !sources.nested.iter().any(|known| Arc::ptr_eq(known, dependencies)) {
+                sources.nested.push(dependencies.clone());
             }
         }
         reads.nested.len()
@@ -130,17 +130,17 @@ impl ReadSet {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_nested(&mut self) -> Vec<MadeOf> {
+    fn take_nested(&mut self) -> Vec<Provenance> {
         std::mem::take(&mut self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).nested)
     }
 }
 
-impl Drop for ReadSet {
+impl Drop for Dependencies {
     /// Without recursion, so that the stack is enough however long the chain of responses is.
     fn drop(&mut self) {
         let mut nested = self.take_nested();
-        while let Some(MadeOf { read_set, .. }) = nested.pop() {
-            if let Some(mut unused) = Arc::into_inner(read_set) {
+        while let Some(Provenance { dependencies, .. }) = nested.pop() {
+            if let Some(mut unused) = Arc::into_inner(dependencies) {
                 nested.append(&mut unused.take_nested());
             }
         }
@@ -149,11 +149,11 @@ impl Drop for ReadSet {
 
 impl Sources {
     /// The sources of a complete response. `None` if it may not be cached.
-    pub fn of(MadeOf { read_set, expires_at }: &MadeOf) -> Option<Self> {
+    pub fn of(Provenance { dependencies, expires_at }: &Provenance) -> Option<Self> {
         let (slots, keys, nested) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources = Sources { slots, keys, nested, expires_at: *expires_at };
-        let mut answered = read_set.collect_into(&mut sources);
-        let mut is_cacheable = read_set.is_cacheable();
+        let mut answered = dependencies.collect_into(&mut sources);
+        let mut is_cacheable = dependencies.is_cacheable();
         // The list of nested responses grows during the walk, by the responses in each of them.
         let mut collected = 0;
         while is_cacheable && answered <= MAX_NESTED && sources.slots.len() <= MAX_READS {
@@ -173,22 +173,22 @@ mod tests {
     use super::*;
     use crate::store::ChangeClock;
 
-    fn made_of(seconds: u64) -> MadeOf {
-        MadeOf { read_set: Arc::default(), expires_at: *START + Duration::from_secs(seconds) }
+    fn provenance(seconds: u64) -> Provenance {
+        Provenance { dependencies: Arc::default(), expires_at: *START + Duration::from_secs(seconds) }
     }
 
     /// A response whose guest has asked for others.
-    fn asking(others: impl IntoIterator<Item = MadeOf>) -> MadeOf {
-        let asking = made_of(9);
+    fn asking(others: impl IntoIterator<Item = Provenance>) -> Provenance {
+        let asking = provenance(9);
         for other in others {
-            asking.read_set.begin_nested();
-            asking.read_set.end_nested(Some(other));
+            asking.dependencies.begin_nested();
+            asking.dependencies.end_nested(Some(other));
         }
         asking
     }
 
     /// A response whose guest has asked twice for one whose guest has asked twice, and so on.
-    fn doubling(inner: MadeOf, levels: usize) -> MadeOf {
+    fn doubling(inner: Provenance, levels: usize) -> Provenance {
         (0..levels).fold(inner, |nested, _| asking([nested.clone(), nested]))
     }
 
@@ -196,39 +196,39 @@ mod tests {
 
     #[test]
     fn a_response_expires_with_its_first_source() {
-        let (outer, nested, inner) = (made_of(9), made_of(8), made_of(7));
+        let (outer, nested, inner) = (provenance(9), provenance(8), provenance(7));
         for (one, other) in [(&nested, &inner), (&outer, &nested)] {
-            one.read_set.begin_nested();
-            one.read_set.end_nested(Some(other.clone()));
+            one.dependencies.begin_nested();
+            one.dependencies.end_nested(Some(other.clone()));
         }
         let sources = Sources::of(&outer).unwrap();
         assert_eq!((sources.expires_at, sources.nested.len()), (inner.expires_at, 2));
-        let earlier = MadeOf { expires_at: made_of(6).expires_at, ..inner.clone() };
+        let earlier = Provenance { expires_at: provenance(6).expires_at, ..inner.clone() };
         let sources = Sources::of(&asking([inner.clone(), earlier.clone()])).unwrap();
         assert_eq!((sources.expires_at, sources.nested.len()), (earlier.expires_at, 1));
-        inner.read_set.mark_uncacheable();
+        inner.dependencies.mark_uncacheable();
         assert!(Sources::of(&outer).is_none());
     }
 
     #[test]
     fn a_response_with_unfinished_nested_requests_is_not_cached() {
-        let awaiting = made_of(1);
-        awaiting.read_set.begin_nested();
+        let awaiting = provenance(1);
+        awaiting.dependencies.begin_nested();
         assert!(Sources::of(&awaiting).is_none());
-        let late = made_of(1);
+        let late = provenance(1);
         assert!(Sources::of(&late).is_some());
-        late.read_set.begin_nested();
-        assert!(!late.read_set.is_cacheable(), "a guest that asks after its response may have to ask again");
-        let other = made_of(1);
-        late.read_set.end_nested(Some(other.clone()));
-        assert_eq!(Arc::strong_count(&other.read_set), 1, "no source is added after the response");
+        late.dependencies.begin_nested();
+        assert!(!late.dependencies.is_cacheable(), "a guest that asks after its response may have to ask again");
+        let other = provenance(1);
+        late.dependencies.end_nested(Some(other.clone()));
+        assert_eq!(Arc::strong_count(&other.dependencies), 1, "no source is added after the response");
     }
 
     #[test]
     fn a_response_counts_once_however_often_it_is_in_another() {
-        let inner = made_of(9);
+        let inner = provenance(9);
         let key = Key { store: Arc::from("default"), key: Arc::from("a") };
-        inner.read_set.reads().slots.push(ChangeClock::default().slot(&key));
+        inner.dependencies.reads().slots.push(ChangeClock::default().slot(&key));
         // The innermost response is in the outermost one a million times.
         let sources = Sources::of(&doubling(inner, 20)).unwrap();
         assert_eq!((sources.nested.len(), sources.slots.len()), (20, 1));
@@ -236,18 +236,18 @@ mod tests {
 
     #[test]
     fn a_response_that_is_made_of_too_many_others_is_not_cached() {
-        assert!(Sources::of(&doubling(made_of(9), MAX_NESTED / 2)).is_some());
-        assert!(Sources::of(&doubling(made_of(9), MAX_NESTED / 2 + 1)).is_none());
-        let square = |side: usize| asking((0..side).map(|_| asking((0..side).map(|_| made_of(9)))));
+        assert!(Sources::of(&doubling(provenance(9), MAX_NESTED / 2)).is_some());
+        assert!(Sources::of(&doubling(provenance(9), MAX_NESTED / 2 + 1)).is_none());
+        let square = |side: usize| asking((0..side).map(|_| asking((0..side).map(|_| provenance(9)))));
         assert!(Sources::of(&square(15)).is_some());
         assert!(Sources::of(&square(16)).is_none(), "16 responses, each made of 16 others");
-        assert!(Sources::of(&asking((0..MAX_NESTED).map(|_| made_of(9)))).is_some());
-        assert!(Sources::of(&asking((0..=MAX_NESTED).map(|_| made_of(9)))).is_none());
+        assert!(Sources::of(&asking((0..MAX_NESTED).map(|_| provenance(9)))).is_some());
+        assert!(Sources::of(&asking((0..=MAX_NESTED).map(|_| provenance(9)))).is_none());
     }
 
     #[test]
     fn a_chain_of_responses_ends_being_cached_and_takes_no_stack() {
-        let (mut chain, mut levels) = (made_of(9), 0);
+        let (mut chain, mut levels) = (provenance(9), 0);
         // As they are stored one after another, each with the one before from the cache.
         while Sources::of(&chain).is_some() {
             chain = asking([chain]);

@@ -41,7 +41,7 @@ pub struct NextSlice {
 }
 
 /// Waits for a slice of the shard that polls this.
-pub fn next_slice(client: Option<ClientKey>) -> NextSlice {
+pub fn yield_to_queue(client: Option<ClientKey>) -> NextSlice {
     NextSlice { client, id: None }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     /// A guest that computes for so many slices.
     async fn compute(log: Log, name: &'static str, of: Option<ClientKey>, slices: usize) {
         for _ in 0..slices {
-            next_slice(of).await;
+            yield_to_queue(of).await;
             log.borrow_mut().push(name);
         }
     }

@@ -13,16 +13,16 @@ use tokio_util::sync::DropGuard;
 
 use super::barrier_queue::{BarrierQueue, Round};
 use super::classify::{self, away};
+use super::connection_set::{ConnectionSet, PostgresConnector};
 use super::late_reply::outcome_of;
-use super::link::{Connector, Link};
 use super::link_state::{LinkState, PresentLink};
 use super::memory::{Memory, Observation, Snapshot};
 use super::monitor::ServerReport;
 use super::mutant::{Defect, Mutant};
 use super::open_error::OpenError;
-use super::patience::{HALF_OF_PATIENCE, PATIENCE};
 use super::probe::{self, Probe};
 use super::sql;
+use super::timeout::{HALF_TIMEOUT, STORE_TIMEOUT};
 use crate::store::{CatchUp, Key, ServerClock, StoreError, StoreHealth, StoreProblem};
 
 /// How long a barrier may take before its server counts as lost.
@@ -44,17 +44,17 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
 const HOUSEKEEPING_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The present link of a host, and the state that the host has learned over it.
-pub struct Keeper {
-    connector: Connector,
+pub struct ConnectionSupervisor {
+    connector: PostgresConnector,
     pub memory: Memory,
     pub health: Arc<StoreHealth>,
     pub clock: Arc<ServerClock>,
     link: PresentLink,
     /// The id of the store, see [`schema::store_id`](super::schema::store_id).
     store_id: Vec<u8>,
-    /// The era of the last link.
-    era: Mutex<Arc<str>>,
-    /// How often the era has changed.
+    /// The timeline of the last link.
+    timeline: Mutex<Arc<str>>,
+    /// How often the timeline has changed.
     losses: AtomicU64,
     queue: BarrierQueue,
     /// Whether the last barrier found that no transaction had ended since the one before.
@@ -78,12 +78,16 @@ pub struct Figures {
     pub round_trip: AtomicU64,
 }
 
-impl Keeper {
+impl ConnectionSupervisor {
     /// Connects for the first time, and finds out whether the store can be written. If the server takes longer than
     /// requests wait, as when a standby stands still, the host finds out while it serves.
-    pub async fn open(connector: Connector, health: Arc<StoreHealth>, defect: Defect) -> Result<Arc<Self>, OpenError> {
+    pub async fn open(
+        connector: PostgresConnector,
+        health: Arc<StoreHealth>,
+        defect: Defect,
+    ) -> Result<Arc<Self>, OpenError> {
         let link = connector.open(1, None).await?;
-        let keeper = Self {
+        let supervisor = Self {
             connector,
             memory: Memory::new(defect),
             defect,
@@ -91,7 +95,7 @@ impl Keeper {
             clock: Arc::default(),
             link: PresentLink::default(),
             store_id: link.store_id.clone(),
-            era: Mutex::new(link.era.clone()),
+            timeline: Mutex::new(link.timeline.clone()),
             losses: AtomicU64::default(),
             queue: BarrierQueue::default(),
             expects_nothing_new: AtomicBool::default(),
@@ -100,32 +104,32 @@ impl Keeper {
             probe: Probe::default(),
             refusal: Mutex::default(),
         };
-        keeper.publish(link);
-        if let Some(link) = keeper.present_link() {
-            keeper.probe.run(&link, &keeper.health, PATIENCE).await;
+        supervisor.publish(link);
+        if let Some(link) = supervisor.present_link() {
+            supervisor.probe.run(&link, &supervisor.health, STORE_TIMEOUT).await;
         }
-        Ok(Arc::new(keeper))
+        Ok(Arc::new(supervisor))
     }
 
     /// Runs until it is dropped.
     pub async fn run(self: Arc<Self>) {
-        tokio::join!(self.keep_link(), self.answer_barriers(), self.watch_health(), self.keep_house());
+        tokio::join!(self.keep_link(), self.answer_barriers(), self.watch_health(), self.run_maintenance());
     }
 
     /// The present link, for which the caller waits until `end` while a server may appear.
-    pub async fn link(&self, end: Instant) -> Result<Arc<Link>, StoreError> {
+    pub async fn link(&self, end: Instant) -> Result<Arc<ConnectionSet>, StoreError> {
         self.link.wait(end).await
     }
 
     /// The present link, if there is one now.
-    pub fn present_link(&self) -> Option<Arc<Link>> {
+    pub fn present_link(&self) -> Option<Arc<ConnectionSet>> {
         self.link.get()
     }
 
     /// Records the observation of a statement that was sent at `began` over `link` with the base `base`. False if its
     /// result is of no use, because another link has taken over, or has to: a replaced table has other changes than
     /// those that the link has followed.
-    pub fn observe(&self, link: &Link, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
+    pub fn observe(&self, link: &ConnectionSet, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
         if observed.table.is_some_and(|table| table != link.table) {
             tracing::warn!(server = link.server, "the tables of the store were replaced");
             link.close();
@@ -134,8 +138,8 @@ impl Keeper {
         self.memory.observe(link.number, base, observed, began)
     }
 
-    /// See [`Connector::connect_beside`].
-    pub async fn connect_beside(&self, link: &Link) -> Result<(Client, DropGuard), OpenError> {
+    /// See [`PostgresConnector::connect_beside`].
+    pub async fn connect_beside(&self, link: &ConnectionSet) -> Result<(Client, DropGuard), OpenError> {
         self.connector.connect_beside(link).await
     }
 
@@ -156,10 +160,10 @@ impl Keeper {
         self.present_link().is_some_and(|link| link.is_leader())
     }
 
-    /// The era of the last link. A request that reads over a later one can only be bound to an earlier era than it
+    /// The timeline of the last link. A request that reads over a later one can only be bound to an earlier timeline than it
     /// reads in.
-    pub fn era(&self) -> Arc<str> {
-        self.era.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn timeline(&self) -> Arc<str> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// See [`Backend::losses`](crate::store::Backend::losses).
@@ -172,22 +176,22 @@ impl Keeper {
         self.connector.name()
     }
 
-    fn publish(&self, link: Link) {
+    fn publish(&self, link: ConnectionSet) {
         let (snapshot, began) = link.first.clone();
         // Before a request can read over the link.
         self.clock.set(link.time);
         self.memory.begin(link.number, snapshot, began);
-        // A request that finds this era finds nothing in memory of the one before, and no instance from before it.
-        let mut era = self.era.lock().unwrap_or_else(PoisonError::into_inner);
-        if *era != link.era {
+        // A request that finds this timeline finds nothing in memory of the one before, and no instance from before it.
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        if *timeline != link.timeline {
             tracing::warn!(
                 "PostgreSQL was restarted, or the store restored: what this host has kept in memory is forgotten, and \
                  requests under way write nothing more"
             );
             self.losses.fetch_add(1, Ordering::SeqCst);
-            *era = link.era.clone();
+            *timeline = link.timeline.clone();
         }
-        drop(era);
+        drop(timeline);
         self.link.set(LinkState::Connected(Arc::new(link)));
     }
 
@@ -226,7 +230,7 @@ impl Keeper {
 
     /// One barrier is under way at a time; the next serves all requests that came meanwhile.
     async fn answer_barriers(&self) {
-        let mut expiry = pin!(sleep(HALF_OF_PATIENCE));
+        let mut expiry = pin!(sleep(HALF_TIMEOUT));
         loop {
             self.queue.joined().await;
             self.queue.gather();
@@ -257,12 +261,12 @@ impl Keeper {
         let now = Instant::now();
         let next = [round.expire(now, away), self.queue.expire(now, away)];
         // No later request has a shorter patience.
-        next.into_iter().flatten().fold(now + HALF_OF_PATIENCE, Instant::min)
+        next.into_iter().flatten().fold(now + HALF_TIMEOUT, Instant::min)
     }
 
     /// It is repeated if its link is lost, as reads are, for as long as a request waits for a server.
     async fn pass_barrier(&self) -> Result<(), StoreError> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + STORE_TIMEOUT;
         loop {
             let link = self.link(end).await?;
             match self.pass_barrier_over(&link).await {
@@ -277,7 +281,7 @@ impl Keeper {
 
     /// False if another link takes over. If the last barrier found nothing new, this one asks for the snapshot alone
     /// first: it costs the server a third, and mostly that is all there is to know.
-    async fn pass_barrier_over(&self, link: &Link) -> Result<bool, StoreError> {
+    async fn pass_barrier_over(&self, link: &ConnectionSet) -> Result<bool, StoreError> {
         let Some(base) = self.memory.base(link.number) else { return Ok(false) };
         let reader = link.barrier();
         let began = Instant::now();
@@ -307,7 +311,7 @@ impl Keeper {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             // As one more shard.
-            match self.barrier(self.connector.readers(), PATIENCE).await {
+            match self.barrier(self.connector.readers(), STORE_TIMEOUT).await {
                 Ok(()) => {
                     last = Instant::now();
                     self.look_after_outage().await;
@@ -353,7 +357,7 @@ impl Keeper {
         }
     }
 
-    async fn keep_house(&self) {
+    async fn run_maintenance(&self) {
         loop {
             if let Some(link) = self.present_link()
                 && let Some(idle) = link.aside().idle().await
@@ -376,7 +380,7 @@ impl Keeper {
 
 /// Sends a statement of a barrier that has to be over at `end`.
 async fn ask(
-    link: &Link,
+    link: &ConnectionSet,
     end: Instant,
     statement: &Statement,
     params: &[&(dyn ToSql + Sync)],

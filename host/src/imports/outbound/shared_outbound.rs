@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 
 use super::local::LocalService;
-use super::resolver::{Lookups, Resolve, SystemResolver};
+use super::resolver::{DnsCache, Resolve, SystemResolver};
 use super::tls::{self, TlsError};
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::memory_budget::MemoryBudget;
@@ -37,8 +37,8 @@ impl Default for OutboundOptions {
 }
 
 /// The state that the outbound requests of all components share.
-pub struct Network {
-    pub(super) lookups: Lookups,
+pub struct SharedOutbound {
+    pub(super) lookups: DnsCache,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) requests: ConcurrencyLimit,
     pub(super) memory: Arc<MemoryBudget>,
@@ -46,10 +46,10 @@ pub struct Network {
     local: OnceLock<Weak<dyn LocalService>>,
 }
 
-impl Network {
+impl SharedOutbound {
     pub fn new(options: &OutboundOptions, memory: Arc<MemoryBudget>) -> Result<Self, TlsError> {
         Ok(Self {
-            lookups: Lookups::new(options.resolver.clone()),
+            lookups: DnsCache::new(options.resolver.clone()),
             tls: tls::client_config(options.authority.as_deref())?,
             requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING).with_share(MAX_REQUESTS_PER_CLIENT),
             memory,

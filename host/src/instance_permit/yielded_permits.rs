@@ -37,7 +37,7 @@ enum Wait {
 }
 
 /// One instance's stalled permit. Dropping it gives it back.
-pub struct StalledPermit {
+pub struct YieldedPermit {
     permits: Arc<StalledPermits>,
     pub number: u64,
 }
@@ -59,18 +59,18 @@ impl StalledPermits {
     }
 
     /// Takes a permit if one is free.
-    pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<StalledPermit> {
+    pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<YieldedPermit> {
         let mut table = self.table();
         if table.taken.len() >= self.size {
             return None;
         }
         let number = table.next();
         table.taken.insert(number, Taken { client: key(client), wait: Wait::No });
-        Some(StalledPermit { permits: self.clone(), number })
+        Some(YieldedPermit { permits: self.clone(), number })
     }
 
     /// Takes a permit once one is free.
-    pub async fn take(self: &Arc<Self>, client: ClientKeys) -> StalledPermit {
+    pub async fn take(self: &Arc<Self>, client: ClientKeys) -> YieldedPermit {
         loop {
             let mut freed = pin!(self.freed.notified());
             // Of several callers that are about to wait, each is told of a permit of its own.
@@ -162,7 +162,7 @@ impl Drop for StalledWait<'_> {
     }
 }
 
-impl Drop for StalledPermit {
+impl Drop for YieldedPermit {
     fn drop(&mut self) {
         self.permits.table().taken.remove(&self.number);
         self.permits.freed.notify_one();

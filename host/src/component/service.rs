@@ -1,4 +1,4 @@
-//! A component's slot: its routes lead to it, and its generation and its settings can be replaced between
+//! A component's service: its routes lead to it, and its revision and its settings can be replaced between
 //! two requests.
 
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::time::Instant;
 
 use super::canary::{Canary, CanaryPolicy};
-use super::generation::Generation;
+use super::canary_stats::CanaryStats;
 use super::instance_limits::{InstanceLimits, ReplacedLimits};
 use super::lease::{Lease, ResponseEnd};
-use super::tally::Tally;
+use super::revision::Revision;
 use crate::concurrency_limit::{BytesByClient, ClientKeys, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
@@ -23,16 +23,16 @@ use crate::metrics::Metrics;
 use crate::nested_request::Depth;
 use crate::request_context::{Awaited, RequestContext};
 
-/// A component's generations, and the state that outlives them.
-pub struct Slot {
+/// A component's revisions, and the state that outlives them.
+pub struct ComponentService {
     id: String,
-    deployment: ArcSwap<Deployment>,
-    /// The number of the latest generation.
+    deployment: ArcSwap<ActiveRevisions>,
+    /// The number of the latest revision.
     last_number: AtomicU64,
     /// How often the deployment has changed.
     changes: AtomicU64,
     /// The component that a rollback restores, also if it is not loaded.
-    way_back: ArcSwapOption<Digest>,
+    rollback_target: ArcSwapOption<Digest>,
     metrics: Metrics,
     stalled: Arc<StalledInstances>,
     replaced_limits: ReplacedLimits,
@@ -40,23 +40,23 @@ pub struct Slot {
     log_throttle: LogThrottle,
 }
 
-/// A slot's settings in the manifest, and its outbound HTTP. All generations of a deployment share them.
+/// A service's settings in the manifest, and its outbound HTTP. All revisions of a deployment share them.
 pub struct Settings {
     pub component: Arc<Component>,
     /// Sends the component's outbound requests. `None` for a component that may send none.
     pub outbound: Option<Arc<Outbound>>,
 }
 
-/// The settings and the generations of a slot. A change replaces the whole in one step.
+/// The settings and the revisions of a service. A change replaces the whole in one step.
 #[derive(Clone)]
-pub struct Deployment {
+pub struct ActiveRevisions {
     pub settings: Arc<Settings>,
     /// New ones after each change, except the beginning of a trial.
     limits: Arc<InstanceLimits>,
     /// Serves all requests, or the ones that the canary does not serve.
-    pub current: Arc<Generation>,
+    pub current: Arc<Revision>,
     /// The standby: it was current before, and a rollback makes it current again.
-    pub previous: Option<Arc<Generation>>,
+    pub previous: Option<Arc<Revision>>,
     pub canary: Option<Arc<Canary>>,
 }
 
@@ -73,24 +73,24 @@ pub enum LeaseError {
 pub struct Trial {
     canary: Arc<Canary>,
     by_canary: bool,
-    /// The request's number in the tally.
+    /// The request's number in the stats.
     number: u64,
     context: Arc<RequestContext>,
     /// Whether the response has ended. It is counted, unless the client is the cause of its end.
-    is_judged: bool,
+    is_recorded: bool,
 }
 
 impl Trial {
     /// From now on the request counts once its client has waited for too long.
     fn begin(canary: Arc<Canary>, caller: u64, context: &Arc<RequestContext>) -> Self {
         let by_canary = canary.serves(caller);
-        let number = canary.tally(by_canary).begin(context.clone());
-        Self { canary, by_canary, number, context: context.clone(), is_judged: false }
+        let number = canary.stats(by_canary).begin(context.clone());
+        Self { canary, by_canary, number, context: context.clone(), is_recorded: false }
     }
 
-    /// The generation on trial.
+    /// The revision on trial.
     pub fn digest(&self) -> Digest {
-        self.canary.generation.digest
+        self.canary.revision.digest
     }
 
     /// Counts a response that has ended. Returns the reason if this response decides against the canary,
@@ -103,7 +103,7 @@ impl Trial {
             _ => false,
         };
         if is_of_client {
-            self.is_judged = true;
+            self.is_recorded = true;
             return None;
         }
         let failed = is_error
@@ -118,8 +118,8 @@ impl Trial {
     }
 
     fn count(&mut self, failed: bool, slow: bool) {
-        self.tally().count(failed, slow);
-        self.is_judged = true;
+        self.stats().count(failed, slow);
+        self.is_recorded = true;
     }
 
     /// The part of the response that the client has waited for too long.
@@ -127,18 +127,18 @@ impl Trial {
         self.context.awaited_for(self.canary.policy.max_latency)
     }
 
-    fn tally(&self) -> &Tally {
-        self.canary.tally(self.by_canary)
+    fn stats(&self) -> &CanaryStats {
+        self.canary.stats(self.by_canary)
     }
 }
 
 impl Drop for Trial {
     fn drop(&mut self) {
         // The client has gone before there was a head. If it waited for too long, the response counts as slow.
-        if !self.is_judged && self.overdue().is_some() {
+        if !self.is_recorded && self.overdue().is_some() {
             self.count(false, true);
         }
-        self.tally().end(self.number);
+        self.stats().end(self.number);
     }
 }
 
@@ -148,8 +148,8 @@ impl Settings {
     }
 }
 
-impl Deployment {
-    /// The number of the generation that serves every request. `None` during a trial.
+impl ActiveRevisions {
+    /// The number of the revision that serves every request. `None` during a trial.
     pub fn sole_generation(&self) -> Option<u64> {
         self.canary.is_none().then_some(self.current.number)
     }
@@ -159,25 +159,26 @@ impl Deployment {
     }
 }
 
-impl Slot {
+impl ComponentService {
     /// `memory` is that of the clients of all components.
     pub fn new(
         settings: Settings,
-        generation: Generation,
+        revision: Revision,
         metrics: Metrics,
         stalled: Arc<StalledInstances>,
         memory: Arc<BytesByClient>,
     ) -> Self {
-        let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
+        let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(revision.number));
         let limits = InstanceLimits::new(&settings.component.limits, memory);
-        let (settings, current) = (Arc::new(settings), Arc::new(generation));
-        let deployment = ArcSwap::from_pointee(Deployment { settings, limits, current, previous: None, canary: None });
+        let (settings, current) = (Arc::new(settings), Arc::new(revision));
+        let deployment =
+            ArcSwap::from_pointee(ActiveRevisions { settings, limits, current, previous: None, canary: None });
         Self {
             id,
             deployment,
             last_number,
             changes: AtomicU64::default(),
-            way_back: ArcSwapOption::empty(),
+            rollback_target: ArcSwapOption::empty(),
             metrics,
             stalled,
             replaced_limits: ReplacedLimits::default(),
@@ -209,26 +210,26 @@ impl Slot {
         &self.log_throttle
     }
 
-    pub fn deployment(&self) -> Arc<Deployment> {
+    pub fn deployment(&self) -> Arc<ActiveRevisions> {
         self.deployment.load_full()
     }
 
     /// The component that a rollback restores, unless it ends a trial: the standby, or one that the host has recorded
     /// and not loaded, such as after a restart.
-    pub fn way_back(&self) -> Option<Digest> {
-        self.way_back.load().as_deref().copied()
+    pub fn rollback_target(&self) -> Option<Digest> {
+        self.rollback_target.load().as_deref().copied()
     }
 
     pub fn set_way_back(&self, digest: Option<Digest>) {
-        self.way_back.store(digest.map(Arc::new));
+        self.rollback_target.store(digest.map(Arc::new));
     }
 
-    /// The generation that serves the next request, unless the canary does.
-    pub fn current(&self) -> Arc<Generation> {
+    /// The revision that serves the next request, unless the canary does.
+    pub fn current(&self) -> Arc<Revision> {
         self.deployment.load().current.clone()
     }
 
-    /// A number for the next generation.
+    /// A number for the next revision.
     pub fn next_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -244,19 +245,19 @@ impl Slot {
         (taken + self.stalled.count(), waiting)
     }
 
-    /// Replaces the settings, and the generation by the same code with these settings. Requests under way
+    /// Replaces the settings, and the revision by the same code with these settings. Requests under way
     /// keep theirs. There is no standby afterwards, because it would have the old settings.
-    pub fn reconfigure(&self, settings: Arc<Settings>, generation: Arc<Generation>) {
+    pub fn reconfigure(&self, settings: Arc<Settings>, revision: Arc<Revision>) {
         self.change(|deployment| {
             let limits = deployment.limits.renewed(&settings.component.limits);
-            let (settings, current) = (settings.clone(), generation.clone());
-            Some(Deployment { limits, settings, current, previous: None, canary: None })
+            let (settings, current) = (settings.clone(), revision.clone());
+            Some(ActiveRevisions { limits, settings, current, previous: None, canary: None })
         });
     }
 
-    /// Replaces the generation for all requests that come after; requests under way keep theirs. The
+    /// Replaces the revision for all requests that come after; requests under way keep theirs. The
     /// current one becomes the standby, unless it has the same code: then the standby stays.
-    pub fn replace(&self, next: Arc<Generation>) {
+    pub fn replace(&self, next: Arc<Revision>) {
         next.revive();
         self.change(|deployment| {
             let previous = match deployment.current.digest == next.digest {
@@ -264,35 +265,35 @@ impl Slot {
                 false => Some(deployment.current.clone()),
             };
             let (limits, current) = (deployment.renewed_limits(), next.clone());
-            Some(Deployment { limits, current, previous, canary: None, ..deployment.clone() })
+            Some(ActiveRevisions { limits, current, previous, canary: None, ..deployment.clone() })
         });
     }
 
-    /// Begins to serve some of the callers by another generation. False if there is a canary already.
-    pub fn begin_trial(&self, generation: Arc<Generation>, policy: CanaryPolicy) -> bool {
-        let canary = Arc::new(Canary::new(generation, policy));
+    /// Begins to serve some of the callers by another revision. False if there is a canary already.
+    pub fn begin_trial(&self, revision: Arc<Revision>, policy: CanaryPolicy) -> bool {
+        let canary = Arc::new(Canary::new(revision, policy));
         let begun = self.change(|deployment| match deployment.canary {
             Some(_) => None,
-            None => Some(Deployment { canary: Some(canary.clone()), ..deployment.clone() }),
+            None => Some(ActiveRevisions { canary: Some(canary.clone()), ..deployment.clone() }),
         });
         begun.is_some()
     }
 
-    /// Ends the trial of this code: the current generation serves all callers. False if it is not on
+    /// Ends the trial of this code: the current revision serves all callers. False if it is not on
     /// trial.
     pub fn end_trial(&self, digest: &Digest) -> bool {
         let ended = self.change(|deployment| match &deployment.canary {
-            Some(canary) if canary.generation.digest == *digest => {
+            Some(canary) if canary.revision.digest == *digest => {
                 let limits = deployment.renewed_limits();
-                Some(Deployment { limits, canary: None, ..deployment.clone() })
+                Some(ActiveRevisions { limits, canary: None, ..deployment.clone() })
             }
             _ => None,
         });
         ended.is_some()
     }
 
-    /// Makes one change of the deployment, or none, and retires the generations that no longer serve.
-    fn change(&self, change: impl Fn(&Deployment) -> Option<Deployment>) -> Option<Arc<Deployment>> {
+    /// Makes one change of the deployment, or none, and retires the revisions that no longer serve.
+    fn change(&self, change: impl Fn(&ActiveRevisions) -> Option<ActiveRevisions>) -> Option<Arc<ActiveRevisions>> {
         loop {
             let before = self.deployment.load();
             let after = Arc::new(change(&before)?);
@@ -306,10 +307,11 @@ impl Slot {
             }
             // Afterwards, so that a request that sees this number is served by the change that it counts.
             self.changes.fetch_add(1, Ordering::SeqCst);
-            let canary = |deployment: &Deployment| deployment.canary.as_ref().map(|canary| canary.generation.clone());
+            let canary =
+                |deployment: &ActiveRevisions| deployment.canary.as_ref().map(|canary| canary.revision.clone());
             let serving: Vec<_> = [Some(after.current.clone()), canary(&after)].into_iter().flatten().collect();
             for replaced in [Some(before.current.clone()), canary(&before)].into_iter().flatten() {
-                if !serving.iter().any(|generation| Arc::ptr_eq(generation, &replaced)) {
+                if !serving.iter().any(|revision| Arc::ptr_eq(revision, &replaced)) {
                     replaced.retire();
                 }
             }
@@ -317,18 +319,18 @@ impl Slot {
         }
     }
 
-    /// Waits for a permit of the client and leases a generation, on the given shard, for a request of this
+    /// Waits for a permit of the client and leases a revision, on the given shard, for a request of this
     /// depth that began under the deployment `began`. During a trial, `trial` is set and `caller` returns a
     /// number that identifies the caller.
     pub async fn lease(
         &self,
-        began: &Arc<Deployment>,
+        began: &Arc<ActiveRevisions>,
         shard: usize,
         context: &Arc<RequestContext>,
         depth: Depth,
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
-    ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
+    ) -> Result<(Arc<Revision>, Arc<Lease>), LeaseError> {
         let client = context.client();
         let permit = match began.limits.try_acquire(depth, client) {
             Some(permit) => permit,
@@ -343,20 +345,20 @@ impl Slot {
         // A request has the same settings from its beginning to its end.
         let deployment = if Arc::ptr_eq(&deployment.settings, &began.settings) { &deployment } else { began };
         *trial = deployment.canary.as_ref().map(|canary| Trial::begin(canary.clone(), caller(), context));
-        let generation = match &*trial {
-            Some(Trial { canary, by_canary: true, .. }) => canary.generation.clone(),
+        let revision = match &*trial {
+            Some(Trial { canary, by_canary: true, .. }) => canary.revision.clone(),
             _ => deployment.current.clone(),
         };
-        generation.admit(context.path()).map_err(LeaseError::Failing)?;
+        revision.admit(context.path()).map_err(LeaseError::Failing)?;
         let counters = self.metrics.shard(shard).cloned().unwrap_or_default();
         let permit = InstancePermit::new(permit, client, self.stalled.clone());
-        let lease = Arc::new(Lease::new(permit, generation.clone(), counters));
-        Ok((generation, lease))
+        let lease = Arc::new(Lease::new(permit, revision.clone(), counters));
+        Ok((revision, lease))
     }
 
     async fn wait_for_permit(
         &self,
-        began: &Arc<Deployment>,
+        began: &Arc<ActiveRevisions>,
         shard: usize,
         depth: Depth,
         client: ClientKeys,

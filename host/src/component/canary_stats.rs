@@ -1,4 +1,4 @@
-//! The responses of one generation during a trial: ended ones, and ones that keep their clients waiting.
+//! The responses of one revision during a trial: ended ones, and ones that keep their clients waiting.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,9 +34,9 @@ impl ResponseCounts {
     }
 }
 
-/// Counts the responses of one generation.
+/// Counts the responses of one revision.
 #[derive(Default)]
-pub struct Tally(Mutex<Responses>);
+pub struct CanaryStats(Mutex<Responses>);
 
 #[derive(Default)]
 struct Responses {
@@ -46,7 +46,7 @@ struct Responses {
     begun: u64,
 }
 
-impl Tally {
+impl CanaryStats {
     /// Begins a request. Returns its number.
     pub fn begin(&self, context: Arc<RequestContext>) -> u64 {
         let mut responses = self.responses();

@@ -1,7 +1,7 @@
 //! How much memory the writes of requests may take while they wait. A guest that writes faster than the server waits
 //! for room, and the host's other requests keep theirs.
 //!
-//! Room is given back once the operation is carried out, refused or dropped. A guest that waits for room holds at most
+//! WriteReservation is given back once the operation is carried out, refused or dropped. A guest that waits for room holds at most
 //! other room and the permit of its instance, none of which the workers that make room ever wait for.
 
 use std::sync::Arc;
@@ -19,13 +19,13 @@ const MAX_HOST_BYTES: u32 = 64 * 1024 * 1024;
 pub const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 
 /// A number of bytes that waiting operations share.
-pub struct Budget {
+pub struct WriteQueueBudget {
     free: Arc<Semaphore>,
     bytes: u32,
 }
 
 /// The room that an operation needs: so many bytes, of these budgets.
-pub struct Need {
+pub struct WriteSize {
     pub bytes: usize,
     pub of_request: bool,
     pub of_host: bool,
@@ -33,12 +33,12 @@ pub struct Need {
 
 /// The room that an operation has in the queue.
 #[derive(Default)]
-pub struct Room {
+pub struct WriteReservation {
     _of_request: Option<OwnedSemaphorePermit>,
     _of_host: Option<OwnedSemaphorePermit>,
 }
 
-impl Budget {
+impl WriteQueueBudget {
     pub fn new(bytes: u32) -> Self {
         Self { free: Arc::new(Semaphore::new(bytes as usize)), bytes }
     }
@@ -69,9 +69,13 @@ impl Budget {
     }
 }
 
-impl Room {
+impl WriteReservation {
     /// Waits until there is room; `request` makes the budget of its request, or finds it.
-    pub async fn take<'a>(host: &Budget, request: impl FnOnce() -> &'a Budget, need: Need) -> Result<Self, StoreError> {
+    pub async fn take<'a>(
+        host: &WriteQueueBudget,
+        request: impl FnOnce() -> &'a WriteQueueBudget,
+        need: WriteSize,
+    ) -> Result<Self, StoreError> {
         // First its own: a request that waits for itself takes no room from others.
         let of_request = match need.of_request {
             true => Some(request().take(need.bytes).await?),

@@ -1,4 +1,4 @@
-//! A generation: one version of a component, linked and checked, and its instances on each shard.
+//! A revision: one version of a component, linked and checked, and its instances on each shard.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::capabilities;
 use super::pool::{InstancePool, InstanceTemplate};
 use crate::digest::Digest;
 use crate::guest::{Guest, GuestBounds, GuestLog, GuestState, OutboundHooks};
-use crate::imports::keyvalue::{KeyValue, WriteScope};
+use crate::imports::keyvalue::{KeyValue, RequestWrites};
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::memory_budget::MemoryBudget;
@@ -28,9 +28,9 @@ use crate::store::{Backend, StoreError};
 /// How long a component may take to describe and to check itself.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A version of a component. It lives as long as a slot or a lease holds it.
-pub struct Generation {
-    /// Counts the generations of its slot since the host started, from 1.
+/// A version of a component. It lives as long as a service or a lease holds it.
+pub struct Revision {
+    /// Counts the revisions of its service since the host started, from 1.
     pub number: u64,
     pub digest: Digest,
     /// `None` for a component that is no area.
@@ -52,9 +52,9 @@ struct LinkedCode {
     by_value: Option<ByValueExport>,
 }
 
-/// The parts that the generations of a slot are made of, beside their code.
+/// The parts that the revisions of a service are made of, beside their code.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct LoadContext<'a> {
     pub runtime: &'a Arc<Runtime>,
     pub component: &'a Arc<Component>,
     /// One for each shard.
@@ -120,8 +120,8 @@ impl LoadError {
 }
 
 impl LinkedCode {
-    fn new(surroundings: Surroundings<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
-        let Surroundings { runtime, component, .. } = surroundings;
+    fn new(surroundings: LoadContext<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
+        let LoadContext { runtime, component, .. } = surroundings;
         let id = || component.id.clone();
         let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| LoadError::Invalid {
             id: id(),
@@ -141,24 +141,24 @@ impl LinkedCode {
     }
 }
 
-impl Generation {
+impl Revision {
     /// Compiles, links and checks a component. During its check it sends no requests.
     ///
     /// It blocks, for seconds if the code is not in the cache, and must not be called from within an
     /// asynchronous runtime.
-    pub fn load(surroundings: Surroundings<'_>, artifact: &Artifact<'_>, number: u64) -> Result<Self, LoadError> {
+    pub fn load(surroundings: LoadContext<'_>, artifact: &Artifact<'_>, number: u64) -> Result<Self, LoadError> {
         Self::new(surroundings, LinkedCode::new(surroundings, artifact)?, number)
     }
 
     /// Checks the same code with other settings. It blocks, as [`load`](Self::load) does.
-    pub fn with_settings(&self, surroundings: Surroundings<'_>, number: u64) -> Result<Self, LoadError> {
+    pub fn with_settings(&self, surroundings: LoadContext<'_>, number: u64) -> Result<Self, LoadError> {
         Self::new(surroundings, self.code.clone(), number)
     }
 
-    fn new(surroundings: Surroundings<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
-        let Surroundings { runtime, component, backends, outbound, metrics, memory } = surroundings;
+    fn new(surroundings: LoadContext<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
+        let LoadContext { runtime, component, backends, outbound, metrics, memory } = surroundings;
         let id = || component.id.clone();
-        if let Some((import, remedy)) = capabilities::find_ungranted(code.pre.component(), component) {
+        if let Some((import, remedy)) = capabilities::check_imports(code.pre.component(), component) {
             return Err(LoadError::NotGranted { id: id(), import, remedy });
         }
         let guest_log =
@@ -167,7 +167,7 @@ impl Generation {
             None => None,
             Some(backend) => {
                 let read_only = Arc::new(component.grants.read_only());
-                let scope = WriteScope::default();
+                let scope = RequestWrites::default();
                 let mut key_value = KeyValue::new(backend.clone(), read_only, Arc::default());
                 key_value.enter(scope.clone(), None, None, None);
                 let store = GuestState::store(

@@ -7,8 +7,8 @@ use super::address;
 use super::allowed_hosts::{AllowedHosts, Reach};
 use super::counters::OutboundCounters;
 use super::limits::OutboundLimits;
-use super::network::Network;
-use super::resolver::Lookups;
+use super::resolver::DnsCache;
+use super::shared_outbound::SharedOutbound;
 use super::target::Target;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::log_throttle::LogThrottle;
@@ -21,11 +21,11 @@ const IDLE_CONNECTIONS: usize = 64;
 const WAITING_PER_REQUEST: usize = 16;
 
 /// The state that the outbound requests of all instances of one component share.
-pub struct Egress {
+pub struct ComponentOutbound {
     pub component: String,
     pub allowed_hosts: Arc<AllowedHosts>,
     pub limits: OutboundLimits,
-    pub network: Arc<Network>,
+    pub network: Arc<SharedOutbound>,
     pub requests: DepthLimits,
     pub connections: ConcurrencyLimit,
     pub lookups: ConcurrencyLimit,
@@ -34,12 +34,12 @@ pub struct Egress {
     pub log_throttle: LogThrottle,
 }
 
-impl Egress {
+impl ComponentOutbound {
     pub fn new(
         component: &str,
         allowed_hosts: Arc<AllowedHosts>,
         limits: OutboundLimits,
-        network: Arc<Network>,
+        network: Arc<SharedOutbound>,
         counters: Arc<OutboundCounters>,
     ) -> Self {
         let requests = limits.requests;
@@ -57,7 +57,7 @@ impl Egress {
                 limits.connect_timeout,
                 usize::MAX,
             ),
-            lookups: Lookups::of_component(),
+            lookups: DnsCache::of_component(),
             counters,
             log_throttle: LogThrottle::new(1, 10),
             limits,

@@ -11,7 +11,7 @@ use crate::serving_threads::ServingThreads;
 use crate::shard::Shard;
 
 /// The maintenance that the manifest asks for.
-pub struct Upkeep(Mutex<Option<Parts>>);
+pub struct BackgroundTasks(Mutex<Option<Parts>>);
 
 /// The parts of the host that are there until it stops.
 struct Parts {
@@ -24,7 +24,7 @@ struct Parts {
     maintainer: Option<Maintainer>,
 }
 
-impl Upkeep {
+impl BackgroundTasks {
     pub fn new(
         application: Arc<Application>,
         shards: Arc<Vec<Shard>>,
@@ -72,8 +72,10 @@ impl Parts {
 
     /// The maintenance of each component that asks for it.
     fn maintenance(&self) -> Vec<(String, Maintenance)> {
-        let slots = self.application.slots().iter();
-        slots.filter_map(|slot| Some((slot.id().to_owned(), slot.component().maintenance.clone()?))).collect()
+        let services = self.application.services().iter();
+        services
+            .filter_map(|service| Some((service.id().to_owned(), service.component().maintenance.clone()?)))
+            .collect()
     }
 }
 
@@ -82,24 +84,25 @@ impl Parts {
 #[derive(Clone)]
 pub struct Reloader {
     deployer: Weak<Deployer>,
-    upkeep: Weak<Upkeep>,
+    background_tasks: Weak<BackgroundTasks>,
 }
 
 impl Reloader {
-    pub fn new(deployer: &Arc<Deployer>, upkeep: &Arc<Upkeep>) -> Self {
-        Self { deployer: Arc::downgrade(deployer), upkeep: Arc::downgrade(upkeep) }
+    pub fn new(deployer: &Arc<Deployer>, background_tasks: &Arc<BackgroundTasks>) -> Self {
+        Self { deployer: Arc::downgrade(deployer), background_tasks: Arc::downgrade(background_tasks) }
     }
 
     /// Applies the manifest: routes, limits, variables, grants. Requests under way finish as they began. If a part
     /// of it cannot be applied, or it cannot be read, nothing changes; the log, the audit log and the status say
     /// why. It blocks, until the host stops at the latest.
     pub fn reload(&self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
-        let (Some(deployer), Some(upkeep)) = (self.deployer.upgrade(), self.upkeep.upgrade()) else {
+        let (Some(deployer), Some(background_tasks)) = (self.deployer.upgrade(), self.background_tasks.upgrade())
+        else {
             return Err(DeployError::Stopping.into());
         };
-        let before = upkeep.parts().as_ref().map(Parts::maintenance);
+        let before = background_tasks.parts().as_ref().map(Parts::maintenance);
         let reloaded = deployer.reload(manifest)?;
-        if let Some(parts) = &mut *upkeep.parts()
+        if let Some(parts) = &mut *background_tasks.parts()
             && parts.maintains
             && before.as_ref() != Some(&parts.maintenance())
         {
