@@ -17,23 +17,23 @@ use crate::serving_threads::ServingThreads;
 use crate::shard::{self, Job, Shard};
 use crate::stop::StopSignal;
 
-/// Connections that the kernel holds while they cannot be accepted. It drops further ones, and their clients try again
-/// after a second, after three, and so on.
+/// Connections that the kernel queues until the host accepts them. The kernel drops further ones, and their clients try
+/// again after a second, after three, and so on.
 const BACKLOG: i32 = 1024;
 
 /// How long the acceptor waits when the process or the machine is out of descriptors, or the kernel of memory.
-/// Connections wait in the backlog meanwhile.
+/// Meanwhile, connections wait in the backlog.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// The kernel closes a connection whose client acknowledges no sent bytes for this long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a connection may be silent before the kernel asks whether its client is still there, and how often it asks.
-/// It closes the connection if no answer has come by `SEND_TIMEOUT`.
+/// How long a connection may be silent before the kernel asks whether its client is still there, and how often the
+/// kernel asks. Without a reply by `SEND_TIMEOUT`, the kernel closes the connection.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// An idle connection that was told to close has done so within this time, unless a request came just then.
+/// An idle connection closes within this time after the host has asked it to, unless a request came just then.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A bound socket and its thread.
@@ -53,8 +53,8 @@ impl Acceptor {
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         listener.set_nonblocking(true)?;
-        // Its connections take it over. A client that vanishes without a word would hold its instance until the guest's
-        // time is over.
+        // The accepted connections inherit it. Without it, a client that vanishes silently would hold its instance
+        // until the guest's time is over.
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL);
         SockRef::from(&listener).set_tcp_keepalive(&keepalive)?;
         let listener = {
@@ -82,10 +82,10 @@ impl Acceptor {
     }
 }
 
-/// Binds `address` and listens; port 0 stands for any free port.
+/// Binds `address` and listens. Port 0 stands for any free port.
 pub fn bind(address: SocketAddr) -> io::Result<StdTcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart does not wait until the connections of the previous process have timed out.
+    // A restart need not wait until the connections of the previous process have timed out.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -112,7 +112,7 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
             return;
         }
         let stream = accepted.and_then(|(stream, peer)| {
-            // Otherwise a small response waits until the client has acknowledged the one before.
+            // With Nagle's algorithm, a small response would wait until the client has acknowledged the one before.
             stream.set_nodelay(true)?;
             #[cfg(target_os = "linux")]
             SockRef::from(&stream).set_tcp_user_timeout(Some(SEND_TIMEOUT))?;
@@ -160,8 +160,8 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
     }
 }
 
-/// Waits until the listener may have one more connection. If it has as many as it may have, one that waits for its
-/// client is closed for each new one.
+/// Waits until the listener may have one more connection. At the limit, the host closes one idle connection for each
+/// new one.
 async fn acquire_permit(ingress: &Ingress) -> Option<OwnedSemaphorePermit> {
     loop {
         tokio::select! {
@@ -175,19 +175,19 @@ async fn acquire_permit(ingress: &Ingress) -> Option<OwnedSemaphorePermit> {
     }
 }
 
-/// Whether the socket listens no more, so that no connection will ever be accepted.
+/// Whether the listening socket is unusable, so that the host can accept no further connection.
 fn is_for_good(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK | Errno::OPNOTSUPP))
 }
 
-/// Whether a connection that is closed makes room for another one. The bound of connections leaves room, unless
-/// components or other programs have used it.
+/// Whether closing a connection helps: the process or the machine is out of descriptors. The connection limit leaves
+/// some free, unless components or other programs have used them.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether the error is about a connection that ended in the backlog, so that the next may succeed.
+/// Whether the error concerns a connection that ended in the backlog. Then the next one may succeed.
 fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidInput, NotConnected};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | InvalidInput | NotConnected)

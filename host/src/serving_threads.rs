@@ -1,12 +1,12 @@
-//! Whether the host's threads do their work. A host without a thread that serves clients accepts connections and does
-//! not answer them. A thread that works in turns goes on after a panic.
+//! Whether the host's threads do their work. Without a thread that serves clients, a host accepts connections and does
+//! not respond. A thread that works in turns goes on after a panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::stop::StopSignal;
 
-/// The names of the threads that have ended though the host serves, and of those whose last turn has panicked.
+/// The names of the threads that have ended while the host serves, and of the threads whose last turn has panicked.
 #[derive(Clone, Debug, Default)]
 pub struct ServingThreads(Arc<Mutex<Vec<String>>>);
 
@@ -18,7 +18,7 @@ pub struct ServingThread {
 }
 
 impl ServingThreads {
-    /// A thread that has this value until it ends.
+    /// Registers a thread until it ends.
     pub fn thread(&self, name: &str, stop: StopSignal) -> ServingThread {
         ServingThread { name: name.to_owned(), threads: self.clone(), stop }
     }
@@ -27,8 +27,8 @@ impl ServingThreads {
         self.names().clone()
     }
 
-    /// Runs one turn of a thread, which goes on after a panic. The thread counts as ended until a turn ends well.
-    /// `None` after a panic.
+    /// Runs one turn of a thread and survives a panic. After a panic, the result is `None` and the thread counts as
+    /// ended until a turn succeeds.
     pub fn turn<T>(&self, thread: &str, turn: impl FnOnce() -> T) -> Option<T> {
         let outcome = survive(thread, turn);
         self.record_turn(thread, outcome.is_some());
@@ -50,7 +50,7 @@ impl ServingThreads {
     }
 }
 
-/// Runs one turn of a thread, which goes on after a panic. `None` after a panic.
+/// Runs one turn of a thread and survives a panic. `None` after a panic.
 pub fn survive<T>(thread: &str, turn: impl FnOnce() -> T) -> Option<T> {
     let outcome = catch_unwind(AssertUnwindSafe(turn));
     if outcome.is_err() {

@@ -1,5 +1,5 @@
-//! Threads with a single-threaded runtime each: a request, its guest instance and its reads stay on one of them, and
-//! so does a connection until the number of shards that serve changes.
+//! Threads with a single-threaded runtime each. A request, its guest instance and its reads stay on one shard. So does
+//! a connection, until the number of shards that serve changes.
 
 use std::io;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub enum Job {
 /// How many shards there are, and how they run.
 pub struct ShardOptions {
     pub count: usize,
-    /// Whether fewer of them may serve.
+    /// Whether some of the shards may pause when the load is low.
     pub follows_load: bool,
-    /// How long each polls its sockets for more work before its thread sleeps.
+    /// How long each shard polls its sockets for more work before its thread sleeps.
     pub busy_poll: Duration,
 }
 
@@ -87,8 +87,8 @@ impl Shard {
                 let runtime =
                     runtime.enable_all().on_thread_park(move || busy_poll::before_sleep(window, &time)).build()?;
                 runtime.spawn(busy_poll::keep_awake());
-                // A task like the others: the runtime polls a root future before tasks that were woken earlier,
-                // and a new request would overtake the guest call that is about to give its instance back.
+                // A spawned task, not the runtime's root future: tokio polls the root before tasks that were woken
+                // earlier. A new request would overtake the guest call that is about to give its instance back.
                 let name = format!("shard-{index}");
                 let serving = threads.thread(&name, stop.clone());
                 let task = runtime.spawn(run(balance.clone(), index, application.clone(), queue, stop.clone()));
@@ -127,12 +127,12 @@ impl Shard {
         self.load.clone()
     }
 
-    /// How long the shard has polled in vain.
+    /// How long the shard has polled its sockets and found nothing.
     pub fn polling(&self) -> Arc<PollingTime> {
         self.polling.clone()
     }
 
-    /// Gives the shard a job. A shard that has stopped drops the job, which closes its connection.
+    /// Gives the shard a job. A stopped shard drops the job, which closes its connection.
     pub fn submit(&self, job: Job) {
         let _ = self.jobs.send((job, LoadGuard::new(&self.load)));
     }
@@ -146,7 +146,7 @@ impl Shard {
     }
 }
 
-/// The shard with the fewest unfinished jobs, of those that serve and have not stopped.
+/// The shard with the fewest unfinished jobs among the shards that serve and have not stopped.
 pub fn least_loaded(shards: &[Shard]) -> Option<&Shard> {
     let rank = |shard: &&Shard| (shard.index >= shard.balance.serving(), shard.load());
     shards.iter().filter(|shard| !shard.jobs.is_closed()).min_by_key(rank)
@@ -159,7 +159,7 @@ pub async fn handle(shards: &[Shard], request: Request<WasiBody>) -> Option<Resp
     response.await.ok()
 }
 
-/// The queue of a shard for connections of others. It does not keep the shard from ending.
+/// The queue through which other shards hand connections to this one. It does not keep the shard from ending.
 fn queue_of((jobs, load): (&UnboundedSender<(Job, LoadGuard)>, &Arc<AtomicUsize>)) -> HandoverQueue {
     let (jobs, load) = (jobs.downgrade(), load.clone());
     Box::new(move |handover| {
@@ -200,7 +200,7 @@ async fn run(
                 deadline = Some(stop_at.unwrap_or_else(Instant::now).into());
                 continue;
             }
-            // Connections that were accepted before the stop are served.
+            // The shard serves connections that the host accepted before the stop.
             job = jobs.recv() => match job {
                 Some(job) => job,
                 None => break,
@@ -236,7 +236,7 @@ async fn run(
         Some(deadline) => deadline,
         None => stopping.await.unwrap_or_else(Instant::now).into(),
     };
-    // A guest may still work after its response; its client counts on that.
+    // A guest may still work after its response, and its client relies on that work.
     let guests = application.guest_tasks(index);
     let finished = async {
         tasks.wait().await;

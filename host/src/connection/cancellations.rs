@@ -1,4 +1,4 @@
-//! The requests that each client of a proxy cancels on one HTTP/2 connection, which the proxy's clients share.
+//! Cancelled requests on a proxy's HTTP/2 connection, counted for each of the proxy's clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::frame_meter::{MAX_RESETS, PERIOD};
 
-/// Counts in periods.
+/// Counts cancellations in periods.
 #[derive(Default)]
 pub struct Cancellations(Mutex<Period>);
 
@@ -16,12 +16,13 @@ pub struct Cancellations(Mutex<Period>);
 struct Period {
     /// `None` before the first cancellation.
     end: Option<Instant>,
-    /// How many requests each client has cancelled. The frame meter bounds them all together.
+    /// How many requests each client has cancelled. The frame meter bounds the sum over all clients.
     counts: HashMap<IpAddr, u32>,
 }
 
 impl Cancellations {
-    /// Whether the client of these addresses has cancelled so many requests in this period that it gets no others.
+    /// Whether the client at this address has cancelled too many requests: the host refuses its next ones until the
+    /// period ends.
     pub fn are_too_many(&self, client: IpAddr) -> bool {
         let mut period = self.period();
         period.end.is_some() && {
@@ -30,7 +31,7 @@ impl Cancellations {
         }
     }
 
-    /// Records a cancellation. True if it is the one after which the client gets no others.
+    /// Records a cancellation. True if it is the client's last one before the host refuses its requests.
     fn record(&self, client: IpAddr, now: Instant) -> bool {
         let mut period = self.period();
         period.renew(now);
@@ -53,7 +54,7 @@ impl Period {
     }
 }
 
-/// A request that is cancelled if this is dropped before the response is complete.
+/// A stream whose response is not complete. Dropping it records a cancellation.
 pub struct OpenStream {
     cancellations: Arc<Cancellations>,
     client: IpAddr,
@@ -65,7 +66,7 @@ impl OpenStream {
         Self { cancellations: cancellations.clone(), client, is_completed: false }
     }
 
-    /// The response is complete, or broke without its client's doing.
+    /// Records no cancellation: the response is complete, or broke for another reason than its client.
     pub fn complete(mut self) {
         self.is_completed = true;
     }

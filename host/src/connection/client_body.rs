@@ -13,30 +13,30 @@ use crate::access_log::AccessRecord;
 use crate::body::{BodyError, PermitGuard, ResponseBody};
 use crate::send_buffer::{BudgetedBytes, SendBuffer};
 
-/// The body that the HTTP implementation reads. The request is under way until it is dropped.
+/// The body that the HTTP implementation reads. Its request is in flight until hyper drops the body.
 pub struct ClientBody {
     source: Source,
-    /// The last byte of the frame before, on HTTP/2.
+    /// On HTTP/2: the last byte of the previous frame.
     last: Option<BudgetedBytes>,
     _in_flight: InFlight,
     access: Option<AccessRecord>,
-    /// On the HTTP/2 connection of a proxy.
+    /// Set on a proxy's HTTP/2 connection.
     uncompleted: Option<OpenStream>,
 }
 
 enum Source {
-    /// A small body that is complete.
+    /// A small, complete body.
     Direct(ResponseBody),
-    /// The same on an HTTP/2 stream, whose window may hold it back.
+    /// A small, complete body on an HTTP/2 stream, whose window may hold it back.
     Charged(ResponseBody, Arc<SendBuffer>),
-    /// A body that is read ahead of the client, and how many bytes are left of a declared length.
+    /// A body that the host reads ahead of the client. With a declared length: the bytes that are left of it.
     Buffered(Arc<SendBuffer>, Option<u64>),
 }
 
 impl Source {
-    /// The HTTP/2 implementation takes a frame whole as soon as the client's windows have room for one byte of it, and
-    /// is done with a response when it has the last one; the host then cannot see whether the client takes the rest. So
-    /// the last byte of each frame is a frame of its own: there is room for it once there was for the others.
+    /// h2 accepts a whole DATA frame when the flow-control window has room for one byte. After the last frame, the host
+    /// would not see whether the client takes the rest. So the last byte of each frame is sent as a frame of its own:
+    /// h2 accepts it only when the window has room for all bytes before it.
     fn holds_back_last_bytes(&self) -> bool {
         match self {
             Self::Direct(_) => false,
@@ -72,7 +72,7 @@ impl ClientBody {
         Self { source: Source::Buffered(buffer, length), last: None, _in_flight: in_flight, access, uncompleted: None }
     }
 
-    /// Completes the request with the body.
+    /// Records no cancellation once the body is complete.
     pub fn completing(mut self, uncompleted: Option<OpenStream>) -> Self {
         self.uncompleted = uncompleted;
         self
@@ -148,7 +148,7 @@ impl Body for ClientBody {
 
 impl Drop for ClientBody {
     fn drop(&mut self) {
-        // The HTTP implementation does not ask for the end of a body that tells it beforehand.
+        // hyper does not poll a body to its end when the body has announced that end, so the drop records completion.
         if self.is_end_stream() {
             self.complete();
         }

@@ -26,15 +26,15 @@ pub struct FrameHead {
 /// Finds the heads wherever reads or writes begin and end. The bytes begin with a frame.
 #[derive(Default)]
 pub struct FrameHeads {
-    /// What was read of a head, and of the error code after it.
+    /// The bytes of the current head so far, and of an error code after it.
     read: [u8; HEAD_BYTES + ERROR_BYTES],
     length: usize,
-    /// Bytes of the frame's payload that are still to come.
+    /// Payload bytes of the current frame that have not come yet.
     payload: usize,
 }
 
 impl FrameHeads {
-    /// The next head that ends in `bytes`, which become those after it; `None` if there is none.
+    /// The next frame head that ends in `bytes`, which advance past it. `None` if no head ends there.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Option<FrameHead> {
         let skipped = self.payload.min(bytes.len());
         self.payload -= skipped;

@@ -1,4 +1,4 @@
-//! Counts the HTTP/2 frames that make work and carry nothing (RFC 9113, section 10.5).
+//! Counts the HTTP/2 frames that cost work and carry nothing (RFC 9113, section 10.5; decision 0067).
 
 use std::io;
 use std::pin::Pin;
@@ -14,49 +14,49 @@ use super::frame_heads::{CONTINUATION, DATA, FrameHeads, HEAD_BYTES, HEADERS, RS
 
 /// Idle frames that a client may send in a period. Clients ping a few times a second at most.
 const MAX_IDLE_FRAMES: i64 = 1000;
-/// Streams that a client may end in a period by a reset, or by an error for which the host resets them. Each may end
-/// an instance that waited for the client. The HTTP implementation bounds the streams that are reset before they are
+/// Streams that a client may end in a period, by a reset or by an error for which the host resets them. Each may end an
+/// instance that waited for the client. The HTTP implementation bounds the streams that are reset before they are
 /// served.
 pub const MAX_RESETS: u32 = 300;
-/// The same of a proxy, for all of its clients together. Each of them is refused after `MAX_RESETS` of its own.
+/// The bound for a proxy, over all of its clients. The host refuses each client after `MAX_RESETS` of its own.
 pub const MAX_RESETS_OF_PROXY: u32 = 30_000;
 pub const PERIOD: Duration = Duration::from_secs(10);
 
-/// Idle frames that a client may send in addition, such as updates of windows: for each head that it sends, for each
-/// frame of data that it is sent, and one for so many bytes that it is sent; those bytes pay for a reset as well.
+/// Credit for further idle frames, such as window updates. A client earns it by each head that it sends, and by each
+/// DATA frame and each `BYTES_PER_FRAME` that the host sends. The bytes also pay for a reset.
 const FRAMES_PER_HEAD: i64 = 4;
 const FRAMES_PER_DATA: i64 = 2;
 const BYTES_PER_FRAME: usize = 1024;
 
-/// How many of them it may send later: more than the buffers of kernels hold between host and client.
+/// The most credit that a client can save: more frames than the kernels' buffers between host and client can delay.
 const MAX_CREDIT: i64 = 16 * 1024;
 
 /// The flag of the last frame of a stream.
 const END_STREAM: u8 = 1;
-/// The flag of a frame with padding, and the most bytes of that with its length (section 6.1).
+/// The flag of a padded frame, and the most bytes of padding with its length (section 6.1).
 const PADDED: u8 = 8;
 const MAX_PADDING: usize = 256;
 
-/// Error codes of resets for which the client has given cause (section 7): `PROTOCOL_ERROR`, `FLOW_CONTROL_ERROR`,
+/// Error codes of resets that the client has caused (section 7): `PROTOCOL_ERROR`, `FLOW_CONTROL_ERROR`,
 /// `STREAM_CLOSED` and `FRAME_SIZE_ERROR`.
 const ERRORS_OF_CLIENT: [u32; 4] = [1, 3, 5, 6];
 
-/// `GOAWAY` with `ENHANCE_YOUR_CALM`, of a server that has processed no further stream (section 6.8).
+/// `GOAWAY` with `ENHANCE_YOUR_CALM` (section 6.8) and the highest number of a stream.
 const ENHANCE_YOUR_CALM: [u8; HEAD_BYTES + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
 
-/// Finds out whether a client floods its connection with idle frames: pings, settings, priorities, updates of
-/// windows, unknown frames, data without bytes, and heads that begin no stream; or with resets.
+/// Detects a flood of idle frames or of resets. Idle frames are pings, settings, priorities, window updates, unknown
+/// frames, data without bytes, and heads that begin no stream.
 struct FrameMeter {
     received: FrameHeads,
     sent: FrameHeads,
     max_resets: u32,
     period_began: Instant,
-    /// Those of the period that nothing has paid for. Below zero, what the client may send in addition.
+    /// Idle frames of the period that no credit has paid for. Below zero: the client's credit.
     idle_frames: i64,
     resets: u32,
     /// The stream that began last.
     last_stream: u32,
-    /// Bytes that were sent and have not paid for a frame.
+    /// Sent bytes that have not earned credit yet.
     unpaid: usize,
 }
 
@@ -74,7 +74,7 @@ impl FrameMeter {
         }
     }
 
-    /// Looks at bytes that were read. False if the client sends too many idle frames or resets.
+    /// Counts the frames in bytes that the client sent. False if there are too many idle frames or resets.
     fn record(&mut self, mut bytes: &[u8], now: Instant) -> bool {
         while let Some(head) = self.received.next(&mut bytes) {
             if head.kind == HEADERS && head.stream > self.last_stream {
@@ -95,7 +95,8 @@ impl FrameMeter {
         true
     }
 
-    /// Looks at bytes that were sent. Returns how many streams the host has reset because of the client's errors.
+    /// Counts the frames in bytes that the host sent. Returns how many streams the host has reset because of the
+    /// client's errors.
     fn record_sent(&mut self, mut bytes: &[u8]) -> u32 {
         let sent = self.unpaid.saturating_add(bytes.len());
         self.unpaid = sent % BYTES_PER_FRAME;
@@ -112,12 +113,12 @@ impl FrameMeter {
         errors
     }
 
-    /// Lets the client send so many idle frames in addition.
+    /// Gives the client credit for idle frames.
     fn pay(&mut self, frames: i64) {
         self.idle_frames = self.idle_frames.saturating_sub(frames).max(-MAX_CREDIT);
     }
 
-    /// False if there are too many.
+    /// Counts resets. False if there are too many.
     fn count_resets(&mut self, resets: u32, now: Instant) -> bool {
         self.renew_period(now);
         self.resets = self.resets.saturating_add(resets);
@@ -131,35 +132,35 @@ impl FrameMeter {
     }
 }
 
-/// Whether neither the HTTP implementation bounds such frames itself, by heads or windows for data, nor they count as
-/// resets. The number of streams bounds the frames that begin one.
+/// Whether nothing else bounds such frames. hyper bounds heads and data by their size and windows, and the meter counts
+/// resets. The number of streams bounds the frames that begin a stream.
 fn is_idle(kind: u8, flags: u8, payload: usize) -> bool {
     match kind {
-        // Bytes that may be padding alone: windows do not bound that.
+        // A frame that may be padding alone, which windows do not bound.
         DATA => flags & END_STREAM == 0 && (payload == 0 || flags & PADDED != 0 && payload <= MAX_PADDING),
         CONTINUATION | RST_STREAM => false,
         _ => true,
     }
 }
 
-/// A stream of frames that ends, and tells the client why, when the client floods it.
+/// A stream of frames that ends with a `GOAWAY` when the client floods it.
 pub struct Metered<S> {
     stream: S,
     /// `None` once the client has flooded it.
     meter: Option<FrameMeter>,
     is_flooded: Arc<AtomicBool>,
-    /// How much of the last frame was written.
+    /// How many bytes of the `GOAWAY` frame were written.
     told: usize,
 }
 
 impl<S> Metered<S> {
-    /// `stream` begins with a frame. `is_flooded` is set when it ends because of its client, which may make so many
-    /// resets in a period.
+    /// `stream` begins with a frame. `max_resets` bounds the client's resets in a period. `is_flooded` is set when the
+    /// stream ends because of a flood.
     pub fn new(stream: S, max_resets: u32, is_flooded: Arc<AtomicBool>) -> Self {
         Self { stream, meter: Some(FrameMeter::new(max_resets, Instant::now())), is_flooded, told: 0 }
     }
 
-    /// Looks at the bytes of `parts` that were written.
+    /// Counts the frames in the written bytes of `parts`.
     fn record_written<'a>(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -179,7 +180,7 @@ impl<S> Metered<S> {
         written
     }
 
-    /// The end of the stream closes the connection in good order.
+    /// Ends reading: hyper then closes the connection in good order.
     fn end(&mut self) {
         self.meter = None;
         self.is_flooded.store(true, Ordering::Relaxed);
@@ -224,7 +225,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// The HTTP implementation has written whole frames before it shuts the stream down.
+    /// hyper has written whole frames before it shuts the stream down, so the `GOAWAY` fits here.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         while this.meter.is_none()

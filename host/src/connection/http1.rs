@@ -23,36 +23,36 @@ use crate::read_bounds::{OverheadMeter, begin_turn};
 use crate::send_buffer::{BelowMinRate, MinRateMonitor, Progress};
 use crate::stop::StopSignal;
 
-/// How often the host looks whether the client of a request that is under way has gone. hyper does not see it
-/// while bytes that the client has sent wait for that request's end.
+/// How often the host checks whether the client of a request in flight has gone. hyper does not see it while pipelined
+/// bytes wait for that request's end.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why the connection is not served any longer.
+/// Why the host stops serving the connection.
 enum End {
     Closed(hyper::Result<()>),
-    /// The client has gone while a request was under way.
+    /// The client has gone while a request was in flight.
     Gone,
-    /// The client did not send the rest of a request's head.
+    /// The client did not send the rest of a request's head in time.
     SlowHead,
-    /// It had not sent that when another connection needed the place.
+    /// The head was incomplete when another connection needed the place.
     Evicted,
-    /// Nothing has come of the body of a request that was answered.
+    /// The body of an answered request made no progress.
     SlowBody,
     SlowReader(BelowMinRate),
-    /// Nothing is under way since then, and either the client asks for nothing or another shard may serve it.
+    /// The connection has been idle since then: the client asks for nothing, or another shard may serve it.
     Idle(Instant),
 }
 
-/// A connection without a request.
+/// A connection with no request in flight.
 pub struct IdleStream<S> {
     pub stream: S,
-    /// The bytes of the next request that were read. `None` if there are none, rather than a part of a buffer
-    /// that would live on.
+    /// Bytes of the next request that were read already. `None`, not an empty slice, because a slice would keep hyper's
+    /// buffer alive.
     pub read: Option<Bytes>,
     pub since: Instant,
 }
 
-/// Serves requests of which `read` was read already. Returns the connection once it is idle.
+/// Serves requests; `read` holds the first bytes. Returns the connection once it is idle.
 pub async fn serve<S>(
     connection: &Arc<Connection>,
     stream: S,
@@ -85,7 +85,7 @@ where
         if let Poll::Ready(result) = Pin::new(&mut http).poll(cx) {
             return Poll::Ready(End::Closed(result));
         }
-        // Afterwards, so that a request that was read already is answered.
+        // After hyper's poll, so that the host answers a request that was read already.
         if !stopped && (connection.has_unclear_end() || stopping.as_mut().poll(cx).is_ready()) {
             stopped = true;
             Pin::new(&mut http).graceful_shutdown();
@@ -98,7 +98,8 @@ where
             if before == (true, connection.requests()) {
                 return Poll::Ready(End::Idle(Instant::now()));
             }
-            // hyper may not know yet that a body was dropped before its end, and that it must close the connection.
+            // Poll again first: hyper may not know yet that a body was dropped early, for which it must close the
+            // connection.
             cx.waker().wake_by_ref();
         }
         clock.poll(connection, cx)
@@ -109,17 +110,17 @@ where
     }
     match end {
         End::Closed(result) => {
-            // hyper has answered what it cannot parse.
+            // hyper has answered a request that it could not parse.
             let is_in_order = result.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
             if let Err(error) = result {
-                // As a rule the client closed the connection or did not send HTTP.
+                // Usually the client closed the connection or did not send HTTP.
                 tracing::debug!(%error, "a connection ended early");
             }
             if is_in_order && overhead.check().is_ok() {
-                // With the connection's place among those that may be closed: it gets another.
+                // The clock holds the connection's place among the evictable ones; `linger` takes another.
                 drop(clock);
                 let mut stream = http.into_parts().io.into_inner().stream;
-                // In a box: a connection that serves requests needs no room for it.
+                // Boxed: a connection that serves requests needs no room for this future.
                 Box::pin(linger(connection, &mut stream)).await;
             }
             None
@@ -157,7 +158,7 @@ where
 struct ClientProgress<'a>(&'a Connection);
 
 impl Progress for ClientProgress<'_> {
-    /// A small response is in no flow, and waits as the others do once the kernel takes no more.
+    /// A small response counts in no `BodyProgress`; it waits when the kernel takes no more.
     fn is_waiting(&self) -> bool {
         self.0.flow.is_waiting() || self.0.socket.is_blocked()
     }
@@ -171,44 +172,44 @@ impl Progress for ClientProgress<'_> {
     }
 }
 
-/// The bytes of both parts, in a buffer of their own: an empty part of hyper's buffer would keep all of it,
-/// 16 KiB for each idle connection.
+/// The bytes of both parts, copied: even an empty slice of hyper's buffer would keep all of it, 16 KiB for each idle
+/// connection.
 fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
     let bytes = [first, second].concat();
     (!bytes.is_empty()).then(|| bytes.into())
 }
 
-/// The part of a request that the host waits for, and since when.
+/// The part of a request that the connection waits for, and since when.
 enum AwaitedPart {
-    /// A response is under way; when the host looks whether the client has gone.
+    /// Nothing: a response is under way. The time is the next check whether the client has gone.
     Nothing(Instant),
-    /// More of the body of a request that was answered.
+    /// More of the body of an answered request.
     Body(Instant),
     /// The rest of a head.
     Head(Instant),
-    /// A request.
+    /// The next request.
     Request(Instant),
 }
 
-/// Bounds the time of a head, the time that an idle connection keeps its buffers, and the time that a request goes
-/// on without its client.
+/// The read time-outs of one connection: for heads, for bodies of answered requests, for the buffers of an idle
+/// connection, and for clients that have gone.
 struct Clock<'a> {
     awaited: AwaitedPart,
-    /// While a head has been waited for longer than a client needs for it.
+    /// Set when a head takes longer than `TIME_TO_SEND`: the connection may be closed for another.
     idle: Option<IdleConnection<'a>>,
-    /// Requests so far.
+    /// How many requests have begun.
     requests: usize,
-    /// It is reused, and may fire too early rather than be reset for each request.
+    /// Reused: it may fire too early, which is cheaper than a reset for each request.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a> Clock<'a> {
-    /// The first byte of a request was read.
+    /// Starts when the first byte of a request was read.
     fn new(connection: &Connection) -> Self {
         Self { awaited: AwaitedPart::Head(Instant::now()), idle: None, requests: connection.requests(), timer: None }
     }
 
-    /// Ready if the client is too slow, has nothing to ask for or has gone.
+    /// Ready if the client is too slow, is idle or has gone.
     fn poll(&mut self, connection: &'a Connection, cx: &mut Context<'_>) -> Poll<End> {
         let has_read = connection.socket.take_has_read();
         let requests = connection.requests();
@@ -218,7 +219,7 @@ impl<'a> Clock<'a> {
             _ if connection.responds() => AwaitedPart::Nothing(Instant::now() + PRESENCE_INTERVAL),
             AwaitedPart::Body(since) if !connection.is_idle() && !has_read => AwaitedPart::Body(since),
             _ if !connection.is_idle() => AwaitedPart::Body(Instant::now()),
-            // The bytes that were read may be the end of the body of the request before.
+            // The bytes may be the end of the previous request's body, so they do not begin a head.
             AwaitedPart::Nothing(_) | AwaitedPart::Body(_) => AwaitedPart::Request(Instant::now()),
             AwaitedPart::Head(since) if is_same => AwaitedPart::Head(since),
             AwaitedPart::Request(since) if is_same && !has_read => AwaitedPart::Request(since),
@@ -239,7 +240,7 @@ impl<'a> Clock<'a> {
             AwaitedPart::Body(since) => since + BODY_TIMEOUT,
             AwaitedPart::Head(since) if self.idle.is_none() => since + TIME_TO_SEND,
             AwaitedPart::Head(since) => since + HEAD_TIMEOUT,
-            // The client has not taken its last response, and there is no minimum rate.
+            // The client has not taken its last response, and no minimum rate ends the connection.
             AwaitedPart::Request(since) if connection.socket.is_blocked() => {
                 since + connection.ingress.keep_alive.timeout
             }

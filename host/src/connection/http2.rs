@@ -25,33 +25,33 @@ use crate::read_bounds::begin_turn;
 use crate::send_buffer::{BodyProgress, MinRateMonitor};
 use crate::stop::StopSignal;
 
-/// Streams that a client, or all those of a proxy, may open and reset in a turn of the connection, before they are
-/// served.
+/// Streams that a client may open and reset in one poll of the connection before the host serves them. A proxy's bound
+/// is for all of its clients.
 const MAX_UNSERVED_RESETS: usize = 20;
 const MAX_UNSERVED_RESETS_OF_PROXY: usize = 1000;
 
-/// Resets for which a client is to blame, in the life of its connection; a proxy has many clients. hyper keeps a stream
-/// for each of them until the client has taken it, however many streams there may be, and the frame meter counts what
-/// was written only.
+/// Resets for errors of the client, over the connection's life. A proxy has many clients, so the bound does not hold
+/// for proxies. hyper keeps a stream for each such reset until the client has taken it. The frame meter counts written
+/// resets only.
 const MAX_ERROR_RESETS: usize = 1024;
 
 /// Bytes that hyper takes of one stream ahead of the client.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
-/// How long a connection that takes no more requests may take for those under way, also if another client waits for its
-/// place; and how long one without any may take to close. The client may have sent some before it knew.
+/// How long a closing connection may take: for the requests in flight, also if another client waits for the place;
+/// while idle; and while idle and evicted. The client may have sent requests before it learned of the end.
 const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 const MAKE_ROOM_GRACE: Duration = Duration::from_millis(500);
 
-/// Serves the connection until it ends. `read` was read already.
+/// Serves the connection until it ends. `read` holds the bytes that were read already.
 pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, started: Instant, stop: &mut StopSignal)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let is_flooded = Arc::new(AtomicBool::new(false));
     let max_resets = if connection.is_of_proxy() { MAX_RESETS_OF_PROXY } else { MAX_RESETS };
-    // `read` is the preface; frames follow.
+    // `read` is the preface; frames follow it.
     let metered = Metered::new(stream, max_resets, is_flooded.clone());
     let mut stream = ReadAhead { read, stream: metered, overhead: None };
     let ended = serve_streams(connection, &mut stream, &is_flooded, started, stop).await;
@@ -59,24 +59,24 @@ where
         return connection.log_flood();
     }
     match ended {
-        // Another client needs the place at once.
+        // Without lingering: another client needs the place at once.
         Some((Ok(()), IsEvicted(true))) => {}
-        // In a box: a connection that serves requests needs no room for it.
+        // Boxed: a connection that serves requests needs no room for this future.
         Some((Ok(()), IsEvicted(false))) => Box::pin(linger(connection, &mut stream)).await,
         Some((Err(error), _)) => tracing::debug!(%error, "a connection ended early"),
         None => tracing::debug!("a client did not close its connection in time"),
     }
 }
 
-/// Whether a connection without a request had to make room for another one.
+/// Whether an idle connection closed in favour of another one.
 struct IsEvicted(bool);
 
-/// The end of a connection, from when the client was told.
+/// A connection's end, since the host sent `GOAWAY`.
 struct Closing {
     since: Instant,
     /// How long the connection may be idle.
     idle_grace: Duration,
-    /// How many requests there were, if none was under way.
+    /// The number of requests when the connection was last seen idle.
     idle_after: Option<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Closing {
         Self { since: Instant::now(), idle_grace, idle_after }
     }
 
-    /// Whether the connection has been idle since the client was told, or since the last [`Self::next_deadline`].
+    /// Whether the connection has been idle since the `GOAWAY`, or since the last [`Self::next_deadline`].
     fn is_idle(&self, connection: &Connection) -> bool {
         connection.is_idle() && self.idle_after == Some(connection.requests())
     }
@@ -95,7 +95,7 @@ impl Closing {
         self.idle_grace == MAKE_ROOM_GRACE
     }
 
-    /// After the grace: when to look again. `None` if the connection has to end.
+    /// Called when the grace is over: the time of the next check. `None` if the connection has to end.
     fn next_deadline(&mut self, connection: &Connection) -> Option<Instant> {
         let last = self.since + LAST_REQUESTS_GRACE;
         if self.is_idle(connection) || last <= Instant::now() {
@@ -104,15 +104,15 @@ impl Closing {
         if !self.is_eviction() {
             return Some(last);
         }
-        // Another client waits: the connection has its place only as long as requests are under way, or what was sent.
+        // Another client waits, so the connection stays only while requests or unacknowledged bytes are under way.
         let is_idle = connection.is_idle() && !connection.socket.has_unacknowledged();
         self.idle_after = is_idle.then(|| connection.requests());
         Some(last.min(Instant::now() + self.idle_grace))
     }
 }
 
-/// Returns once the host has shut the stream down, with an error if not in good order; `None` if the client has not
-/// let it in time.
+/// Returns once the host has shut the stream down; an error says that this was not in good order. `None` if the client
+/// has not let it in time.
 async fn serve_streams<S>(
     connection: &Arc<Connection>,
     stream: &mut S,
@@ -123,12 +123,13 @@ async fn serve_streams<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // In a box, which is gone once the response is there: a stream keeps its room until its client has taken it.
+    // Boxed: hyper keeps a stream until its client has taken the response, and the box is freed when the response is
+    // there.
     let service = service_fn(|request| connection.handle(request));
     let ReceiveBounds { upload_window, head: max_head } = connection.receive_bounds;
     let max_unserved_resets = if connection.is_of_proxy() { MAX_UNSERVED_RESETS_OF_PROXY } else { MAX_UNSERVED_RESETS };
-    // No pings: one is behind all that the client's kernel holds, so that a client that reads slowly would answer late.
-    // The kernel knows whether a client is gone.
+    // No pings. A ping waits behind all bytes that the client's kernel holds, so a slow reader would reply late. The
+    // kernel knows whether a client is gone.
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
@@ -160,7 +161,7 @@ where
         if !has_seen_flood && is_flooded.load(Ordering::Relaxed) {
             (closing, has_seen_flood) = (None, true);
             expiry.as_mut().reset(Instant::now() + CLOSE_GRACE);
-            // It may have shown in what was written, and hyper sees the end of the stream when it reads.
+            // The flood may have shown in written bytes; hyper sees the end of the stream only when it reads.
             cx.waker().wake_by_ref();
         }
         while has_seen_flood || closing.is_some() {
@@ -175,8 +176,8 @@ where
     ended.await
 }
 
-/// Returns when the connection must take no more requests: the host stops, or the connection is idle
-/// for too long, or too old, or makes room for another. The result is how long it may take to close if it is idle.
+/// Returns when the connection must take no more requests. The host stops, the connection is idle for too long or too
+/// old, or another one needs its place. The result is how long it may take to close while idle.
 async fn last_request(connection: &Connection, started: Instant, stop: &mut StopSignal) -> Duration {
     tokio::select! {
         () = stopping(connection, stop) => CLOSE_GRACE,
@@ -185,7 +186,7 @@ async fn last_request(connection: &Connection, started: Instant, stop: &mut Stop
     }
 }
 
-/// Returns when the connection was idle for too long or must make room, and how long it may take to close.
+/// Returns when the connection was idle for too long or is evicted, with the time that it may take to close.
 async fn idle(connection: &Connection) -> Duration {
     let first = connection.requests_after(0);
     match in_time(connection, HEAD_TIMEOUT, first).await {

@@ -1,5 +1,5 @@
-//! How many requests of a connection are under way: until the response was handed over as a whole and the client's
-//! body has ended, whichever is later.
+//! Counts a connection's requests in flight. A request ends when hyper has its whole response and the client's body has
+//! ended, whichever is later.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,16 +16,15 @@ use crate::read_bounds::OverheadMeter;
 use crate::send_buffer::Upload;
 
 tokio::task_local! {
-    /// The overhead of an HTTP/1 connection, while one of its requests begins.
+    /// The overhead meter of an HTTP/1 connection, while one of its requests begins.
     pub static OVERHEAD: Arc<OverheadMeter>;
 }
 
-/// A response that has not been handed to the HTTP implementation as a whole, or the body of a request that has not
-/// ended.
+/// Counts a response that hyper does not have as a whole yet, or a request's body that has not ended.
 pub struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
-    /// Counts it until it is dropped.
+    /// Counts until it is dropped.
     pub fn begin(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count.clone())
@@ -38,18 +37,19 @@ impl Drop for InFlight {
     }
 }
 
-/// The ends of a connection's chunked bodies. hyper decides where such a body ends: no length was declared.
+/// The ends of a connection's chunked bodies, which the host has not seen yet. Such a body has no declared length, so
+/// hyper decides where it ends.
 #[derive(Default)]
 pub struct PendingBodyEnds {
-    /// Bodies whose end was not seen yet.
+    /// Bodies whose end the host has not seen.
     unseen: AtomicUsize,
     is_unclear: AtomicBool,
-    /// Told when an end was seen.
+    /// Notified when the host has seen an end.
     seen: Notify,
 }
 
 impl PendingBodyEnds {
-    /// Whether it is not certain where a body ended: the next bytes on the connection may not be a request.
+    /// Whether a body's end is uncertain: the next bytes on the connection may not be a request.
     pub fn are_unclear(&self) -> bool {
         self.is_unclear.load(Ordering::Relaxed)
     }
@@ -58,7 +58,7 @@ impl PendingBodyEnds {
         self.unseen.load(Ordering::Relaxed)
     }
 
-    /// Returns once the ends of all bodies but the latest `own` were seen.
+    /// Returns once the host has seen the ends of all bodies but the latest `own`.
     pub async fn until_seen(&self, own: usize) {
         loop {
             let seen = self.seen.notified();
@@ -70,7 +70,7 @@ impl PendingBodyEnds {
     }
 }
 
-/// A chunked body whose end was not seen yet.
+/// A chunked body whose end the host has not seen.
 struct PendingBodyEnd(Arc<PendingBodyEnds>);
 
 impl PendingBodyEnd {
@@ -91,20 +91,20 @@ impl Drop for PendingBodyEnd {
     }
 }
 
-/// The body of a request, which is under way until its end, however early the response was: only the bytes after it are
-/// another request.
+/// The body of a request. It is in flight until its end, however early the response was: only the bytes after it are
+/// the next request.
 pub struct RequestInFlight {
     body: Incoming,
     in_flight: Option<InFlight>,
     unended: Option<PendingBodyEnd>,
     overhead: Option<Arc<OverheadMeter>>,
-    /// Room for the bytes that the client may send ahead.
+    /// Budgeted room for the bytes that the client may send ahead.
     reservation: Option<ReceiveReservation>,
     upload: Upload,
 }
 
 impl RequestInFlight {
-    /// `ends` are those of an HTTP/1 connection.
+    /// `ends` belong to an HTTP/1 connection.
     pub fn begin(body: Incoming, count: &Arc<AtomicUsize>, ends: Option<&Arc<PendingBodyEnds>>) -> Self {
         let in_flight = (!body.is_end_stream()).then(|| InFlight::begin(count));
         let unended = ends.filter(|_| body.size_hint().exact().is_none()).map(PendingBodyEnd::begin);
@@ -118,7 +118,7 @@ impl RequestInFlight {
         }
     }
 
-    /// Keeps a reservation, and waits for the client, until the end of the body.
+    /// Keeps the reservation and the upload's wait until the body has ended.
     pub fn keep(&mut self, reservation: Option<ReceiveReservation>, upload: Upload) {
         (self.reservation, self.upload) = (reservation, upload);
     }
@@ -136,8 +136,8 @@ impl Body for RequestInFlight {
         if let (Poll::Ready(Some(Ok(frame))), Some(unended)) = (&frame, &self.unended)
             && frame.is_trailers()
         {
-            // hyper takes the bytes up to an empty line that ends with CR and LF, and reads trailers from them up to
-            // one that ends with LF alone. A proxy in front may have passed the rest on as a request.
+            // hyper finds the end of the trailers by an empty line with CR and LF, but parses them up to an empty line
+            // with LF alone. A proxy in front may have passed the rest on as a request.
             unended.mark_unclear();
         }
         if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
@@ -159,7 +159,7 @@ impl Body for RequestInFlight {
 }
 
 impl Drop for RequestInFlight {
-    /// hyper may read the rest, with trailers that the host does not see.
+    /// hyper may read the rest, with trailers that the host does not see, so the end is uncertain.
     fn drop(&mut self) {
         if let Some(unended) = &self.unended {
             unended.mark_unclear();
@@ -183,10 +183,10 @@ mod tests {
 
     const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-    /// Bytes on their way between client and host.
+    /// Bytes in transit between client and host.
     const DUPLEX: usize = 64 * 1024;
 
-    /// How many bytes a connection takes after the head of a chunked request, and whether the body came to its end.
+    /// How many bytes a connection takes after the head of a chunked request, and whether the body ended.
     async fn taken(begin: &str, framing: &str, most: usize, end: &str) -> (usize, bool) {
         let (mut client, stream) = tokio::io::duplex(DUPLEX);
         let overhead = Arc::new(OverheadMeter::new(MAX_HEAD_BYTES));

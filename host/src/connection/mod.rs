@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `socket` | the socket, and the bytes that were read ahead |
 //! | `http1`, `http2` | one connection in each version |
-//! | `frame_meter`, `frame_heads` | floods of frames that carry nothing, and of resets |
-//! | `cancellations` | requests that a client of a proxy cancels over HTTP/2 |
+//! | `frame_meter`, `frame_heads` | floods of empty frames and of resets |
+//! | `cancellations` | requests that a proxy's clients cancel over HTTP/2 |
 //! | `linger` | the end of a connection whose client may still send |
-//! | `service`, `in_flight` | hands requests on, and counts them |
+//! | `service`, `in_flight` | hands requests to the application, and counts them |
 //! | `client_body` | a response's body on its way to the client |
 
 mod cancellations;
@@ -40,20 +40,19 @@ use crate::stop::StopSignal;
 use service::Connection;
 use socket::{ClientSocket, ClientStream};
 
-/// A client must send the head of a request within this time from its first byte, and the first request
-/// of a connection within this time from its start.
+/// A client must send a request's head within this time from its first byte, and a connection's first request within
+/// this time from its start.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client has to send a handshake or a head before its connection may have to close for another one.
+/// When a handshake or a head takes longer than this, the connection may have to close for another one.
 const TIME_TO_SEND: Duration = Duration::from_millis(250);
 
-/// The longest pause in the body of a request that was answered. The host drains a body that the component has dropped
-/// in a shorter time; a component may also keep a body and not read it.
+/// The longest pause in the body of an answered request. The host drains a body that the component has dropped faster
+/// than this. But a component may also keep a body and not read it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a connection without a request keeps the buffers of its last one, and is no idle one that makes room for
-/// others. New buffers cost as much as some reads of the store; ten thousand clients that connect at once must not
-/// have them all at the same time.
+/// How long an idle connection keeps the buffers of its last request; until then it is not evictable. New buffers cost
+/// as much as some reads of the store. Ten thousand clients that connect at once must not all have buffers.
 const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 
 /// A client must complete the TLS handshake within this time.
@@ -62,14 +61,14 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A stopping host waits this long for the first request of a connection that it has accepted.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// The most fields of a head. Each takes memory of its own, and over HTTP/2 as little as a byte on the wire.
+/// The most fields of a head. Each takes memory of its own, and over HTTP/2 as little as one byte on the wire.
 const MAX_HEADERS: usize = 100;
 
 /// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a connection until it ends or goes on on another shard, or until the host stops and has answered its
-/// requests. `place` is the balance of the shards, and the one that serves it.
+/// Serves a connection until it ends, moves to another shard, or the host stops and has answered its requests. `place`
+/// is the balance of the shards, and the shard that serves it.
 pub async fn serve(
     application: &Arc<Application>,
     place: (Arc<Balance>, usize),
@@ -92,7 +91,7 @@ pub async fn serve(
     let Some(certificates) = &connection.ingress.certificates else {
         return serve_from_start(Served { connection, stream, started, permits, stop }, false).await;
     };
-    // In a box, because a connection that has agreed on its keys needs no room for it.
+    // Boxed: after the handshake, the connection needs no room for this future.
     let handshake = Box::pin(TlsAcceptor::from(certificates.current()).accept(stream));
     let outcome = tokio::select! {
         outcome = in_time(&connection, HANDSHAKE_TIMEOUT, handshake) => outcome,
@@ -109,7 +108,7 @@ pub async fn serve(
     }
 }
 
-/// A connection that has agreed on its keys, if it has any.
+/// A connection after its TLS handshake, if it has one.
 struct Served<S> {
     connection: Arc<Connection>,
     stream: S,
@@ -118,18 +117,18 @@ struct Served<S> {
     stop: StopSignal,
 }
 
-/// Where a connection stands between two requests.
+/// The state of a connection between two requests.
 enum Start {
-    /// The client has sent this of a request.
+    /// The client has sent these bytes of a request.
     Http1(Bytes),
     Http2(Bytes),
-    /// It has sent nothing since then.
+    /// The client has sent nothing since then.
     Idle(Instant),
-    /// It closed the connection, or took too long; or the host stops, or makes room for another client.
+    /// The client closed the connection or took too long, the host stops, or another client needs the place.
     Ended,
 }
 
-/// `is_http2`: whether the client has agreed to speak it, so that everything else is an error of the connection.
+/// `is_http2`: ALPN chose HTTP/2, so that anything else is an error of the connection.
 async fn serve_from_start<S: ClientStream>(mut served: Served<S>, is_http2: bool) {
     let start = {
         let preface = read_preface(&mut served.stream);
@@ -156,7 +155,7 @@ async fn serve_from<S: ClientStream>(mut start: Start, served: Served<S>) {
         if let Some(shard) = next {
             return hand_over(shard, start, Served { connection, stream, started, permits, stop }).await;
         }
-        // In boxes: a connection that waits for the next request takes little memory.
+        // Boxed: a connection that waits for its next request takes little memory.
         start = match start {
             Start::Http1(read) => match Box::pin(http1::serve(&connection, stream, read, &mut stop)).await {
                 Some(idle) => {
@@ -204,7 +203,7 @@ fn log_lost(error: &io::Error) {
     tracing::warn!(%error, "a connection was lost on its way to another thread");
 }
 
-/// Why a client was not waited for any longer.
+/// Why the host stopped waiting for a client.
 enum TooLate {
     Timeout,
     /// Another connection needs the place.
@@ -226,7 +225,7 @@ async fn in_time<T>(connection: &Connection, timeout: Duration, sent: impl Futur
     }
 }
 
-/// Reads until it is known whether the client speaks HTTP/2.
+/// Reads until the bytes show whether the client speaks HTTP/2.
 async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> Start {
     let mut bytes = [0; HTTP2_PREFACE.len()];
     let mut length = 0;
@@ -245,7 +244,7 @@ async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> Start {
     if is_http2 { Start::Http2(read) } else { Start::Http1(read) }
 }
 
-/// Waits for the first byte of another request, with no more memory than that needs.
+/// Waits for the first byte of the next request, with a buffer of one byte.
 async fn wait_for_next(
     stream: &mut (impl AsyncRead + Unpin),
     deadline: Instant,
@@ -263,9 +262,9 @@ async fn wait_for_next(
     }
 }
 
-/// Returns some time after the host began to stop.
+/// Returns `FIRST_REQUEST_GRACE` after the host began to stop.
 async fn first_request_grace(stop: &mut StopSignal) {
-    // An error means that the host was dropped, which is a stop as well.
+    // An error means that the host was dropped, which is a stop too.
     let _ = stop.wait_for(Option::is_some).await;
     tokio::time::sleep(FIRST_REQUEST_GRACE).await;
 }

@@ -1,4 +1,4 @@
-//! Hands a connection's requests to the application, and knows how many are under way.
+//! Hands a connection's requests to the application, and counts the requests in flight.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -32,14 +32,14 @@ use crate::request_id::X_REQUEST_ID;
 use crate::send_buffer::{BelowMinRate, BodyProgress, Budget, SendBuffer, StreamRequests, Upload};
 use crate::shared_map::SharedMap;
 
-/// Announces how long an idle connection stays open.
+/// The header that announces how long an idle connection stays open.
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// Bytes of a body that hyper takes at once.
 const SMALL_BODY: u64 = 64 * 1024;
 
 tokio::task_local! {
-    /// The flow of the HTTP/2 stream that a task serves.
+    /// The progress of the HTTP/2 stream that a task serves.
     pub static STREAM_FLOW: Arc<BodyProgress>;
 }
 
@@ -58,25 +58,25 @@ pub struct Connection {
     followed: Followed,
     peer: Peer,
     budget: Arc<Budget>,
-    /// The requests over HTTP/2, of each client of a proxy.
+    /// On HTTP/2: the requests of each client.
     stream_requests: SharedMap<IpAddr, StreamRequests>,
     /// Bytes of request bodies that the client may send over HTTP/2 before components have read them.
     upload_window: Arc<Budget>,
     requests: AtomicUsize,
-    /// Told when the first request begins, and each of HTTP/2.
+    /// Notified when the first request begins, and on HTTP/2 when each does.
     request_begun: Notify,
-    /// Responses that are under way, and bodies of requests.
+    /// Responses in flight. `bodies` counts the request bodies.
     in_flight: Arc<AtomicUsize>,
     bodies: Arc<AtomicUsize>,
     chunked_ends: Arc<PendingBodyEnds>,
     cancellations: Arc<Cancellations>,
 }
 
-/// A request that is served. It has some kilobytes, which would be copied from hand to hand, and which a connection
-/// would keep while it has no request.
+/// A request being served. The future has some kilobytes. Boxed, it is not copied at each call, and an idle connection
+/// does not keep it.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<ClientBody>, KeepAliveUnsafe>> + Send>>;
 
-/// Bytes after a request whose end is not certain are not taken for a request.
+/// The end of a request is uncertain, so the host takes no further request from the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the request before this one had trailers, or was not read to its end")]
 pub struct KeepAliveUnsafe;
@@ -118,12 +118,12 @@ impl Connection {
         self.peer.is_trusted()
     }
 
-    /// How many requests there were.
+    /// How many requests have begun.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Returns once there were other requests than `seen`, which is 0 or the connection one of HTTP/2.
+    /// Returns once more requests than `seen` have begun. On HTTP/1, `seen` must be 0.
     pub async fn requests_after(&self, seen: usize) {
         loop {
             let begun = self.request_begun.notified();
@@ -152,49 +152,48 @@ impl Connection {
         self.balance.has_changed(&self.followed)
     }
 
-    /// The other shard on which the connection goes on. It is told once.
+    /// The shard to which the connection moves, if it must. Returned once for each change.
     pub fn next_shard(&self) -> Option<usize> {
         self.balance.deal(&self.followed).filter(|next| *next != self.shard())
     }
 
-    /// The same of a connection that cannot move later.
+    /// The shard for a connection that cannot move later.
     pub fn shard_for_good(&self) -> Option<usize> {
         self.balance.deal_for_good(&self.followed).filter(|next| *next != self.shard())
     }
 
-    /// Whether nothing is under way, nor on its way to the socket.
+    /// Whether no request is in flight, and no byte is on its way to the socket.
     pub fn is_idle(&self) -> bool {
         !self.responds() && self.bodies.load(Ordering::Relaxed) == 0 && self.budget.is_unused()
     }
 
-    /// Whether a response is under way; otherwise, at most, the body of a request that was answered before its end.
+    /// Whether a response is in flight. If not, the body of an answered request may still be.
     pub fn responds(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it is not certain where a request ended: the connection can take no other.
+    /// Whether the end of a request is uncertain: the connection can take no further one.
     pub fn has_unclear_end(&self) -> bool {
         self.chunked_ends.are_unclear()
     }
 
-    /// The flow of the request that is served.
+    /// The progress of the current request's response.
     fn current_flow(&self) -> Arc<BodyProgress> {
         STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone())
     }
 
-    /// Logs that the client of this flow has lost a response.
+    /// Logs that the client has lost a response because it was too slow.
     pub fn log_slow_reader(&self, flow: &BodyProgress, reason: BelowMinRate) {
         self.ingress.log_slow_reader(self.peer.source(flow.client()), reason);
     }
 
-    /// Waits for a request of the client, or for the rest of one's head; meanwhile the connection may have to close for
-    /// another.
+    /// Marks the connection as evictable while it waits for a request or for the rest of a head.
     pub fn await_client(&self) -> IdleConnection<'_> {
         self.ingress.idle.enter(self.peer.network())
     }
 
-    /// Logs that the connection was closed because its client sent frames for nothing. Over HTTP/2, a proxy's clients
-    /// share them.
+    /// Logs that the host closed the connection because of a flood of frames. Over HTTP/2, a proxy's clients share the
+    /// connection.
     pub fn log_flood(&self) {
         self.ingress.log_flood(self.peer.source(self.flow.client()));
     }
@@ -204,17 +203,17 @@ impl Connection {
         if self.requests.fetch_add(1, Ordering::Relaxed) == 0 || request.version() == Version::HTTP_2 {
             self.request_begun.notify_waiters();
         }
-        // The bytes that were read are the head of this request.
+        // The bytes that were read are this request's head, and not progress of the previous body.
         self.socket.take_has_read();
         let earlier = self.chunked_ends.unseen();
         let ends = (request.version() < Version::HTTP_2).then_some(&self.chunked_ends);
-        // In a box, as further on: it would be copied from hand to hand.
+        // Boxed, here and below: otherwise each call would copy it.
         let request = Box::new(request.map(|body| RequestInFlight::begin(body, &self.bodies, ends)));
         let own = self.chunked_ends.unseen().saturating_sub(earlier);
         let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
         Box::pin(async move {
             if earlier > 0 {
-                // hyper has the whole body of the request before, and its reader may not.
+                // hyper has read the whole body of the previous request, but its reader may not have.
                 let seen = connection.chunked_ends.until_seen(own);
                 tokio::time::timeout(BODY_TIMEOUT, seen).await.map_err(|_| KeepAliveUnsafe)?;
             }
@@ -225,8 +224,8 @@ impl Connection {
         })
     }
 
-    /// Reserves room for the bytes of a body that the client of `network`, if known, may send ahead of the component.
-    /// Returns the request with its body for the component, the wait for the body, and false if there is no room.
+    /// Reserves room for the body bytes that the client of `network`, if known, may send ahead of the component.
+    /// Returns the request with its body for the component, the wait for the body, and whether there is room.
     fn reserve_ahead(
         &self,
         request: Box<Request<RequestInFlight>>,
@@ -240,7 +239,7 @@ impl Connection {
         let reservation =
             network.map(|network| self.ingress.receive_budget.reserve(network, &self.upload_window, ahead));
         let has_room = !matches!(reservation, Some(None));
-        // Most requests have no body, and need no place for one.
+        // Most requests have no body and need no wait for one.
         let (body, upload) = match body.is_end_stream() {
             true => (request_body::none(), None),
             false => {
@@ -253,13 +252,13 @@ impl Connection {
     }
 
     async fn serve(&self, mut request: Box<Request<RequestInFlight>>, in_flight: InFlight) -> Response<ClientBody> {
-        // Before fields that are not believed are removed: the client has sent them.
+        // Counted before the host removes untrusted fields: the client has sent those as well.
         let has_too_many_headers = request.headers().len() > MAX_HEADERS;
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let is_safe = request.method().is_safe();
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
         self.peer.apply_to(&mut request, &self.ingress);
-        // Here, so that requests that do not reach the application have an id too.
+        // Assigned here, so that requests that do not reach the application have an id too.
         let id = self.application.ids.assign(request.headers_mut());
         let origin = request.extensions().get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
@@ -291,7 +290,7 @@ impl Connection {
             false if has_cancelled => without_body(reply::cancelled_requests(PERIOD)),
             false if is_overdrawn() => refuse_response(is_http2),
             false if !has_room => reply::unread_requests(),
-            // hyper has refused it over HTTP/1.
+            // Over HTTP/1, hyper has refused such a head.
             false if has_too_many_headers => reply::too_many_headers(MAX_HEADERS),
             false => {
                 let mut handling = pin!(self.application.handle(self.shard(), request));
@@ -303,7 +302,8 @@ impl Connection {
                 poll_fn(polled).await
             }
         };
-        // Other requests of the address may have been answered meanwhile, and a whole body is in memory from here on.
+        // Checked again: meanwhile, the host may have answered other requests of the address, and a whole body is in
+        // memory from here on.
         let is_whole = response.extensions().get::<PermitGuard>().is_none();
         let is_long = response.body().size_hint().exact().is_some_and(|length| length > SMALL_BODY);
         let response = match is_whole && is_long && is_safe && is_overdrawn() {
@@ -342,9 +342,9 @@ impl Connection {
         };
         let body = body.completing(uncompleted);
         drop(pending);
-        // The other requests of this shard run before the response is written: the write wakes the client, which may
-        // run on the same processor. A request that had to wait has let them run. The body is charged before, so that
-        // they know of it.
+        // The other requests of this shard run before the response is written (decision 0018): the write wakes the
+        // client, which may run on the same processor. A request that had to wait has let them run already. The body is
+        // in the budget before, so that they see it.
         if !waited {
             tokio::task::yield_now().await;
         }
@@ -352,7 +352,8 @@ impl Connection {
     }
 }
 
-/// Responses to the client's address wait for their clients. On HTTP/2, this one must not wait as well: it has no body.
+/// Refuses a response because responses to the client's address wait unread. On HTTP/2, this one has no body, so that
+/// it need not wait as well.
 fn refuse_response(is_http2: bool) -> Response<ResponseBody> {
     match is_http2 {
         true => without_body(reply::unread_responses()),
@@ -366,8 +367,8 @@ fn without_body(response: Response<ResponseBody>) -> Response<ResponseBody> {
     Response::from_parts(head, body::full(Bytes::new()))
 }
 
-/// Whether the request has another `Transfer-Encoding` than `chunked`. hyper looks at the last one only, and a proxy
-/// that looks at the first sees another end of the body.
+/// Whether the request has another `Transfer-Encoding` than `chunked` (decision 0023). hyper reads the last one only,
+/// and a proxy that reads the first sees another end of the body.
 fn is_framed_twice<B>(request: &Request<B>) -> bool {
     let mut encodings = request.headers().get_all(TRANSFER_ENCODING).iter();
     let is_chunked =
@@ -375,7 +376,7 @@ fn is_framed_twice<B>(request: &Request<B>) -> bool {
     !is_chunked || encodings.next().is_some()
 }
 
-/// Closes the connection: the host cannot tell where the next request begins.
+/// Refuses the request and closes the connection: the host cannot tell where the next request begins.
 fn refuse_framing() -> Response<ResponseBody> {
     let mut response = reply::bad_request("Transfer-Encoding is not `chunked`, once and alone");
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

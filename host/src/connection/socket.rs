@@ -1,4 +1,4 @@
-//! A client's socket, and bytes that were read from it ahead.
+//! A client's socket, and bytes that were read ahead.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -14,14 +14,14 @@ use tokio_rustls::server::TlsStream;
 
 use crate::read_bounds::{self, OverheadMeter};
 
-/// Bytes that the kernel takes ahead of what it can send: a client that reads nothing would have it take
-/// megabytes, which are in no budget.
+/// Bytes that the kernel takes ahead of what it can send. Without this bound, the kernel would take megabytes for a
+/// client that does not read, and no budget counts them.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 128 * 1024;
 
-/// A connected socket, below TLS, whose reads are within turns.
+/// A connected socket, below TLS, with a bound on the bytes that one turn reads.
 pub struct ClientSocket {
-    /// `None` while the connection is on its way to another thread.
+    /// `None` while the connection moves to another thread.
     stream: Option<TcpStream>,
     detached: Option<std::net::TcpStream>,
     state: Arc<SocketState>,
@@ -46,7 +46,7 @@ impl ClientStream for TlsStream<ClientSocket> {
 
 /// The state of a socket that the HTTP implementation owns.
 pub struct SocketState {
-    /// `None` once the socket is closed: the number may be that of another connection then.
+    /// `None` once the socket is closed: another connection may have the number then.
     descriptor: Mutex<Option<RawFd>>,
     has_read: AtomicBool,
     is_blocked: AtomicBool,
@@ -67,7 +67,7 @@ impl ClientSocket {
         (Self { stream: Some(stream), detached: None, state: state.clone() }, state)
     }
 
-    /// Leaves the thread's runtime. Until the socket is attached again, it can be neither read nor written.
+    /// Removes the socket from the thread's runtime. Until `attach`, it can be neither read nor written.
     pub fn detach(&mut self) -> io::Result<()> {
         if let Some(stream) = self.stream.take() {
             self.detached = Some(stream.into_std()?);
@@ -75,7 +75,7 @@ impl ClientSocket {
         Ok(())
     }
 
-    /// Enters the runtime of the thread that calls.
+    /// Adds the socket to the calling thread's runtime.
     pub fn attach(&mut self) -> io::Result<()> {
         if let Some(stream) = self.detached.take() {
             self.stream = Some(TcpStream::from_std(stream)?);
@@ -101,7 +101,7 @@ impl SocketState {
     #[cfg(target_os = "linux")]
     fn with_socket<T>(&self, operation: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         let descriptor = self.descriptor();
-        // SAFETY: the socket is open. It is closed only after `ClientSocket` has taken the number out, under this lock.
+        // SAFETY: the socket is open. `ClientSocket` closes it only after it has removed the number, under this lock.
         let socket = (*descriptor).map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) });
         socket.map(operation)
     }
@@ -115,7 +115,7 @@ impl SocketState {
         self.has_read.load(Ordering::Relaxed) && self.has_read.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether the kernel took less than it was given, and has not asked for more.
+    /// Whether the kernel had no room for the last write.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Ordering::Relaxed)
     }
@@ -125,23 +125,22 @@ impl SocketState {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// How many of them the client has acknowledged: the kernel takes bytes in large steps, and passes them
-    /// on in small ones.
+    /// How many of the written bytes the client has acknowledged. The kernel takes bytes in large steps and sends them
+    /// in small ones.
     pub fn acknowledged(&self) -> u64 {
         self.written().saturating_sub(self.unacknowledged())
     }
 
-    /// Whether the client has not acknowledged everything that it was sent, nor the end of it.
+    /// Whether the client has not acknowledged all sent bytes, or the end of the stream.
     pub fn has_unacknowledged(&self) -> bool {
         self.unacknowledged() > 0
     }
 
-    /// Whether the client has closed the connection, or its sending half, also if there are bytes before
-    /// the end that the host has not read.
+    /// Whether the client has closed the connection or its sending half, also behind bytes that the host has not read.
     #[cfg(target_os = "linux")]
     pub fn has_hung_up(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        // Errors and the end of both halves are reported without being asked for.
+        // The kernel always reports errors and the end of both halves.
         let poll_now = |socket: BorrowedFd<'_>| {
             poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)], Some(&Timespec::default()))
         };
@@ -153,7 +152,7 @@ impl SocketState {
         false
     }
 
-    /// Has the kernel drop the bytes that it has not sent when the socket is closed.
+    /// When the socket is closed, the kernel drops the unsent bytes.
     pub fn reset_on_close(&self) {
         self.reset_on_close.store(true, Ordering::Relaxed);
     }
@@ -176,8 +175,8 @@ impl SocketState {
         0
     }
 
-    /// Has the kernel take little more than it can send at once, so that streams of one connection get
-    /// on side by side, and so that their progress is seen.
+    /// Limits the kernel to little more than it can send at once. So streams of one connection progress side by side,
+    /// and the host sees their progress.
     #[cfg(target_os = "linux")]
     pub fn limit_unsent(&self) {
         let limit = |socket: BorrowedFd<'_>| socket2::SockRef::from(&socket).set_tcp_notsent_lowat(MAX_UNSENT);
@@ -240,7 +239,7 @@ impl AsyncWrite for ClientSocket {
     }
 }
 
-/// A stream of which some bytes were read already, and whose overhead is bounded.
+/// A stream with bytes that were read ahead, and with a bound on its overhead.
 pub struct ReadAhead<S> {
     pub read: Bytes,
     pub stream: S,
@@ -297,7 +296,7 @@ mod tests {
     use crate::wait::{SOON, join};
     use crate::wait_async::wait_until_async;
 
-    /// TLS, which is above the socket, reads as long as the socket has bytes.
+    /// A reader like TLS, which reads as long as the socket has bytes.
     #[tokio::test]
     async fn a_turn_bounds_the_bytes_read_from_a_socket() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

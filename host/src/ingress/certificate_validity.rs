@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-/// How many names of a certificate are told.
+/// How many names of a certificate the log and the status show.
 const MAX_NAMES: usize = 4;
 
-/// When a certificate is valid, both times included, and for which names.
+/// When a certificate is valid, both bounds included, and for which names.
 #[derive(Clone, Debug)]
 pub struct CertificateValidity {
     not_before: UnixTime,
@@ -26,10 +26,10 @@ pub enum Invalidity {
 }
 
 impl CertificateValidity {
-    /// `None` if the certificate is not one that a client can read.
+    /// `None` if clients cannot read the certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let certificate = EndEntityCert::try_from(certificate).ok()?;
-        // webpki tells these times in errors only, and compares them before it looks for an issuer.
+        // webpki gives these times in errors only, and checks them before it looks for an issuer.
         let error_at = |since_epoch| {
             let (time, usage) = (UnixTime::since_unix_epoch(since_epoch), KeyUsage::server_auth());
             certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
@@ -43,7 +43,7 @@ impl CertificateValidity {
         Some(Self { not_before, not_after, names: names.join(", ") })
     }
 
-    /// `None` at a time at which it is valid.
+    /// Why the certificate is invalid at `now`; `None` if it is valid.
     pub fn invalidity(&self, now: UnixTime) -> Option<Invalidity> {
         let Self { not_before, not_after, .. } = *self;
         if now < not_before {
@@ -52,7 +52,7 @@ impl CertificateValidity {
         (now > not_after).then_some(Invalidity::Expired { not_after })
     }
 
-    /// The names that it is for, separated by commas; empty if it is for addresses.
+    /// The names in the certificate, separated by commas; empty if it is for addresses.
     pub fn names(&self) -> &str {
         &self.names
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_times_and_names_of_a_certificate_are_read() {
-        // Self-signed certificates are often those of an authority, which webpki refuses to check.
+        // Self-signed certificates are often marked as an authority's, and webpki refuses to check those.
         for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
             let mut params = CertificateParams::new(["forge.example", "*.forge.example"].map(str::to_owned)).unwrap();
             (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));

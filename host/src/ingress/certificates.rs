@@ -1,4 +1,4 @@
-//! The certificates of a listener, which can be read again while it listens.
+//! The certificates of a listener, which the host can reload while it listens.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use super::certificate_validity::CertificateValidity;
 use crate::bounded_file;
 use crate::pem::{self, PemError};
 
-/// The largest file of certificates, and of a key, in bytes.
+/// The largest file of certificates or of a key, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// The name of HTTP/2 over TLS (RFC 9113, section 3.2).
@@ -31,24 +31,24 @@ pub struct Certificates {
     failure: ArcSwapOption<ReloadFailure>,
 }
 
-/// Certificates that are in use.
+/// The certificates in use.
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// The validity of the first one, which is the listener's own.
+    /// The validity of the first certificate, which is the listener's own.
     validity: Option<CertificateValidity>,
 }
 
 /// The certificates of a listener at one moment.
 pub struct CertificateState {
-    /// Why the certificates in use are not those of the files, if they are not.
+    /// Why the last reload failed, if the certificates in use are not those of the files.
     pub failure: Option<Arc<ReloadFailure>>,
-    /// Why clients refuse the listener's own, if they do: a sentence for the operator.
+    /// Why clients refuse the listener's own certificate, if they do: a sentence for the operator.
     pub refusal: Option<String>,
-    /// The last second in which the listener's own is valid, since the Unix epoch.
+    /// The last second in which the listener's own certificate is valid, since the Unix epoch.
     pub not_after: Option<u64>,
 }
 
-/// Why the files could not be read when they last were, while older certificates stay in use.
+/// Why the last reload of the files failed. The older certificates stay in use.
 #[derive(Debug)]
 pub struct ReloadFailure {
     pub reason: String,
@@ -72,7 +72,7 @@ impl Certificates {
         Ok(Self { chain, key, current, failure: ArcSwapOption::empty() })
     }
 
-    /// Reads the files again. If that fails, the certificates stay as they were.
+    /// Reads the files again. On an error, the certificates stay as they are.
     pub fn reload(&self) -> Result<(), CertificateError> {
         match read(&self.chain, &self.key) {
             Ok(loaded) => {
@@ -118,10 +118,10 @@ impl fmt::Debug for Certificates {
     }
 }
 
-/// Why certificates and a key do not make a server, in words for the operator.
+/// Why a server cannot use the certificates and the key, in words for the operator.
 fn in_words(error: &rustls::Error) -> String {
     match error {
-        // The library's text of a key that none of its algorithms can read.
+        // rustls returns this for a key that none of its algorithms can read.
         rustls::Error::General(_) => {
             "the key is damaged, or of a kind that is not supported; RSA of 2048 to 8192 bits, ECDSA with P-256 or P-384, and \
              Ed25519 are"

@@ -1,4 +1,4 @@
-//! Bounds on the connections of a listener, and on those from one address.
+//! Limits on the connections of a listener, and on the connections from one address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,25 +8,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes that the clients of a listener may send before the host can use them.
 struct Allowance {
-    /// The first connections share these; each further one adds the smallest part.
+    /// The first connections share this total; each further one adds `smallest`.
     total: usize,
-    /// The same for the connections of one address.
+    /// The total for the connections of one address.
     per_address: usize,
     smallest: usize,
     largest: usize,
 }
 
 /// Request bodies over HTTP/2 that no guest has read: the windows of connections. The listener's `ReceiveBudget` bounds
-/// their sum. The largest window lets a client far away send some megabytes a second.
+/// their sum. The largest window lets a distant client send some megabytes a second.
 const UPLOADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 64 << 10, largest: 1 << 20 };
 
-/// Heads that are not there as a whole. hyper takes up to three times as much memory. Clients send some kilobytes.
+/// Incomplete heads. hyper takes up to three times as much memory. Clients send some kilobytes.
 const HEADS: Allowance = Allowance { total: 128 << 20, per_address: 16 << 20, smallest: 16 << 10, largest: 64 << 10 };
 
 /// Bounds on the bytes that the client of a connection may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBounds {
-    /// Of request bodies over HTTP/2, before a guest has read them.
+    /// Of unread request bodies over HTTP/2.
     pub upload_window: u32,
     /// The largest head of a request.
     pub head: usize,
@@ -45,16 +45,16 @@ pub struct ConnectionLimit {
     permits: Arc<Semaphore>,
     total: usize,
     per_address: usize,
-    /// Open connections by client network; an address without any has no entry.
+    /// Open connections by client network. A network without connections has no entry.
     addresses: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One of the connections that an address may have. Dropping it gives the permit back.
+/// Permits one of the connections that an address may have. Dropping it gives the permit back.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
     address: IpAddr,
-    /// How many connections the address had when this one began, with it.
+    /// The address's open connections when this one began, including it.
     open: usize,
 }
 
@@ -65,7 +65,7 @@ impl ConnectionLimit {
         Self { permits, total, per_address, addresses: Mutex::default() }
     }
 
-    /// Waits until the listener may have one more connection. The kernel holds new ones meanwhile.
+    /// Waits until the listener may have one more connection. Meanwhile, the kernel queues new ones.
     pub async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().acquire_owned().await.ok()
     }
@@ -82,12 +82,12 @@ impl ConnectionLimit {
         Some(ConnectionPermit { limit: self.clone(), address, open: *count })
     }
 
-    /// The bounds of a new connection. The proxy that many clients share has no permit of its own.
+    /// The bounds of a new connection. A trusted proxy, which many clients share, has no permit of its own.
     pub fn receive_bounds(&self, permit: Option<&ConnectionPermit>) -> ReceiveBounds {
         let open = self.total.saturating_sub(self.permits.available_permits());
         let of_address = permit.map_or(1, |permit| permit.open);
         ReceiveBounds {
-            // The largest window is far below the limit of the type.
+            // The largest window is far below `u32::MAX`.
             upload_window: u32::try_from(UPLOADS.of_connection(open, of_address)).unwrap_or(u32::MAX),
             head: HEADS.of_connection(open, of_address),
         }
@@ -107,15 +107,14 @@ impl Drop for ConnectionPermit {
 }
 
 impl Allowance {
-    /// The part of a connection that begins when so many are open, and so many of its address.
+    /// The allowance of a connection that begins as the `open`th, and as the `of_address`th of its address.
     fn of_connection(&self, open: usize, of_address: usize) -> usize {
         let share = (self.total / open.max(1)).min(self.per_address / of_address.max(1));
         share.clamp(self.smallest, self.largest)
     }
 }
 
-/// The addresses that one client has: an IPv4 address, or a /64 of IPv6, which is the smallest
-/// network that providers assign.
+/// The network that stands for one client: an IPv4 address, or an IPv6 /64, the smallest network that providers assign.
 pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -1,9 +1,9 @@
 //! The origin of a request: the connection, or the forwarded headers of a trusted proxy.
 //!
-//! A client's address, scheme and host are the connection's own, or a trusted proxy names them in the
-//! header family that the operator has chosen. All other headers that say where a request comes from are
-//! removed, and those that name a trace unless a trusted proxy sent them. Guests get the address as Spin
-//! gives it, in `spin-client-addr`; the host removes all `spin-` headers that a client sent.
+//! A client's address, scheme and host are the connection's own, or a trusted proxy names them in the header family
+//! that the operator has chosen. The host removes all other headers that name a request's origin. It removes trace
+//! headers too, unless a trusted proxy sent them. Guests get the address as Spin gives it, in `spin-client-addr`; the
+//! host removes all `spin-` headers that a client sent.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +22,7 @@ use crate::host_and_port::is_host_and_port;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
-/// The other end of a connection.
+/// The remote end of a connection.
 #[derive(Debug)]
 pub struct Peer {
     socket: SocketAddr,
@@ -32,7 +32,7 @@ pub struct Peer {
     address: HeaderValue,
 }
 
-/// The origin of a request. It is one of the request's extensions.
+/// The origin of a request, stored in the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOrigin {
     /// The peer, or the address that a trusted proxy names.
@@ -43,7 +43,7 @@ pub struct RequestOrigin {
 }
 
 impl RequestOrigin {
-    /// The addresses that the client has.
+    /// The client's network.
     pub fn network(&self) -> IpAddr {
         client_network(self.client)
     }
@@ -63,7 +63,7 @@ impl Peer {
         self.socket.ip()
     }
 
-    /// The addresses that the peer has, unless it is a trusted proxy, whose clients have others.
+    /// The peer's network. `None` for a trusted proxy, whose clients have networks of their own.
     pub fn network(&self) -> Option<IpAddr> {
         (!self.trusted).then(|| client_network(self.address()))
     }
@@ -72,7 +72,7 @@ impl Peer {
         self.trusted
     }
 
-    /// A client that is behind the peer if that is a trusted proxy, and otherwise is the peer.
+    /// The client for the log: behind a trusted peer, the forwarded client; otherwise the peer.
     pub fn source(&self, forwarded: Option<IpAddr>) -> ClientSource {
         match self.network() {
             Some(client) => ClientSource { client: Some(client), proxy: None },
@@ -83,7 +83,7 @@ impl Peer {
     /// Removes the headers that the peer may not set, and adds the origin to the request.
     pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();
-        // Few requests have one of these, so that the search comes before any removal.
+        // Few requests have such a header, so a search comes before any removal.
         let is_untrusted = |name: &HeaderName| match self.trusted {
             true => is_reserved(name) || (is_forwarding(name) && !ingress.forwarding.believes(name)),
             false => is_reserved(name) || is_forwarding(name) || is_trace(name),
@@ -112,7 +112,7 @@ impl Peer {
 }
 
 fn header(address: SocketAddr) -> HeaderValue {
-    // An address has only characters that a header may have.
+    // An address has only characters that a header may contain.
     HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static(""))
 }
 
@@ -129,8 +129,8 @@ impl ForwardedHeaders {
         let mut forwarded = Self::default();
         let forwarding = ingress.forwarding;
         if forwarding.family == ForwardedFamily::Forwarded {
-            // The proxy that wrote an element is named by the nearer one, the nearest being the peer's. Of trusted
-            // proxies the farthest knows best how the client has addressed the service.
+            // Each proxy's element is vouched for by the next nearer one; the peer is the nearest. The farthest trusted
+            // proxy knows best how the client addressed the service.
             for element in forwarded_elements(headers) {
                 forwarded.scheme = element.proto.as_deref().and_then(scheme).or(forwarded.scheme);
                 let host = element.host.as_deref().filter(|_| forwarding.host);
@@ -145,14 +145,14 @@ impl ForwardedHeaders {
         let addresses: Vec<_> = texts(headers, &FORWARDED_FOR).map(address).collect();
         forwarded.client = first_untrusted(addresses.into_iter().rev(), ingress);
         forwarded.scheme = texts(headers, &FORWARDED_PROTO).last().and_then(scheme);
-        // Removed before unless the operator has asked for it.
+        // `X-Forwarded-Host` is still here only if the operator believes it.
         forwarded.authority = texts(headers, &FORWARDED_HOST).last().and_then(authority);
         forwarded
     }
 }
 
-/// The first address, nearest first, that is not a trusted proxy: a client behind it can have forged
-/// the rest. The farthest if all are trusted; `None` if an address before it cannot be read.
+/// The nearest address that is not a trusted proxy: the addresses behind it may be forged. The farthest if all are
+/// trusted. `None` if a nearer address is unreadable.
 fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress: &Ingress) -> Option<SocketAddr> {
     let mut found = None;
     for address in addresses {
@@ -165,8 +165,8 @@ fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress:
     found
 }
 
-/// The elements of an `X-Forwarded` header, a list without quoted strings, over all of its lines. It is split in bytes:
-/// no text that a client has put before a proxy's element makes that unreadable.
+/// The elements of an `X-Forwarded` header over all of its lines; the format has no quoted strings. The split is on
+/// bytes, so that a client's text before a proxy's element cannot make that unreadable.
 fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
@@ -178,14 +178,14 @@ fn text(element: &[u8]) -> &str {
     std::str::from_utf8(element).unwrap_or_default()
 }
 
-/// An address with or without a port, which is 0 then.
+/// An address with a port, or without one, for which the port is 0.
 fn address(text: &str) -> Option<SocketAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = match bare.parse::<IpAddr>() {
         Ok(address) => SocketAddr::new(address, 0),
         Err(_) => text.parse().ok()?,
     };
-    // As that of a peer: one client has one name.
+    // Canonical as a peer's address, so that one client has one name.
     Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
@@ -291,7 +291,7 @@ mod tests {
         check_with(no_host(X_FORWARDED), proxy, &both, "192.0.2.7:0", "https", None);
         check_with(RFC_7239, proxy, &both, "198.51.100.7:0", "http", Some("f.example"));
         check_with(no_host(RFC_7239), proxy, &both, "198.51.100.7:0", "http", None);
-        // The other family is ignored: a client may have sent it.
+        // The host ignores the other family: a client may have sent it.
         check_with(RFC_7239, proxy, &both[..5], "10.0.0.1:80", "http", None);
         check_with(X_FORWARDED, proxy, &both[5..], "10.0.0.1:80", "http", None);
         let left = |forwarding| {
@@ -317,7 +317,7 @@ mod tests {
         check(proxy, &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);
         check(proxy, &[("x-forwarded-for", "10.0.0.3, 10.0.0.2")], "10.0.0.3:0", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7, unknown")], "10.0.0.1:80", "http", None);
-        // Nothing that a client has put before hides the address that the proxy saw.
+        // A client's text before the address that the proxy saw does not hide that address.
         check(proxy, &[("x-forwarded-for", "\u{ff}, 192.0.2.7")], "192.0.2.7:0", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7, \u{ff}")], "10.0.0.1:80", "http", None);
         check(proxy, &[("x-forwarded-proto", "https, \u{ff}")], "10.0.0.1:80", "http", None);
@@ -340,7 +340,7 @@ mod tests {
         check_with(RFC_7239, proxy, &unreadable, "192.0.2.7:0", "http", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
         check_with(RFC_7239, proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
-        // Behind two trusted proxies, the one that the client has reached names the scheme and the host.
+        // Behind two trusted proxies, the proxy that the client has reached names the scheme and the host.
         let edge = "for=9.9.9.9;proto=http;host=forged, for=192.0.2.7;proto=https;host=app.example";
         let both = format!("{edge}, for=10.0.0.2;proto=http;host=\"inner:81\"");
         check_with(RFC_7239, proxy, &[("forwarded", &both)], "192.0.2.7:0", "https", Some("app.example"));
@@ -360,7 +360,7 @@ mod tests {
             let (_, origin, address) = receive(RFC_7239, proxy, &[("forwarded", &line)]);
             assert_eq!((&*address, origin.scheme.as_str()), ("192.0.2.7:0", "http"), "{line}");
         }
-        // A parameter that is there twice shows a proxy that does not quote; then the proxy counts as the client.
+        // A repeated parameter shows a proxy that does not quote; then the proxy counts as the client.
         let bare = [("forwarded", "for=192.0.2.7;proto=http;host=a;for=203.0.113.9;proto=https")];
         check_with(RFC_7239, proxy, &bare, "10.0.0.1:80", "http", None);
     }

@@ -1,8 +1,8 @@
 //! The elements of the `Forwarded` header (RFC 7239): each proxy adds one.
 //!
-//! A proxy writes its element to the right of its client's text. The header is read from the right for that reason: the
-//! proxy's own text then decides where a quoted string ends, and a quote that the client left open cannot swallow the
-//! proxy's element. A quoted string may hold separators, such as those of a `Host` that a client has chosen.
+//! A proxy writes its element to the right of its client's text. So the host reads the header from the right: the
+//! proxy's own text then decides where a quoted string ends. A quote that the client left open cannot swallow the
+//! proxy's element. A quoted string may hold separators, for example in a `Host` that a client has chosen.
 
 use std::borrow::Cow;
 use std::iter;
@@ -27,8 +27,8 @@ pub fn forwarded_elements(headers: &HeaderMap) -> impl Iterator<Item = Forwarded
 }
 
 impl<'a> ForwardedElement<'a> {
-    /// An element that has a parameter twice says nothing: a proxy writes each once, so that one of them is a client's,
-    /// in a value that the proxy did not quote.
+    /// An element with a repeated parameter has no values. A proxy writes each parameter once, so one of them is a
+    /// client's, in a value that the proxy did not quote.
     fn parse(element: &'a [u8]) -> Self {
         let (mut client, mut proto, mut host) = (None, None, None);
         for pair in split_from_right(element, b';') {
@@ -74,8 +74,8 @@ fn last_separator(text: &[u8], separator: u8) -> Option<usize> {
     None
 }
 
-/// Whether the character after `before`, in a quoted string, belongs to a backslash. Two of these are one that was
-/// escaped itself.
+/// Whether a backslash escapes the character after `before`, in a quoted string. A backslash that is escaped itself
+/// does not.
 fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }

@@ -1,4 +1,4 @@
-//! Which headers of a trusted proxy are believed, and which no client may send.
+//! Which headers of a trusted proxy the host believes, and which no client may send.
 
 use http::HeaderName;
 use http::header::FORWARDED;
@@ -7,25 +7,24 @@ pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for")
 pub const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 pub const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The headers in which a trusted proxy names a request's client.
+/// The header family in which a trusted proxy names a request's client.
 ///
-/// A proxy sets one family and passes on what a client sent in the other, so that only one can be
-/// believed.
+/// A proxy sets one family and passes on what a client sent in the other, so the host believes only one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ForwardedFamily {
-    /// `X-Forwarded-For`, `-Proto` and, if asked for, `-Host`.
+    /// `X-Forwarded-For`, `-Proto` and, if the operator chose it, `-Host`.
     #[default]
     XForwarded,
     /// `Forwarded` (RFC 7239).
     Forwarded,
 }
 
-/// Which headers of a trusted proxy are believed.
+/// The headers of a trusted proxy that the host believes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forwarding {
     pub family: ForwardedFamily,
-    /// Whether the proxy names the host that the client addressed. Most proxies pass on the client's
-    /// `Host` and leave `X-Forwarded-Host` as the client sent it.
+    /// Whether the proxy names the host that the client addressed. Most proxies pass on the client's `Host` and leave
+    /// `X-Forwarded-Host` as the client sent it.
     pub host: bool,
 }
 
@@ -44,10 +43,10 @@ impl Forwarding {
 /// The prefix of headers that only the host may set.
 const RESERVED_PREFIX: &str = "spin-";
 
-/// The prefix of a family of headers that no list has in full.
+/// The prefix of a header family that has no complete list.
 const X_FORWARDED: &str = "x-forwarded";
 
-/// Headers in which some proxy names the client, or the URL that the client asked for.
+/// Headers in which some proxies name the client, or the URL that the client asked for.
 const OTHERS: [&str; 26] = [
     "x-real-ip",
     "x-client-ip",
@@ -85,10 +84,10 @@ pub fn is_reserved(name: &HeaderName) -> bool {
     name.as_str().starts_with(RESERVED_PREFIX)
 }
 
-/// Whether the header says where a request comes from.
+/// Whether the header names the origin of a request.
 pub fn is_forwarding(name: &HeaderName) -> bool {
     let text = name.as_str();
-    // Most names end here.
+    // Most names fail this test.
     text.starts_with(['x', 'f', 't', 'c', 'v'])
         && (text.starts_with(X_FORWARDED) || *name == FORWARDED || OTHERS.contains(&text))
 }

@@ -1,4 +1,5 @@
-//! Connections that wait for a request of their client, or for the rest of its head. They make room for new ones.
+//! Connections that wait for a request of their client or for the rest of its head. The host closes them when new ones
+//! need a place.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,16 +10,15 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use tokio::sync::{Notify, oneshot};
 
-/// The connections that wait for their client. An address can open many at no cost, so that the next one to close is of
-/// the address that has the most.
+/// The idle connections. An address can open many at no cost, so the host closes one of the address that has the most.
 #[derive(Debug, Default)]
 pub struct IdleConnections {
     order: Mutex<EvictionOrder>,
-    /// Told when a connection begins to wait.
+    /// Notified when a connection begins to wait.
     entered: Notify,
 }
 
-/// The connections by address, and which address loses one next.
+/// The connections by address, and the next address to lose one.
 #[derive(Debug, Default)]
 struct EvictionOrder {
     next: u64,
@@ -27,13 +27,13 @@ struct EvictionOrder {
     ranks: BTreeSet<(Rank, Option<IpAddr>)>,
 }
 
-/// In the order in which they began to wait. One that is dropped tells its connection to close.
+/// In the order in which they began to wait. Dropping a sender asks its connection to close.
 type OfAddress = BTreeMap<u64, oneshot::Sender<()>>;
 
-/// How many connections an address has, and the first of them. The greatest is the next to lose one.
+/// How many connections an address has, and its first. The greatest rank loses the next connection.
 type Rank = (usize, Reverse<u64>);
 
-/// One connection, which counts until this is dropped.
+/// One idle connection, which counts until this is dropped.
 #[derive(Debug)]
 pub struct IdleConnection<'a> {
     all: &'a IdleConnections,
@@ -43,8 +43,8 @@ pub struct IdleConnection<'a> {
 }
 
 impl IdleConnections {
-    /// Counts a connection that begins to wait. It has no address if it is a trusted proxy's, which many clients share:
-    /// those close last.
+    /// Counts a connection that begins to wait. A trusted proxy's connection, which many clients share, has no address
+    /// and closes last.
     pub fn enter(&self, address: Option<IpAddr>) -> IdleConnection<'_> {
         let (sender, evicted) = oneshot::channel();
         let mut order = self.order();
@@ -56,15 +56,14 @@ impl IdleConnections {
         IdleConnection { all: self, address, number, evicted }
     }
 
-    /// Tells a connection to close, once there is one: of the address that has the most, the one that has waited for
-    /// longest.
+    /// Asks a connection to close, once one is idle: the longest idle one of the address that has the most.
     pub async fn evict(&self) {
         while !self.try_evict() {
             self.entered.notified().await;
         }
     }
 
-    /// The same, if there is one now; returns whether there was.
+    /// Asks a connection to close, if one is idle now. Returns whether one was.
     pub fn try_evict(&self) -> bool {
         let mut order = self.order();
         let Some((_, address)) = order.ranks.last().copied() else { return false };
@@ -104,7 +103,7 @@ fn rank(address: Option<IpAddr>, connections: &OfAddress) -> Option<Rank> {
 impl IdleConnection<'_> {
     /// Returns once the connection has to close.
     pub async fn evicted(&mut self) {
-        // The other end is dropped without a message.
+        // The sender was dropped without a message.
         let _ = (&mut self.evicted).await;
     }
 

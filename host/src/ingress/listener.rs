@@ -23,16 +23,16 @@ use crate::send_buffer::{BelowMinRate, DrainPolicy, SendBudgets, SendLimits};
 pub struct Ingress {
     /// With certificates, the listener accepts only TLS.
     pub certificates: Option<Certificates>,
-    /// Proxies that are trusted to name the client's address and scheme.
+    /// Proxies whose word on the client's address and scheme the host trusts.
     pub proxies: Vec<IpNet>,
     pub forwarding: Forwarding,
     pub connections: Arc<ConnectionLimit>,
     pub idle: IdleConnections,
-    /// The bytes of responses that clients have not taken.
+    /// Response bytes that clients have not taken.
     pub send_budgets: SendBudgets,
     /// The bytes of request bodies over HTTP/2 that components have not read.
     pub receive_budget: Arc<ReceiveBudget>,
-    /// How fast a client has to take a response, and to send a request's body that others wait for.
+    /// The minimum rate for taking a response, and for sending a request's body while others wait for the instance.
     pub drain: DrainPolicy,
     pub keep_alive: KeepAlive,
     /// Concurrent requests on one HTTP/2 connection.
@@ -44,7 +44,8 @@ pub struct Ingress {
     flood_throttle: LogThrottle,
 }
 
-/// The extension of a request that takes effect when it is handled, so that its response is not refused afterwards.
+/// A request's extension with its client's send budget. The application checks it before it calls the component, so
+/// that the connection need not refuse the response of an unsafe method.
 #[derive(Clone)]
 pub struct Unread {
     pub ingress: Arc<Ingress>,
@@ -52,12 +53,12 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// How fast the client of a request has to send its body while others wait for the instance.
+    /// The minimum rate for a request's body while others wait for the instance.
     pub fn min_rate(extensions: &Extensions) -> DrainPolicy {
         extensions.get::<Self>().map_or_else(DrainPolicy::default, |unread| unread.ingress.drain)
     }
 
-    /// Whether the client's addresses leave too much unread for another response.
+    /// Whether the client's network leaves too much unread for another response.
     pub fn is_too_much(&self) -> bool {
         self.ingress.send_budgets.is_overdrawn_by(self.network)
     }
@@ -66,9 +67,9 @@ impl Unread {
 /// A client as the limits see it, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientSource {
-    /// Its network. `None` if it is not known which of a proxy's clients it is.
+    /// The client's network. `None` if the proxy's client is unknown.
     pub client: Option<IpAddr>,
-    /// The trusted proxy that it came by.
+    /// The trusted proxy that forwarded the request.
     pub proxy: Option<IpAddr>,
 }
 
@@ -76,11 +77,11 @@ pub struct ClientSource {
 #[derive(Clone, Debug)]
 pub struct KeepAlive {
     pub timeout: Duration,
-    /// Announces it to clients, in seconds. `None` below one: zero would say that no request may follow.
+    /// The announcement to clients, in seconds. `None` below one: zero would say that no request may follow.
     pub header: Option<HeaderValue>,
 }
 
-/// The host waits this much longer than it has announced, because a client may send a request until then.
+/// The host waits this much longer than it has announced, because a client may send a request until the announced end.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(2);
 
 impl KeepAlive {
@@ -95,7 +96,7 @@ impl KeepAlive {
 const MAX_CONNECTIONS: usize = 10_000;
 const MAX_CONNECTIONS_PER_ADDRESS: usize = 1_000;
 
-/// Longer than the idle connections of common proxies live, so that the proxy closes a connection first.
+/// Longer than common proxies keep idle connections, so that the proxy closes first.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
 const MAX_STREAMS: u32 = 100;
@@ -181,7 +182,7 @@ impl Ingress {
         }
     }
 
-    /// Logs that a connection was closed because its client sent frames for nothing.
+    /// Logs that the host closed a connection because its client flooded it with frames.
     pub fn log_flood(&self, source: ClientSource) {
         if let Some(suppressed) = self.flood_throttle.pass() {
             let ClientSource { client, proxy } = source;
@@ -194,7 +195,7 @@ impl Ingress {
         }
     }
 
-    /// Opens the access log again, and reads the certificates again. If they cannot be read, the old ones stay.
+    /// Reopens the access log and reloads the certificates. If the reload fails, the old ones stay.
     pub fn reload(&self) {
         if let Some(log) = &self.access_log {
             log.reopen();
@@ -226,7 +227,7 @@ fn log_refusal(certificates: &Certificates) {
     }
 }
 
-/// A connection's permits: of its listener, and of its address unless that is a trusted proxy's.
+/// A connection's permits: of its listener, and of its address unless the peer is a trusted proxy.
 pub type ConnectionPermits = (OwnedSemaphorePermit, Option<ConnectionPermit>);
 
 /// A connection on its way to a shard.

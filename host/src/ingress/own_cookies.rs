@@ -1,18 +1,20 @@
-//! The cookies of this program. A browser sends the cookies of a host to all of its ports and paths, and each of them
-//! can set all. No component may see or set the cookie of the operator's pages; the cookie of visitors' sessions is for
-//! components whose credentials are in the header `cookie`.
+//! The cookies of this program.
+//!
+//! A browser sends a host's cookies to all of its ports and paths, and each of them can set any. No component may see
+//! or set the cookie of the operator's pages. The cookie of visitors' sessions is for components that take credentials
+//! from the header `cookie`.
 
 use http::header::{COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
 
-/// The names of the cookies of admin listeners begin with this.
+/// The prefix of the cookie names of admin listeners.
 pub const OPERATOR_COOKIE: &str = "hexad-operator-";
 
-/// The name of the cookie of visitors' sessions, perhaps after a prefix that browsers know.
+/// The name of the cookie of visitors' sessions, possibly after a prefix that browsers know.
 const SESSION_COOKIE: &str = "hexad-session";
 const PREFIXES: [&str; 2] = ["__host-", "__secure-"];
 
-/// Which cookies are meant.
+/// Which of the cookies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnCookie {
     Operator,
@@ -20,9 +22,9 @@ pub enum OwnCookie {
 }
 
 impl OwnCookie {
-    /// Whether the pair of a `Cookie` line, or the beginning of a `Set-Cookie` line, has this name.
+    /// Whether a pair of a `Cookie` line, or the beginning of a `Set-Cookie` line, has this name.
     fn is_in(self, pair: &[u8]) -> bool {
-        // Browsers skip the spaces, and send what follows the `=` of a cookie without a name as if it had one.
+        // Browsers skip the spaces. They send the part after `=` of a cookie without a name as if it had that name.
         let start = pair.iter().position(|byte| !b" \t=".contains(byte)).unwrap_or(pair.len());
         let name = pair.get(start..).unwrap_or_default().split(|byte| b"=;".contains(byte)).next().unwrap_or_default();
         let name = name.trim_ascii().to_ascii_lowercase();
@@ -35,11 +37,11 @@ impl OwnCookie {
         }
     }
 
-    /// Removes them from a request.
+    /// Removes these cookies from a request.
     pub fn remove(self, headers: &mut HeaderMap) {
         let is_own = |pair: &&[u8]| self.is_in(pair);
         let pairs = |value: &HeaderValue| value.as_bytes().split(|byte| *byte == b';').any(|pair| is_own(&pair));
-        // Few requests have one, so that the search comes before any change.
+        // Few requests have one, so a search comes before any change.
         if !headers.get_all(COOKIE).iter().any(pairs) {
             return;
         }
@@ -55,7 +57,7 @@ impl OwnCookie {
         }
     }
 
-    /// Removes the lines that set one of them from a response.
+    /// Removes the lines of a response that set one of these cookies.
     pub fn remove_set(self, headers: &mut HeaderMap) {
         if !headers.get_all(SET_COOKIE).iter().any(|line| self.is_in(line.as_bytes())) {
             return;

@@ -1,8 +1,8 @@
-//! Bytes of requests' bodies that clients may send over HTTP/2 before a component has read them.
+//! Bytes of request bodies that clients may send over HTTP/2 before a component has read them.
 //!
 //! HTTP/2 lets a client send as much as a window says, and the host keeps it until the component reads it. A body
-//! counts with the bytes that its windows allow, from the head of its request to its end, so that the host never keeps
-//! more than it has counted. HTTP/1 needs none of this: the host reads from the socket only as the component reads.
+//! counts with its whole window, from the head of its request to its end, so that the host never keeps more than it has
+//! counted. HTTP/1 needs no budget: the host reads from the socket only as the component reads.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,9 +12,9 @@ use std::sync::{Arc, OnceLock};
 use crate::send_buffer::Budget;
 use crate::shared_map::SharedMap;
 
-/// The memory of a host that guests and clients share.
+/// The memory that a host's guests and clients share.
 pub trait HostMemory: Send + Sync {
-    /// Takes bytes, if need be those of idle instances. False if there are too few.
+    /// Takes bytes, if need be from idle instances. False if there are too few.
     fn take(&self, bytes: u64) -> bool;
 
     fn give_back(&self, bytes: u64);
@@ -26,7 +26,7 @@ pub struct ReceiveBudget {
     limit: usize,
     used: AtomicUsize,
     addresses: SharedMap<IpAddr, AtomicUsize>,
-    /// The memory that the bytes count in as well, once the listener is a host's.
+    /// The memory in which the bytes count as well, once the listener belongs to a host.
     memory: OnceLock<Arc<dyn HostMemory>>,
 }
 
@@ -45,7 +45,8 @@ impl ReceiveBudget {
         Arc::new(Self { limit, used, addresses, memory })
     }
 
-    /// Has the bytes count in this memory. A listener that several hosts share counts in that of the first.
+    /// Counts the bytes in this memory as well. For a listener that several hosts share, the first host's memory
+    /// counts.
     pub fn count_in(&self, memory: Arc<dyn HostMemory>) {
         let _ = self.memory.set(memory);
     }
@@ -55,8 +56,8 @@ impl ReceiveBudget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Reserves so many bytes for a body of a client of `network`. An address gets no more than stays free, so that a
-    /// few of them leave room for others. `None` if there is no room.
+    /// Reserves bytes for a body of a client of `network`. An address gets no more than stays free, so that a few
+    /// addresses leave room for others. `None` if there is no room.
     pub fn reserve(
         self: &Arc<Self>,
         network: IpAddr,
