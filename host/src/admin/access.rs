@@ -57,8 +57,8 @@ impl AdminAccess {
     /// Writes the file. [`AccessFile`] removes it when it is dropped.
     pub fn publish(&self, data: &Path) -> io::Result<AccessFile> {
         let path = data.join(FILE_NAME);
-        // A page and a file that a crash has left have the address and the token of another listener. Where the disk is
-        // full they can be removed, and not be replaced.
+        // After a crash, the old page and file have the address and the token of a former listener. On a full disk, the
+        // host can remove them, but not replace them.
         entry_page::remove(data)?;
         let bytes = serde_json::to_vec(self)?;
         if let Err(error) = private_files::replace(&path, &bytes) {
@@ -83,7 +83,7 @@ impl Drop for AccessFile {
     }
 }
 
-/// Writes the file, as soon as that is possible.
+/// Writes the file, and tries again after a failure.
 pub struct Publisher {
     access: AdminAccess,
     data: PathBuf,
@@ -96,7 +96,7 @@ impl Publisher {
         Self { access, data: data.to_owned(), file: None }
     }
 
-    /// Writes the file, or logs why that cannot be done.
+    /// Writes the file, or logs why it cannot.
     pub fn publish(&mut self) {
         match self.access.publish(&self.data) {
             Ok(file) => self.file = Some(file),
@@ -108,7 +108,7 @@ impl Publisher {
         }
     }
 
-    /// Tries again until the file is written, and keeps it until it is dropped.
+    /// Tries again until the file is written, then keeps it until the future is dropped.
     pub async fn keep_trying(mut self) {
         while self.file.is_none() {
             tokio::time::sleep(RETRY_AFTER).await;

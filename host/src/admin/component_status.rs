@@ -50,7 +50,7 @@ pub struct CanaryStatus {
     #[serde(rename = "answers")]
     pub responses: u64,
     pub failed: u64,
-    /// Responses that are missing for a verdict. When no time is left, the trial goes on until they have come.
+    /// Responses that the verdict still needs. After its window, the trial goes on until they have come.
     #[serde(rename = "answers_missing")]
     pub missing_responses: u64,
     pub seconds_left: f64,

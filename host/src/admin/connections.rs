@@ -1,6 +1,6 @@
-//! The connections of the admin listener. Unauthenticated connections have small bounds of their own, at which an old
-//! one is closed for a new one, so that they cannot keep an operator out. Silent connections, which have sent no byte
-//! yet, cost little and are many in a flood: they are closed for each other only.
+//! The connections of the admin listener. Unauthenticated connections have small limits of their own, so that they
+//! cannot keep an operator out. At a limit, the host closes an old connection for a new one. A silent connection has
+//! sent no byte yet. It costs little, and a flood has many, so silent connections are closed only for one another.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -10,38 +10,38 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// How long a silent connection stays at the bound if no address has more than `FEW_SILENT`. New connections wait in
-/// the socket's queue meanwhile.
+/// How long a silent connection stays at the limit if its address has few ([`FEW_SHARE`]). New connections wait in the
+/// socket's queue meanwhile.
 const TIME_TO_SEND: Duration = Duration::from_millis(250);
 
-/// An address has that time for one in so many of the silent connections that there may be, 8 of 256. If it has more, as
-/// in a flood, its oldest one is closed at once: a queue of thousands would take seconds, and the operator's connection
-/// is in it. A client sends its request as soon as it is connected.
+/// An address with at most this part of the silent connections, 8 of 256, has `TIME_TO_SEND`. If it has more, as in a
+/// flood, the host closes its oldest one at once. Otherwise an operator's connection would wait for seconds behind
+/// thousands. A client sends its request as soon as it is connected.
 const FEW_SHARE: usize = 32;
 
-/// How many connections there may be of each kind.
+/// The limit of connections of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionBounds {
-    /// Those that have shown the token. An operator and a scraper need a few.
+    /// Connections that have shown the token. An operator and a scraper need a few.
     pub authenticated: usize,
-    /// Those that have sent a byte and not shown the token, health checks among them.
+    /// Connections that have sent a byte and not shown the token, such as health checks.
     pub unauthenticated: usize,
-    /// Those that have sent no byte yet.
+    /// Connections that have sent no byte yet.
     pub silent: usize,
 }
 
 impl ConnectionBounds {
-    /// Where the process may open enough files and sockets.
+    /// The limits if the process may open enough files and sockets.
     pub const MOST: Self = Self { authenticated: 64, unauthenticated: 32, silent: 256 };
 
-    /// With fewer, health checks and operators keep each other out.
+    /// The lowest limits. With fewer, health checks and operators would keep each other out.
     pub const LEAST: Self = Self { authenticated: 4, unauthenticated: 4, silent: 4 };
 
     pub const fn total(self) -> usize {
         self.authenticated + self.unauthenticated + self.silent
     }
 
-    /// The least, and `more` connections at most of what there is between them and the most, in proportion.
+    /// The least, and at most `more` connections above them, divided in proportion to the most.
     pub fn least_and(more: usize) -> Self {
         let between = Self::MOST.total() - Self::LEAST.total();
         let bound = |least: usize, most: usize| least + (most - least) * more.min(between) / between;
@@ -57,12 +57,12 @@ impl ConnectionBounds {
 /// The connections of a listener.
 pub struct Connections {
     bounds: ConnectionBounds,
-    /// One for each connection that is open, also while it is being closed for another.
+    /// A permit for each open connection, also while the host closes it for another.
     open: Arc<Semaphore>,
     authenticated: Arc<Semaphore>,
     others: Mutex<Others>,
     next_id: AtomicU64,
-    /// Notified when a connection is not silent any more.
+    /// Notified when a connection is no longer silent.
     left: Notify,
 }
 
@@ -73,7 +73,7 @@ struct Others {
     unauthenticated: Evictable,
 }
 
-/// Connections that may be closed for new ones, the oldest first.
+/// Connections that the host may close for new ones, the oldest first.
 #[derive(Default)]
 struct Evictable(VecDeque<EvictableConnection>);
 
@@ -106,8 +106,8 @@ impl Connections {
         })
     }
 
-    /// Waits until there is place for a new connection. The permit must be held until its socket is closed; there is
-    /// none if the semaphore is closed, which it never is.
+    /// Waits until a new connection is within the limit. The caller holds the permit until the socket is closed. `None`
+    /// if the semaphore is closed, which never happens.
     pub async fn make_place(&self) -> Option<OwnedSemaphorePermit> {
         while let Err(until) = self.try_make_place(Instant::now()) {
             tokio::select! {
@@ -118,7 +118,7 @@ impl Connections {
         self.open.clone().acquire_owned().await.ok()
     }
 
-    /// Evicts a silent connection if there is no place for a new one. If it is too young, returns until when it stays.
+    /// Evicts a silent connection if they are at their limit. If it is too young, returns when it can be evicted.
     fn try_make_place(&self, now: Instant) -> Result<(), Instant> {
         let silent = &mut self.others().silent;
         if silent.0.len() < self.bounds.silent {
@@ -134,8 +134,8 @@ impl Connections {
         }
     }
 
-    /// Admits a connection, for which there is place. It must be closed once the receiver gets a message; if the
-    /// receiver fails, the connection may stay.
+    /// Admits a connection, for which `make_place` has made place. The caller closes it when the receiver gets a
+    /// message. If the receiver fails, the connection may stay.
     pub fn admit(self: &Arc<Self>, address: IpAddr, since: Instant) -> (AdminConnection, oneshot::Receiver<()>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (evict, evicted) = oneshot::channel();
@@ -274,7 +274,7 @@ mod tests {
         let mut silent: Vec<_> = addresses.map(|n| admit(&connections, n, now)).collect();
         assert_eq!(connections.try_make_place(now), Err(now + TIME_TO_SEND));
         assert!(!silent.iter_mut().any(is_evicted));
-        // A connection that sends its first byte, or ends, leaves its place.
+        // A connection that sends its first byte, or ends, is no longer silent.
         silent[1].0.begin();
         assert_eq!(connections.try_make_place(now), Ok(()));
         silent.push(admit(&connections, 0, now));
@@ -304,7 +304,7 @@ mod tests {
         let bounds = ConnectionBounds::LEAST;
         let connections = Connections::new(bounds);
         let mut open = Vec::new();
-        // Each sends its first byte, so that an older one is evicted, and is slow to close.
+        // Each sends its first byte, so the host evicts an older one, which is slow to close.
         for _ in 0..bounds.total() {
             open.push((connections.make_place().await, begin(&connections, 1)));
         }

@@ -12,8 +12,8 @@ use crate::store::{ErrorKind, StoreError};
 /// Deployments at one time. The deployer serializes most of their work.
 pub const MAX_DEPLOYMENTS: usize = 8;
 
-/// The listener's threads that deployments use. Without a bound of their own, a page that reads a file would wait
-/// for a thread until a component is compiled.
+/// The listener's threads for deployments. Without this limit, a page that reads a file would wait for a thread until a
+/// component is compiled.
 pub struct DeploymentThreads(Arc<Semaphore>);
 
 /// Why a deployment did not take place, or is not complete. Each text is for the operator.
@@ -35,7 +35,7 @@ impl DeploymentThreads {
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
         let permit = self.0.clone().acquire_owned().await;
         let work = move || {
-            // Until the work is done, also if its client is gone.
+            // Held until the work is done, also if its client is gone.
             let _permit = permit;
             work()
         };

@@ -1,7 +1,8 @@
 //! The page that leads a browser to the operator's pages.
 //!
 //! The address has a code, and other users of the machine can read the arguments of a browser. So `hexad status --web`
-//! gives it the path of this page, which only the host's user can read. The code is valid once, and for five minutes.
+//! gives the browser the path of this page, which only the host's user can read. The code is valid once, and for five
+//! minutes.
 
 use std::fs;
 use std::io;

@@ -34,7 +34,7 @@ pub struct Sample {
 /// Memory at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemorySample {
-    /// Of the process. 0 where the system does not tell.
+    /// Of the process. 0 if the system does not report it.
     pub resident: u64,
     /// The linear memory of all instances.
     pub guests: u64,
@@ -43,7 +43,7 @@ pub struct MemorySample {
 /// The activity between two samples.
 #[derive(Debug)]
 pub struct Interval {
-    /// Its end.
+    /// When it ended.
     pub time: Timestamp,
     pub seconds: f64,
     /// At its end.
@@ -107,7 +107,7 @@ impl Activity {
 }
 
 impl History {
-    /// Adds a sample; the oldest makes place for it.
+    /// Adds a sample. Above the maximum, the oldest one is dropped.
     pub fn add(&self, sample: Sample) {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.len() >= MAX_SAMPLES {

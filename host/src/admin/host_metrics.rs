@@ -14,7 +14,7 @@ use crate::deploy::ReloadOutcome;
 use crate::machine;
 use crate::store::{StoreProblem, postgres};
 
-/// Writes them.
+/// Writes the host's metrics.
 pub fn encode(application: &Application, state: &HostState, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
     response_cache(application, out)?;
     spans(application, out)?;

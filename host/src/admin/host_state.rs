@@ -25,13 +25,13 @@ pub struct HostState {
     pub last_reload: Option<ReloadRecord>,
     /// Of each listener with TLS.
     pub certificates: Vec<CertificateState>,
-    /// The threads that have ended though the host serves, or whose last turn has failed.
+    /// Threads that ended while the host serves, or whose last turn failed.
     pub ended_threads: Vec<String>,
-    /// How many threads serve. The others keep the connections that cannot change the thread.
+    /// How many threads serve. The others keep only connections that cannot move to another thread.
     pub serving_shards: usize,
-    /// How long all shards have polled in vain since the start.
+    /// How long all shards together have polled without finding work since the start.
     pub busy_polling: Duration,
-    /// Instances that wait for their clients and have made way for other requests.
+    /// Instances that wait for their clients and have yielded their permits.
     pub stalled_instances: usize,
     pub memory: HostMemory,
     /// Lines of the access log that were dropped since the start.

@@ -24,7 +24,7 @@ pub struct HostStatus {
     /// Files and sockets that are open.
     #[serde(default)]
     pub descriptors: Option<usize>,
-    /// Most of them; None without a limit.
+    /// The limit of open files and sockets. None without a limit.
     #[serde(default)]
     pub max_descriptors: Option<u64>,
     pub store_size: u64,
@@ -43,7 +43,7 @@ pub struct HostStatus {
     /// Why clients refuse the certificate in use; None if they do not.
     #[serde(default)]
     pub certificate_refusal: Option<String>,
-    /// The threads that have ended though the host serves, or whose last turn has failed.
+    /// Threads that ended while the host serves, or whose last turn failed.
     #[serde(default)]
     pub ended_threads: Vec<String>,
     /// None for a store in the data folder.
@@ -65,7 +65,7 @@ pub struct HostStatus {
     pub spans: Option<SpanStatus>,
 }
 
-/// What components may do in a minute for the clients of a network without an accepted credential. The time is in
+/// The limits of work per minute for the clients of one network that have no accepted credential. The time is in
 /// seconds; 0 is no limit.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct AnonymousWorkStatus {
@@ -73,7 +73,7 @@ pub struct AnonymousWorkStatus {
     pub store_bytes: u64,
     /// Requests that were refused since the start.
     pub refused: u64,
-    /// Networks that have used up a limit now.
+    /// Networks that are at a limit now.
     pub limited: usize,
 }
 
@@ -87,15 +87,15 @@ pub struct StoreProblemStatus {
     pub seconds: f64,
 }
 
-/// Why certificates could not be read again; the old ones are in use.
+/// Why the host could not read the certificates again. It uses the old ones.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct CertificateProblemStatus {
     pub reason: String,
-    /// How long ago that was tried, in seconds.
+    /// How long ago the host tried, in seconds.
     pub age: f64,
 }
 
-/// The memory that the host's parts may take and that they have, in bytes.
+/// The memory limits of the host's parts and their use, in bytes.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct MemoryStatus {
     /// The memory that caches, responses and guests may take together.
@@ -127,7 +127,7 @@ pub struct ReloadStatus {
 #[derive(Debug, Deserialize, Serialize)]
 pub struct PostgresStatus {
     pub url: String,
-    /// None while no server can be used.
+    /// None while the host can use no server.
     pub server: Option<String>,
     /// The duration of the last barrier.
     pub round_trip: f64,
@@ -142,11 +142,11 @@ pub struct PostgresStatus {
 #[derive(Debug, Deserialize, Serialize)]
 pub struct FleetHostStatus {
     pub name: String,
-    /// How long ago it reported, in seconds, as far as the asked host knows.
+    /// How long ago it reported, in seconds, as the host that answers knows it.
     pub age: f64,
     pub is_live: bool,
     pub version: String,
-    /// The digest of its manifest.
+    /// The digest of the host's manifest.
     pub manifest: Option<String>,
     /// The revision of the record that this host serves.
     pub revision: i64,
@@ -154,7 +154,7 @@ pub struct FleetHostStatus {
     pub problem: Option<String>,
 }
 
-/// A standby of the server that is used. `lag` is in bytes of its log.
+/// A standby of the server in use. `lag` is in bytes of its log.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct StandbyStatus {
     pub name: String,

@@ -4,11 +4,11 @@
 //! | method and path | what |
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
-//! | GET `/readyz` | 200 while it takes requests; 503 with the reason while it stops, while the store cannot do its work, when a thread that serves clients has ended, or while it cannot serve what the other hosts of the store do; without a token |
+//! | GET `/readyz` | 200 while it takes requests; 503 with the reason while it stops, while the store cannot do its work, when a thread that serves clients has ended, or while it cannot serve the same components as the other hosts of the store; without a token |
 //! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
-//! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary, with `?without=HOST` by all hosts but this one |
+//! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary, with `?without=HOST` without asking that host |
 //! | POST `/sign-in-codes` | a code with which a browser begins a session at [`operator`]'s pages, once and within five minutes |
 //! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous revision |
 //!
@@ -169,7 +169,7 @@ impl Admin {
                         // An error means that the host was dropped.
                         stop_at = stopped => stop_at.unwrap_or_else(|_| Instant::now()),
                     };
-                    // Deployments that the stop has refused get their responses.
+                    // Deployments that were refused because of the stop get their responses.
                     stopping.cancel();
                     connections.close();
                     let _ = timeout_at(stop_at.min(Instant::now() + LAST_RESPONSES), connections.wait()).await;
@@ -180,7 +180,7 @@ impl Admin {
                 context.threads.record_turn("admin", false);
                 Instant::now()
             });
-            // Waits for deployments under way: one that is done is not cut off while its record is written.
+            // Waits for deployments under way, so that none is cut off while its record is written.
             runtime.shutdown_timeout(end.saturating_duration_since(Instant::now()));
         })?;
         Ok(Self { access, stop, thread })
@@ -191,7 +191,7 @@ impl Admin {
         &self.access
     }
 
-    /// Ends the listener. Until the deadline at most, it waits for deployments under way.
+    /// Ends the listener. It waits for deployments under way, at most until the deadline.
     pub fn join(self, deadline: std::time::Instant) {
         let _ = self.stop.send(deadline.into());
         if self.thread.join().is_err() {

@@ -1,4 +1,4 @@
-//! The files and sockets of the process. `None` if the system does not tell.
+//! The files and sockets of the process. `None` if the system does not report them.
 
 use rustix::process::{Resource, getrlimit};
 

@@ -8,7 +8,7 @@ pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub fn from_openmetrics(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len() + 1024);
     let mut lines = openmetrics.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF").peekable();
-    // The declarations of one family, which are on consecutive lines; its type is one of them.
+    // The declarations of one family, which are on consecutive lines. Its type is one of them.
     let mut family: Vec<[&str; 4]> = Vec::new();
     while let Some(line) = lines.next() {
         let Some(declared) = parse_declaration(line) else {

@@ -10,7 +10,7 @@ use crate::component::CanaryPolicy;
 /// The longest window, and the longest latency. The clock cannot add every duration.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The parameter that names a host which is left out of a swap.
+/// The parameter that names a host that the swap leaves out.
 const WITHOUT: &str = "without";
 
 /// The operation that a request asks for.
@@ -79,8 +79,9 @@ impl AdminRoute {
     }
 }
 
-/// The policy of a canary, from names and values, each once; `None` if there are none. Without `percent` the others are
-/// refused, so that an intended trial is never a swap. Durations are like `60s`, errors are in percent.
+/// The policy of a canary, from names and values, each once. `None` if there are no parameters. Without `percent`, the
+/// other parameters are refused, so that an intended trial never becomes a swap. Durations are like `60s`, errors are
+/// in percent.
 pub fn canary_policy<'a>(
     given: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<Option<CanaryPolicy>, AdminRouteError> {

@@ -1,7 +1,7 @@
 //! Sessions of operators in a browser, and the one-time codes that begin them.
 //!
-//! Both are in memory only, few, and end with the host. A session is a random cookie; its value and the codes
-//! are kept as digests, so that a comparison reveals nothing by its duration.
+//! Both are few, in memory only, and end with the host. A session is a random cookie. The host keeps the cookie's value
+//! and the codes as digests, so that the duration of a comparison reveals nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::random;
 
-/// Codes that wait to be used, and sessions. One more takes the place of the oldest.
+/// The limits of unused codes and of sessions. Above a limit, the oldest is dropped.
 const MAX_CODES: usize = 8;
 const MAX_SESSIONS: usize = 16;
 
@@ -47,13 +47,13 @@ struct Code {
 /// The result of redeeming a sign-in code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeUse {
-    /// It has begun a session of the actor, which has this cookie.
+    /// The code has begun a session of the actor, with this cookie.
     Begun { actor: String, cookie: String },
-    /// The browser that has the session of this code has used it again.
+    /// The browser that has the code's session has used the code again.
     Repeated,
-    /// Two browsers have used it, and only one can be the actor's. The session that it had begun is ended.
+    /// Two browsers have used the code, and only one can be the actor's. The code's session is ended.
     UsedTwice { actor: String },
-    /// It is not known, or has expired.
+    /// The code is unknown, or has expired.
     Unknown,
 }
 

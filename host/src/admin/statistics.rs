@@ -7,12 +7,12 @@ use crate::component::ComponentService;
 /// The statistics of a component since the host started.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct ComponentStatistics {
-    /// Responses, of the component or of the host in its place.
+    /// Responses, of the component or of the host instead of it.
     pub requests: u64,
     /// Responses with a status of 500 or more, or with a body that broke or ran out of time.
     pub failed: u64,
-    /// Upper bound of the median latency, from a request's head to its response's, in seconds. None
-    /// without a request; the largest bound of the histogram is the maximum.
+    /// Upper bound of the median latency, from a request's head to its response's, in seconds. None without a request.
+    /// At most the largest bound of the histogram.
     pub p50: Option<f64>,
     /// The same of the 99th percentile.
     pub p99: Option<f64>,

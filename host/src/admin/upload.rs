@@ -16,9 +16,8 @@ use crate::memory_budget::{MemoryBudget, Reservation};
 pub const PART_TIMEOUT: Duration = Duration::from_secs(30);
 pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// How many bytes of an unused body are read and discarded, and how long that may take. A client that
-/// is still sending when the connection closes may not read the response; one that has stopped
-/// sending gets the response at once.
+/// How many bytes of an unused body the host reads and discards, and for how long. A client that is still sending when
+/// the connection closes may not read the response. A client that has stopped sending gets the response at once.
 const MAX_DRAIN: usize = 16 * 1024 * 1024;
 const DRAIN_PART_TIMEOUT: Duration = Duration::from_millis(100);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -58,7 +57,7 @@ impl UploadError {
     }
 }
 
-/// The bytes of a component, which count in the host's memory until the last reference to them is dropped.
+/// The bytes of a component. They count in the host's memory until the last reference is dropped.
 pub struct UploadBuffer {
     content: Vec<u8>,
     memory: Reservation,
@@ -113,8 +112,8 @@ pub async fn receive(body: impl RequestBody, memory: &Arc<MemoryBudget>) -> Resu
     }
 }
 
-/// Discards the body of a request that gets its response without it. If the client waits for `100 Continue`, the body
-/// is not polled: the server would ask for it.
+/// Discards the body of a request whose response does not need it. If the client waits for `100 Continue`, the body is
+/// not polled, because the server would then ask for it.
 pub async fn discard(headers: &HeaderMap, body: impl RequestBody) {
     if !headers.contains_key(EXPECT) {
         drain(body).await;

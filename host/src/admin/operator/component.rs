@@ -23,7 +23,7 @@ pub struct ComponentPage<'a> {
     pub index: usize,
     /// Of the last 15 minutes.
     pub intervals: &'a [Interval],
-    /// The other live hosts that serve the same components; none for a store of one host.
+    /// The other live hosts that serve the same components. Empty for a store of one host.
     pub others: &'a [FleetHost],
 }
 
@@ -163,7 +163,7 @@ impl ComponentPage<'_> {
         }
     }
 
-    /// Hidden fields with the digests that the page shows: the host refuses the change if it serves others.
+    /// Hidden fields with the digests that the page shows. The host refuses the change if it serves other digests.
     fn shown(&self) -> Markup {
         html! {
             input type="hidden" name=(CURRENT) value=(self.component.current.digest);

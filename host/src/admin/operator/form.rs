@@ -18,14 +18,14 @@ use crate::deploy::Expected;
 use crate::digest::Digest;
 use crate::memory_budget::MemoryBudget;
 
-/// The field of the session's token. It is the first one, so that no part of a file is used before it.
+/// The field of the session's token. It comes first, so that no part of a file is used before the token is checked.
 pub const TOKEN: &str = "form_token";
 
 /// The digests that the page of the form showed: of the current component, and of the canary.
 pub const CURRENT: &str = "current";
 pub const CANARY: &str = "canary";
 
-/// A host that is left out; there can be several.
+/// A host that the swap leaves out. The field can be repeated.
 pub const WITHOUT: &str = "without";
 
 /// The field of the file.
@@ -56,7 +56,8 @@ pub enum FormError {
 }
 
 impl Form {
-    /// The value of a field, without spaces around it; of several with one name, the last. `None` if it is empty.
+    /// The value of a field, without spaces around it. If several fields have the name, the last one counts. `None` if
+    /// it is empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         let value = self.fields.iter().rev().find(|(field, _)| field == name);
         value.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
@@ -82,7 +83,7 @@ pub async fn read(body: impl RequestBody) -> Result<Form, FormError> {
     let mut body = std::pin::pin!(body);
     let form = read_fields(body.as_mut()).await;
     if form.is_err() {
-        // A client that waited for `100 Continue` has got it, and sends.
+        // A client that waited for `100 Continue` has received it, and sends the body.
         upload::drain(body).await;
     }
     form

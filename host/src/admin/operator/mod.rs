@@ -1,7 +1,7 @@
 //! The operator's pages: the components, their state, and the forms that change them.
 //!
-//! They are made here and need no scripts. A session begins with a one-time code of `hexad status --web`, or
-//! with the listener's token; its cookie and the tokens of its forms are random ([`sessions`](super::sessions)).
+//! The host makes them, and they need no scripts. A session begins with a one-time code of `hexad status --web`, or
+//! with the listener's token. Its cookie and the tokens of its forms are random ([`sessions`](super::sessions)).
 //!
 //! | method and path | what |
 //! |---|---|
@@ -53,7 +53,7 @@ const AUDIT_LINES: usize = 30;
 /// The pages of one listener.
 pub struct OperatorPages {
     context: Arc<AdminContext>,
-    /// It ends in the port, because all ports of a host share their cookies.
+    /// The name ends in the port, because all ports of a host share their cookies.
     cookie_name: String,
 }
 
@@ -62,8 +62,8 @@ impl OperatorPages {
         Self { context, cookie_name: format!("{OPERATOR_COOKIE}{port}") }
     }
 
-    /// Handles a request whose path is one of the pages. Except to sign in, no part of a body is used before there is a
-    /// session. The response needs to be [protected](protect).
+    /// Handles a request whose path is one of the pages. Except for signing in, no part of a body is used without a
+    /// session. The caller must [protect](protect) the response.
     pub async fn handle(
         &self,
         connection: &AdminConnection,
@@ -287,7 +287,7 @@ fn form_status(failure: &FormError) -> StatusCode {
     }
 }
 
-/// Whether a page of this listener sent a form. Without `Sec-Fetch-Site` the origin decides; it is `null` where the
+/// Whether a page of this listener sent a form. Without `Sec-Fetch-Site` the origin decides. It is `null` if the
 /// browser sends no referrer.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());

@@ -20,7 +20,7 @@ pub struct Overview<'a> {
     pub components: &'a [ComponentStatus],
     /// Of the last 15 minutes.
     pub intervals: &'a [Interval],
-    /// The newest first; the error is why the log cannot be read.
+    /// The newest first, or why the host cannot read the log.
     pub audit: Result<Vec<AuditRecord>, String>,
 }
 

@@ -50,7 +50,7 @@ pub fn component(id: &str) -> String {
     format!("{OVERVIEW}/components/{id}")
 }
 
-/// The page that asks for a confirmation of a change, and makes it.
+/// The page that asks for confirmation of a change, and to which its form is sent.
 pub fn confirmation(id: &str, change: PromoteOrRollBack) -> String {
     format!("{}/{}", component(id), change.name())
 }

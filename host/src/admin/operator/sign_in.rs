@@ -58,8 +58,8 @@ impl OperatorPages {
         let own_cookie = self.signed_in(headers).map(|signed_in| signed_in.cookie_value);
         let reason = match self.context.sessions.redeem(code, own_cookie.as_deref(), Instant::now()) {
             Ok(CodeUse::Begun { actor, cookie }) => {
-                // No redirect: a browser that another site or a file has led here sends a `SameSite=Strict` cookie
-                // with the requests of this page, and not with the next one of a redirect.
+                // No redirect: when another site or a file has led a browser here, the browser sends a
+                // `SameSite=Strict` cookie with requests of this page, but not with the next request of a redirect.
                 return self.begin_session(&actor, &cookie, headers, frame::signed_in_page());
             }
             Ok(CodeUse::Repeated) => return frame::signed_in_page(),
@@ -92,7 +92,7 @@ impl OperatorPages {
         self.with_cookie(page, "", headers, "; Max-Age=0")
     }
 
-    /// The listener speaks no TLS itself; a proxy in front that does says so in `X-Forwarded-Proto`.
+    /// The listener itself speaks no TLS. A proxy with TLS in front of it says so in `X-Forwarded-Proto`.
     fn with_cookie(&self, mut page: AdminResponse, value: &str, headers: &HeaderMap, end: &str) -> AdminResponse {
         let is_secure = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
         let secure = if is_secure { "; Secure" } else { "" };
