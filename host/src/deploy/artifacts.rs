@@ -67,8 +67,8 @@ impl Artifacts {
     }
 }
 
-/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones. After an error the new
-/// ones are removed: on a full disk they would take the room that the store needs.
+/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones. After an error, the host
+/// removes the new bytes: on a full disk, the store needs the space.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     write_whole(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path)).inspect_err(|_| {
@@ -121,12 +121,12 @@ mod tests {
         assert_eq!(artifacts.read(&digest).unwrap(), b"whole");
     }
 
-    /// A failed rename stands for a full disk here: both remove the unfinished file.
+    /// A failed rename simulates a full disk: after either, the host removes the unfinished file.
     #[test]
     fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        // A folder that is not empty cannot be replaced by a file.
+        // A file cannot replace a folder that is not empty.
         fs::create_dir_all(path.join("child")).unwrap();
         assert!(replace_file(&path, b"new").is_err());
         let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

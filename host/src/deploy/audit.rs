@@ -1,5 +1,5 @@
-//! The audit log: a JSON line for each attempt to change a component, on disk before the change takes
-//! effect. The line of a change that outlasts the host is in the record of active components before it is here.
+//! The audit log: a JSON line for each attempt to change a component. The line is on disk before the change takes
+//! effect. If the change outlasts the host, the record of active components has the line first.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ pub enum Action {
     Canary,
     Promote,
     Rollback,
-    /// At a start, the manifest's source had changed and replaced the swapped-in component.
+    /// At a start, the manifest's changed source replaced the swapped-in component.
     Supersede,
     /// A component was loaded at a start.
     Start,
@@ -34,7 +34,7 @@ pub enum Action {
 pub enum AuditOutcome {
     Done,
     Refused,
-    /// The store of the hosts was lost before it had replied.
+    /// The connection to the shared store was lost before the store replied.
     Unknown,
 }
 
@@ -48,7 +48,7 @@ pub struct AuditEntry<'a> {
     pub digest: Option<Digest>,
     pub previous: Option<Digest>,
     pub outcome: AuditOutcome,
-    /// The reason for trusting the component, if there is a policy.
+    /// The reason for trusting the component, if a policy exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ fn bounded(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line of the log, as it is read again.
+/// A line of the log, as the host reads it back.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AuditRecord {
     /// In UTC, as RFC 3339.
@@ -110,18 +110,18 @@ impl AuditRecord {
     }
 }
 
-/// How much of the end of the log is read again, in bytes.
+/// How many bytes at the end of the log the host reads back.
 const MAX_READ: u64 = 128 * 1024;
 
-/// Bytes of a text in a line, such as a reason. A line has four texts at most, and JSON takes up to six bytes for one
-/// of theirs, so that the last line is always within `MAX_READ`.
+/// Bytes of a text in a line, such as a reason. A line has at most four texts, and JSON needs up to six bytes for one
+/// of their bytes. So `MAX_READ` always covers the last line.
 const MAX_TEXT: usize = 4 * 1024;
 
 /// The open log.
 pub struct Audit {
     file: File,
     path: PathBuf,
-    /// Whether the file may end with a part of a line: a full disk or a crash has cut it.
+    /// Whether the file may end with a part of a line, after a full disk or a crash.
     is_torn: bool,
 }
 
@@ -132,20 +132,20 @@ impl Audit {
         Ok(Self { file, path: path.to_owned(), is_torn })
     }
 
-    /// A log to which nothing can be written.
+    /// A log that refuses writes.
     #[cfg(test)]
     pub fn open_read_only(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::open(path)?, path: path.to_owned(), is_torn: false })
     }
 
-    /// The last lines, at most `count`, the newest first. A line that cannot be read is left out.
+    /// The last lines, at most `count`, the newest first. Unreadable lines are left out.
     pub fn recent(&self, count: usize) -> io::Result<Vec<AuditRecord>> {
         let bytes = self.read_end()?;
         let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         Ok(lines.take(count).collect())
     }
 
-    /// Whether a line that [`AuditEntry::to_json`] has made is among the last ones.
+    /// Whether a line of [`AuditEntry::to_json`] is among the last ones.
     pub fn has(&self, line: &str) -> io::Result<bool> {
         Ok(self.read_end()?.rsplit(|byte| *byte == b'\n').any(|present| present == line.as_bytes()))
     }
@@ -163,16 +163,16 @@ impl Audit {
         self.append_lines(&[line.to_json()])
     }
 
-    /// Appends lines that [`AuditEntry::to_json`] has made. On an error the log has none of them, unless the file
-    /// cannot be cut back either.
+    /// Appends lines of [`AuditEntry::to_json`]. On an error, the log has none of them, unless the host cannot shorten
+    /// the file either.
     pub fn append_lines(&mut self, lines: &[String]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
-        // A torn line is ended first: otherwise readers would lose the next one too.
+        // A line feed ends a torn line first: otherwise readers would lose the next line too.
         let end_of_torn = if self.is_torn { "\n" } else { "" };
         let length = self.file.metadata()?.len();
-        // In one write, so that a crash can cut only the last line.
+        // One write, so that a crash can cut only the last line.
         let text = format!("{end_of_torn}{}\n", lines.join("\n"));
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         self.is_torn = match &written {
@@ -183,7 +183,7 @@ impl Audit {
     }
 }
 
-/// Whether the file is empty or its last line has its end.
+/// Whether the file is empty or its last line is complete.
 fn ends_with_line(file: &mut File) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(last) = length.checked_sub(1) else { return Ok(true) };
@@ -265,7 +265,7 @@ mod tests {
     fn a_long_text_is_cut_so_that_its_line_can_be_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.ndjson");
-        // JSON takes six bytes for each of these characters.
+        // JSON needs six bytes for each of these characters.
         let long = "\u{1}".repeat(1 << 20);
         let line = AuditEntry {
             by: &long,

@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::stop_phase::{StopPhase, StopPhases};
 
-/// The `nice` value of its threads.
+/// The `nice` value of the threads.
 const NICE: i32 = 15;
 
-/// Runs `work`, including any compilation by wasmtime, on threads of low priority, and waits for it. `None`
-/// once the host has come to `end`: the work then goes on in the background, because a compilation cannot be
-/// broken off.
+/// Runs `work`, including wasmtime's compilations, on threads of low priority, and waits for it. `None` once the host
+/// has come to `end`. The work then continues in the background, because a compilation cannot be interrupted.
 pub fn run<T: Send + 'static>(
     phases: &StopPhases,
     end: StopPhase,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
-    // wasmtime compiles on the rayon pool that it is called from.
+    // wasmtime compiles on the rayon pool of the calling thread.
     let pool = rayon::ThreadPoolBuilder::new()
         .thread_name(|index| format!("compile-{index}"))
         .start_handler(|_| lower_priority())

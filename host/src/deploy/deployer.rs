@@ -1,4 +1,4 @@
-//! Swaps and rollbacks, from the request to the pointer.
+//! Swaps and rollbacks, from the request to the replaced pointer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -32,10 +32,10 @@ pub struct Deployer {
     pub(super) outbound: OutboundFactory,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) memory_division: MemoryDivision,
-    /// Held while a component is compiled and checked, so that one is at a time.
+    /// Held while the host compiles and checks a component, so that it does one at a time.
     compiling: Mutex<()>,
-    /// Whether deployments are accepted. It is not in the state, which is locked while files are written, so that the
-    /// readiness check and the host's stop do not wait for a disk.
+    /// Whether the host accepts deployments. The flag is not in `state`: that is locked while files are written, and
+    /// the readiness check and the host's stop must not wait for a disk.
     open: AtomicBool,
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,
@@ -84,29 +84,29 @@ impl Deployer {
         &self.application
     }
 
-    /// Refuses all deployments from now on. One that is being recorded ends as it would have.
+    /// Refuses new deployments. A deployment that is being recorded continues.
     pub fn close(&self) {
         self.open.store(false, Ordering::SeqCst);
         let _ = self.events.send(DeploymentEvent::Stop);
     }
 
-    /// Refuses all deployments, also those that are under way. It does not block.
+    /// Refuses all deployments, also the ones in progress. Does not block.
     pub fn stop(&self) {
         self.phases.enter(StopPhase::Stopping);
     }
 
-    /// Records that no request is served any more, so that the host does not have to follow the others of its store.
+    /// Notes that the host serves no request any more, so that it does not have to follow the other hosts of its store.
     pub fn end(&self) {
         self.phases.enter(StopPhase::Ended);
     }
 
-    /// Removes components and compiled code that nothing needs any more.
+    /// Removes unused components and compiled code.
     pub(super) fn prune(&self, files: &Deployments) {
         let prepared = self.fleet.as_ref().map(|fleet| fleet.prepared_digests()).unwrap_or_default();
         self.runtime.prune_cache(&files.prune(self.application.services(), prepared));
     }
 
-    /// Copies the active components into the data folder, for a rollback, and removes those no longer needed.
+    /// Copies the active components into the data folder, for a rollback, and removes unused ones.
     pub(super) fn preserve_active(&self) {
         if self.state().files.are_read_only() {
             return;
@@ -149,7 +149,7 @@ impl Deployer {
             lock_for_change()?.files.trust(&request.component, &request.wasm, &digest, request.signature.as_ref())?;
         let compiling = self.lock_compiling();
         drop(lock_for_change()?);
-        // Waiting for another compilation does not count.
+        // The report's time does not include the wait for another compilation.
         let started = Instant::now();
         let revision = self.load(service, request.wasm.clone(), "the component that was sent", StopPhase::Stopping)?;
         let mut state = lock_for_change()?;
@@ -159,7 +159,8 @@ impl Deployer {
             files.preserve_active(service).map_err(io_error("the component that serves now"))?;
             let settings = service.deployment().settings.clone();
             drop(state);
-            // The other hosts check it meanwhile, and this one may have to, if its settings change.
+            // The other hosts check the component meanwhile. This host may have to check it again, if its settings
+            // change.
             drop(compiling);
             let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
             let (trust, without, expected) = (trust.as_deref(), &*request.without, request.expected.as_ref());
@@ -194,7 +195,7 @@ impl Deployer {
         Ok(report)
     }
 
-    /// Ends the trial of a canary, if there is one; otherwise restores the previous component.
+    /// Ends the trial of a canary, if one is on trial; otherwise restores the previous component.
     pub fn roll_back(
         &self,
         component: &str,
@@ -231,7 +232,7 @@ impl Deployer {
             let (current, digest) = (deployment.current.digest, canary.revision.digest);
             let line = completed(by, Action::Rollback, component, current, Some(digest));
             state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
-            // Not before the line is written: a canary whose trial goes on is judged.
+            // The line comes first: if its write fails, the trial continues and needs a verdict.
             canary.conclude();
             service.end_trial(&digest);
             self.prune(&state.files);
@@ -239,7 +240,7 @@ impl Deployer {
         }
         let previous = match &deployment.previous {
             Some(previous) => previous.clone(),
-            // After a restart the previous component is not loaded yet.
+            // After a restart, the previous component is not loaded yet.
             None => {
                 let none = || DeployError::NoPrevious(component.to_owned());
                 let digest = state.files.records.get(component).and_then(|entry| entry.previous).ok_or_else(none)?;
@@ -270,7 +271,7 @@ impl Deployer {
         let component = service.component();
         let current = service.current();
         if self.fleet.is_none() {
-            // Hosts that share a store fetch it from there.
+            // Hosts that share a store fetch the component from it.
             files.check_kept(&revision.digest, &component.source)?;
         }
         let trust = files.trust_stored(&component.id, &revision.digest)?.for_audit();
@@ -321,12 +322,12 @@ impl Deployer {
         }
     }
 
-    /// Waits until no component is being compiled or checked, and no settings are changed.
+    /// Waits until the host compiles or checks no component and changes no settings.
     pub(super) fn lock_compiling(&self) -> MutexGuard<'_, ()> {
         self.compiling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The outcome of the last attempt to read the manifest again.
+    /// The outcome of the last reload of the manifest.
     pub fn last_reload(&self) -> Option<ReloadRecord> {
         self.last_reload.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -350,7 +351,7 @@ impl Deployer {
         let Err(error) = outcome else { return };
         let reason = error.to_string();
         if let DeployError::NotServedYet(_) = error {
-            // The audit logs have the line of a change that is done.
+            // The audit logs have the line of a completed change.
             tracing::warn!(component, by, reason, "deployed");
             return;
         }
@@ -388,12 +389,12 @@ impl Deployer {
         self.state().files.audit.recent(count)
     }
 
-    /// The hosts that share the store, as this one knows them; none for a store of one host.
+    /// The hosts that share the store, as this host knows them; none for a store of one host.
     pub fn known_hosts(&self) -> Vec<FleetHost> {
         self.fleet.as_ref().map(|fleet| fleet.known_hosts()).unwrap_or_default()
     }
 
-    /// The live hosts among them, without this one.
+    /// The other live hosts.
     pub fn other_live_hosts(&self) -> Vec<FleetHost> {
         let Some(fleet) = &self.fleet else { return Vec::new() };
         fleet.known_hosts().into_iter().filter(|host| host.is_live() && host.instance != fleet.instance).collect()

@@ -1,10 +1,10 @@
-//! The digests that an operator saw before a change of a component, so that no other state is changed.
+//! The digests that an operator saw before a change of a component. If they differ by then, the change is refused.
 
 use super::DeployError;
 use crate::component::ActiveRevisions;
 use crate::digest::Digest;
 
-/// The digests that a service serves. A change can be made on the condition that they are still the same.
+/// The digests that a service serves. An operator can make a change conditional on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub current: Digest,

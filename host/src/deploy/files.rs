@@ -16,7 +16,7 @@ use crate::component::ComponentService;
 use crate::digest::Digest;
 use crate::manifest::Component;
 
-/// Why the deployment state of a data folder cannot be used.
+/// Why the host cannot use the deployment state of a data folder.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("cannot use {path}: {source}; restore it, or remove it to serve what the manifest names")]
@@ -34,10 +34,10 @@ pub enum RecordError {
     Policy(#[from] PolicyError),
 }
 
-/// The deployment state on disk: components, active records and the audit log; and the policy.
+/// The deployment state on disk (components, active records, audit log), and the policy.
 pub struct Deployments {
     policy: TrustPolicy,
-    /// The files stay as they are.
+    /// If true, the host leaves the files as they are.
     is_read_only: bool,
     artifacts: Artifacts,
     pub(super) records: Records,
@@ -67,9 +67,9 @@ impl Deployments {
         Ok(files)
     }
 
-    /// Chooses the component that a service starts with: the swapped-in one, unless the manifest's source
-    /// has changed since. The inner error means that the source is needed and cannot be read. The
-    /// policy is applied again, because trust may have been withdrawn since the swap.
+    /// Chooses the component that a service starts with: the swapped-in one, unless the manifest's source has changed
+    /// since. The inner error means that the source is needed and cannot be read. The host applies the policy again,
+    /// because an operator may have withdrawn trust since the swap.
     pub fn choose(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         let source = read_component(&component.source);
         let digest = source.as_deref().ok().map(Digest::of);
@@ -80,9 +80,9 @@ impl Deployments {
         self.open_choice(component, source, choice, "the manifest's source was changed after the swap")
     }
 
-    /// Chooses the component that a service starts with if the hosts of the store have never swapped it: the
-    /// manifest's source, as on each of them. A component that this host swapped in before it came to the store
-    /// does not count, because the others do not serve it. The inner error is that of [`choose`](Self::choose).
+    /// Chooses the component that a service starts with if no host of the store has ever swapped it: the manifest's
+    /// source, as on the other hosts. A component that this host swapped in before it joined the store is ignored,
+    /// because the other hosts do not serve it. The inner error is that of [`choose`](Self::choose).
     pub fn choose_source(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         let source = read_component(&component.source);
         let choice = match self.records.choose(&component.id, source.as_deref().ok().map(Digest::of)) {
@@ -93,7 +93,8 @@ impl Deployments {
         self.open_choice(component, source, choice, reason)
     }
 
-    /// Reads and admits the chosen component, and records for which `reason` the source supersedes the swapped-in one.
+    /// Reads the chosen component and applies the policy. If the source supersedes the swapped-in one, records the
+    /// `reason`.
     fn open_choice(
         &mut self,
         component: &Component,
@@ -149,7 +150,7 @@ impl Deployments {
         self.policy.is_set()
     }
 
-    /// Applies the policy to a component that was sent.
+    /// Applies the policy to an uploaded component.
     pub(super) fn trust(
         &self,
         component: &str,
@@ -161,7 +162,7 @@ impl Deployments {
         trust.map_err(|source| untrusted(component, source))
     }
 
-    /// Applies the policy to a stored component, because trust may have been withdrawn since.
+    /// Applies the policy to a stored component, because an operator may have withdrawn trust since.
     pub(super) fn trust_stored(&self, component: &str, digest: &Digest) -> Result<Trust, DeployError> {
         if !self.policy.is_set() {
             return Ok(Trust::NoPolicy);
@@ -187,7 +188,7 @@ impl Deployments {
     }
 
     /// Fails if a restart could not serve this component, because its file is missing or damaged. If the manifest's
-    /// `source` is a copy of it, the file is made anew.
+    /// `source` is a copy, the host writes the file from it again.
     pub(super) fn check_kept(&self, digest: &Digest, source: &Path) -> Result<(), DeployError> {
         let Err(error) = self.read(digest) else { return Ok(()) };
         match read_component(source) {
@@ -201,7 +202,7 @@ impl Deployments {
     /// Reads a stored component and its signature.
     pub(super) fn read_signed(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
         let wasm = self.read(digest)?;
-        // An unreadable signature counts as absent; the policy reports it if it needs one.
+        // An unreadable signature counts as absent. A policy that needs a signature reports it.
         let signature = Signature::read(&Signature::beside(&self.artifacts.path(digest))).ok().flatten();
         Ok((wasm, signature))
     }
@@ -240,13 +241,13 @@ impl Deployments {
     }
 
     fn store_source(&self, path: &Path, digest: &Digest, wasm: &[u8]) -> io::Result<()> {
-        // An unreadable signature counts as absent; the policy reports it if it needs one.
+        // An unreadable signature counts as absent. A policy that needs a signature reports it.
         let signature = Signature::read(&Signature::beside(path)).ok().flatten();
         self.store(digest, wasm, signature.as_ref())
     }
 
-    /// Stores the active component if the manifest's source is a copy of it, because the next build may overwrite that
-    /// before a rollback. The signature beside the source may be newer than the one that is stored.
+    /// Stores the active component if the manifest's source is a copy of it: before a rollback, the next build may
+    /// overwrite the source. The signature beside the source may be newer than the stored one.
     pub(super) fn preserve_active(&self, service: &ComponentService) -> io::Result<()> {
         let (digest, component) = (service.current().digest, service.component());
         let source = &component.source;
@@ -256,8 +257,8 @@ impl Deployments {
         }
     }
 
-    /// Records the active component of a service, with the audit log's line about it. The line is in the record before it
-    /// is in the log, so that each line is about a change that took place, and each change has its line.
+    /// Records the active component of a service, with its line for the audit log. The record has the line before the
+    /// log does, so that the log has one line for each change that took place.
     pub(super) fn record(
         &mut self,
         component: &str,
@@ -265,7 +266,7 @@ impl Deployments {
         line: &AuditEntry<'_>,
     ) -> Result<(), DeployError> {
         log_audit_entry(line);
-        // The record has room for one line.
+        // The record can hold one line only.
         self.log_recorded().map_err(io_error("the audit log"))?;
         let (before, line) = (self.records.content().clone(), line.to_json());
         let recorded = self.records.set_with_line(component, entry, line.clone());
@@ -283,7 +284,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Appends the line of the last change to the audit log, if the host or its disk failed before that was done.
+    /// Appends the line of the last change to the audit log, if the host or its disk failed before.
     fn log_recorded(&mut self) -> io::Result<()> {
         let Some(line) = self.records.unlogged() else { return Ok(()) };
         if !self.audit.has(line)? {
@@ -294,21 +295,21 @@ impl Deployments {
         Ok(())
     }
 
-    /// Removes the line that the log has now. If it stays in the record, the next change or start finds it in both.
+    /// Removes the line that the log has now. If the removal fails, the next change or start finds the line in both.
     fn remove_recorded_line(&mut self) {
         if let Err(error) = self.records.remove_line() {
             tracing::warn!(%error, "the record of what serves cannot be written; it keeps a line of the audit log");
         }
     }
 
-    /// Writes the line of a change that a restart ends, before it is made.
+    /// Writes the line of a change that does not outlast the host, before the change is made.
     pub(super) fn log(&mut self, line: &AuditEntry<'_>) -> Result<(), DeployError> {
         log_audit_entry(line);
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
-    /// Tells each service which component a rollback restores, as recorded before the host started. Hosts that share a
-    /// store take it from their shared record.
+    /// Sets each service's rollback target, as recorded before the host started. Hosts that share a store take it from
+    /// their shared record.
     pub(super) fn set_ways_back(&self, services: &[ComponentService]) {
         for service in services {
             let entry = self.records.get(service.id()).filter(|entry| entry.digest == service.current().digest);
@@ -320,8 +321,8 @@ impl Deployments {
         self.is_read_only
     }
 
-    /// Removes components that neither a restart nor a rollback needs and that are not `prepared`. Returns the digests
-    /// of the others.
+    /// Removes components that are not `prepared` and that no restart and no rollback needs. Returns the digests of the
+    /// others.
     pub(super) fn prune(&self, services: &[ComponentService], prepared: Vec<Digest>) -> Vec<Digest> {
         let mut wanted = self.records.digests();
         wanted.extend(prepared);
@@ -338,7 +339,7 @@ impl Deployments {
     }
 }
 
-/// Logs a change that is about to be made.
+/// Logs a change before the host makes it.
 pub(super) fn log_audit_entry(line: &AuditEntry<'_>) {
     let AuditEntry { component, by, action, reason, .. } = line;
     let digest = line.digest.map(|digest| digest.to_string());

@@ -1,5 +1,5 @@
-//! Changes of the record of what all hosts serve, by compare-and-swap. A change whose reply is lost is found in
-//! the record, or made again, and never reported as one that did not take place.
+//! Changes of the hosts' shared record, by compare-and-swap. If the reply to a change is lost, the host looks for the
+//! change in the record or makes it again. It never reports such a change as one that did not take place.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use super::fleet::{Fleet, ServingRecord};
 use crate::store::StoreError;
 use crate::store::postgres::ServingRow;
 
-/// How many versions a record names with their ids.
+/// How many of the last versions a record lists with their ids.
 const RECENT: usize = 32;
 
-/// How often one change is tried without a reply.
+/// How often the host tries one change without a reply.
 const MAX_UNKNOWN: u32 = 3;
 
-/// How long a change without a known outcome waits for the store, to find it out.
+/// How long the host waits for the store, to find out an unknown outcome.
 const READ_BACK: Duration = Duration::from_secs(10);
 
 /// Attempts of a change whose replies were lost.
 #[derive(Default)]
 struct Unknown {
     attempts: u32,
-    /// The version that the last one was to replace, and its error. `None` if it is known that none took place
-    /// or will.
+    /// The version that the last attempt was to replace, and its error. `None` if it is certain that no attempt has
+    /// taken place or will.
     pending: Option<(i64, StoreError)>,
 }
 
 impl Unknown {
-    /// The error of a change that cannot be tried again.
+    /// The error of a change that the host cannot try again.
     fn refuse(&self, error: DeployError) -> DeployError {
         match &self.pending {
             Some((_, lost)) => DeployError::Unconfirmed(lost.clone()),
@@ -35,11 +35,11 @@ impl Unknown {
         }
     }
 
-    /// Decides by the present record, which does not name this change, whether the change can be tried again.
+    /// Whether the host can try the change again. The present record does not have this change.
     fn settle(&mut self, record_version: i64, record: &ServingRecord) -> Result<(), DeployError> {
         let Some((replaced, lost)) = &self.pending else { return Ok(()) };
-        // While the record stays the same, an attempt may still be under way. The next one replaces the same
-        // version, so that at most one of them succeeds.
+        // While the record stays the same, an attempt may still be in progress. The next one replaces the same version,
+        // so that at most one of them succeeds.
         let may_follow = *replaced == record_version && self.attempts < MAX_UNKNOWN;
         // Another change has replaced that version.
         let is_settled = *replaced < record_version && record.recent.contains_key(&(replaced + 1));
@@ -59,8 +59,8 @@ impl Fleet {
         decode(&self.store.read().map_err(DeployError::Store)?)
     }
 
-    /// Changes the record. `change` gets the present one and is called again if another host was
-    /// faster, or if a reply is lost. It returns the lines of the audit log. Returns the new version.
+    /// Changes the record, and returns its new version. `change` gets the present record and returns lines for the
+    /// audit log. The host calls `change` again if another host was faster, or if a reply is lost.
     ///
     /// `Unconfirmed` if a reply is lost and the record cannot be read, or does not show whether the change was made.
     pub fn update(

@@ -1,5 +1,5 @@
-//! The thread that makes this host serve what all hosts of its store serve: it applies the record,
-//! prepares the components that other hosts propose, and reports.
+//! The thread that makes this host serve the same components as all hosts of its store. It applies the record, prepares
+//! the components of pending changes, and reports.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,16 +18,16 @@ use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::serving_threads::ServingThreads;
 
-/// How often the record is read if no request has it read.
+/// How often the thread reads the record if no request triggers a read.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// How often the host reports if it has nothing new to say; well below [`LIVE`](super::fleet::LIVE).
+/// How often the host reports if nothing has changed; well below [`LIVE`](super::fleet::LIVE).
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 /// How long after a failure the host tries again to prepare a component that the others serve.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How long after a failure of the store the host tries again to prepare a proposed component.
+/// How long after a failure of the store the host tries again to prepare the component of a pending change.
 const PROPOSAL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 const NAME: &str = "fleet";
@@ -38,7 +38,7 @@ type Wanted = (String, Digest);
 /// A component that is being prepared.
 struct Work {
     wanted: Wanted,
-    /// The id of the proposal that it is prepared for; `None` if the others serve it already.
+    /// The id of the pending change that it is prepared for; `None` if the others serve the component already.
     proposal: Option<String>,
     thread: JoinHandle<Result<(), DeployError>>,
 }
@@ -58,7 +58,7 @@ impl Follower {
         Ok(Self { fleet, thread })
     }
 
-    /// Ends the thread, and tells the other hosts that this one has stopped.
+    /// Ends the thread, and removes this host from the hosts of the store.
     pub fn stop(self) {
         self.fleet.followed.stop();
         if self.thread.join().is_err() {
@@ -73,16 +73,16 @@ impl Follower {
 struct FollowerState {
     deployer: Arc<Deployer>,
     fleet: Arc<Fleet>,
-    /// The component that is being prepared, on a thread of its own: reports go on meanwhile.
+    /// The component that is being prepared, on a thread of its own: reports continue meanwhile.
     work: Option<Work>,
-    /// Why a component that serves could not be prepared, and when.
+    /// Why the host could not prepare an active component, and when.
     failed: BTreeMap<(String, String), (String, Instant)>,
-    /// The id of the last proposal that could not be prepared, and why. Another one of the same component is
-    /// tried anew.
+    /// The id of the last pending change that the host could not prepare, and why. The host tries another change of the
+    /// same component.
     refusal: Option<(String, String)>,
-    /// When the store has failed while a proposal was prepared, which is no reason to refuse it.
+    /// When the store failed while the host prepared a pending change, which is no reason to refuse the change.
     interrupted: Option<Instant>,
-    /// The thread that last told the other hosts that a canary failed, and when it began.
+    /// The last thread that reported a failed canary to the other hosts, and when it began.
     canary_end: Option<(JoinHandle<()>, Instant)>,
 }
 
@@ -141,10 +141,11 @@ impl FollowerState {
                 self.end_failed_canary(service.id(), wanted.digest, reason);
             }
         }
-        // A failure is of no use once the others serve another component.
+        // A failure is obsolete once the others serve another component.
         self.failed.retain(|failed, _| wanted.iter().any(|wanted| key(wanted) == *failed));
         let is_applied = wanted.is_empty() && problem.is_none();
-        // Until it serves the same components as the others, it answers no request and must not report itself ready.
+        // Until it serves the same components as the others, the host answers no request and must not report itself
+        // ready.
         if let (Some((component, _)), None) = (wanted.first(), &problem) {
             problem = Some(format!("`{component}`, as the other hosts serve it, is being prepared here"));
         }
@@ -167,7 +168,7 @@ impl FollowerState {
             self.forget_unneeded_generations(&record);
         }
         let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
-        // Components that the others serve come before a proposed one.
+        // Components that the others serve come before a pending change.
         let mut next = wanted.into_iter().find(is_due).map(|wanted| (wanted, None));
         if let Some(proposal) = &record.proposal
             && self.fleet.report().proposal.as_ref() != Some(&proposal.id)
@@ -192,15 +193,15 @@ impl FollowerState {
         Ok(is_new)
     }
 
-    /// Whether this host is prepared for a proposal, or the reason why it refuses it. `None` if it has to
-    /// prepare the component first.
+    /// Whether this host is prepared for a pending change, or why it refuses it. `None` if the host has to prepare the
+    /// component first.
     fn answer(&self, proposal: &PendingChange) -> Option<Result<(), String>> {
         let service = match self.deployer.service(&proposal.component) {
             Ok(service) => service,
             Err(error) => return Some(Err(error.to_string())),
         };
         if find_generation(&self.fleet, service, &proposal.digest).is_some() {
-            // Trust may have been withdrawn since it was prepared.
+            // An operator may have withdrawn trust since it was prepared.
             return match self.deployer.check_shared(&self.fleet, service.id(), &proposal.digest) {
                 Ok(()) => Some(Ok(())),
                 Err(error) if error.is_passing() => None,
@@ -246,8 +247,8 @@ impl FollowerState {
         }
     }
 
-    /// Tells the other hosts that a canary failed, if they could not be told when it did. On a thread of its own:
-    /// reads and reports go on while the store takes no writes.
+    /// Reports a failed canary to the other hosts, if the report failed before. Runs on a thread of its own: reads and
+    /// reports continue while the store takes no writes.
     fn end_failed_canary(&mut self, component: &str, digest: Digest, reason: &str) {
         let is_due =
             |(thread, began): &(JoinHandle<()>, Instant)| thread.is_finished() && began.elapsed() >= RETRY_AFTER;
@@ -286,7 +287,7 @@ fn find_generation(fleet: &Fleet, service: &ComponentService, digest: &Digest) -
 }
 
 impl Deployer {
-    /// Serves the components of the entry, as far as they are prepared. Returns a component that is missing.
+    /// Serves the components of the entry that are prepared. Returns a missing component.
     fn apply_entry(
         &self,
         fleet: &Fleet,
@@ -322,7 +323,7 @@ impl Deployer {
             };
             let line = completed(&entry.by, Action::Canary, service.id(), wanted.digest, Some(entry.digest));
             self.state().files.log(&line)?;
-            // It may have served before.
+            // The host may have retired the revision before.
             revision.revive();
             service.begin_trial(revision, wanted.policy());
             self.send_event(DeploymentEvent::CanaryBegan);
@@ -330,7 +331,7 @@ impl Deployer {
         Ok(None)
     }
 
-    /// A component that the hosts share, which this host's own policy admits.
+    /// A component that the hosts share, if this host's own policy admits it.
     fn read_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<Signed, DeployError> {
         let trust = |(wasm, signature): &Signed| self.state().files.trust(component, wasm, digest, signature.as_ref());
         let own = self.state().files.read_signed(digest);
@@ -339,8 +340,7 @@ impl Deployer {
         Ok(stored)
     }
 
-    /// Applies this host's policy, if it has one, to a component that it has prepared: trust may have been withdrawn
-    /// since.
+    /// Applies this host's policy, if it has one, to a prepared component: an operator may have withdrawn trust since.
     pub(super) fn check_shared(&self, fleet: &Fleet, component: &str, digest: &Digest) -> Result<(), DeployError> {
         if !self.state().files.has_policy() {
             return Ok(());
@@ -349,8 +349,8 @@ impl Deployer {
         self.state().files.keep(digest, &wasm, signature.as_ref())
     }
 
-    /// Fetches, compiles and checks a component with the service's present settings, against this host's own
-    /// policy. It blocks for seconds.
+    /// Fetches, compiles and checks a component with the service's present settings, against this host's own policy.
+    /// Blocks for seconds.
     pub(super) fn prepare(
         &self,
         fleet: &Fleet,
@@ -358,7 +358,7 @@ impl Deployer {
         digest: &Digest,
     ) -> Result<(Arc<Settings>, Arc<Revision>), DeployError> {
         let (wasm, signature) = self.read_shared(fleet, service.id(), digest)?;
-        // The settings do not change while it is held.
+        // While the lock is held, the settings do not change.
         let _compiling = self.lock_compiling();
         let settings = service.deployment().settings.clone();
         let revision = match find_generation(fleet, service, digest) {

@@ -9,8 +9,8 @@ use super::{DeployError, Deployer, background, slot_of};
 use crate::component::{Artifact, ComponentService, LoadContext, LoadError, Revision, Settings};
 
 impl Deployer {
-    /// Compiles and checks a component with the service's present settings. It blocks until that is done, or
-    /// until the host has come to `end`.
+    /// Compiles and checks a component with the service's present settings. Blocks until that is done, or until the
+    /// host has come to `end`.
     pub(super) fn load(
         &self,
         service: &ComponentService,

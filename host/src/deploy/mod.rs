@@ -1,11 +1,13 @@
 //! Deployment: the only way in which the component of a service and its settings change.
 //!
-//! A new component is compiled and checked off the request path, one at a time and at low priority,
-//! by the same checks as at the start: its imports and exports, its area, the stored formats that it
-//! reads, its own `check`, and, if there is a [`TrustPolicy`], whether it is trusted. Then the host writes
-//! its bytes, the record of active components, and an entry of the audit log to disk, in this order,
-//! and replaces one pointer. The record has the entry until the log has it, so that after a crash or with
-//! a full disk the log has each change that took place and no other. A refused component changes nothing.
+//! The host compiles and checks a new component off the request path, one at a time and at low priority. The checks are
+//! the same as at a start: imports and exports, area, stored formats that it reads, and its own `check`. If there is a
+//! [`TrustPolicy`], the component must be trusted. Then the host writes to disk, in this order: the component's bytes,
+//! the record of active components, and an entry of the audit log. Last, it replaces one pointer. A refused component
+//! changes nothing.
+//!
+//! The record keeps the entry until the log has it. So, after a crash or with a full disk, the log has exactly the
+//! changes that took place.
 //!
 //! In the data folder:
 //!
@@ -15,12 +17,11 @@
 //! | `components/active.json` | which component is active in each service ([`record`]) |
 //! | `audit.ndjson` | every attempt ([`audit`]) |
 //!
-//! Where several hosts share a store, the record of what serves is there, with the components and an audit
-//! log of all hosts ([`fleet`]). A swap has every live host prepare the component, and one compare-and-swap
-//! of the record makes all serve it ([`fleet_change`], [`follower`]). The files above are copies then.
+//! When several hosts share a store, the store has the record, the components and an audit log of all hosts
+//! ([`fleet`]). For a swap, every live host prepares the component. Then one compare-and-swap of the record makes all
+//! hosts serve it ([`fleet_change`], [`follower`]). The files above are copies then.
 //!
-//! A backup of the store has the record and the components that it names ([`transfer`]), and so has a copy
-//! ([`store_copy`]).
+//! A backup of the store includes the record and its components ([`transfer`]), and so does a copy ([`store_copy`]).
 
 mod artifacts;
 mod audit;
@@ -86,7 +87,7 @@ pub struct SwapRequest {
     pub by: String,
     /// The policy of a canary, if only some callers get the component at first.
     pub canary: Option<CanaryPolicy>,
-    /// Hosts that share the store, by name, which are not asked whether they can serve it.
+    /// Hosts that share the store, by name, that the swap does not wait for.
     pub without: Vec<String>,
     /// The digests that the component replaces; any if `None`.
     pub expected: Option<Expected>,
@@ -103,7 +104,7 @@ pub struct DeployReport {
     pub revision: u64,
     /// The component that a rollback would restore.
     pub previous: Option<Digest>,
-    /// Whether it is on trial.
+    /// Whether the component is on trial.
     pub canary: bool,
     pub milliseconds: u64,
 }
@@ -121,7 +122,7 @@ impl From<RecordError> for DeployError {
     }
 }
 
-/// Why a deployment was refused, or is not complete ([`changed_nothing`](Self::changed_nothing)).
+/// Why a deployment was refused, or is incomplete ([`changed_nothing`](Self::changed_nothing)).
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
     #[error(transparent)]
@@ -163,7 +164,7 @@ pub enum DeployError {
 }
 
 impl DeployError {
-    /// Whether the component is certainly served as before.
+    /// Whether the host certainly serves the same components as before.
     pub fn changed_nothing(&self) -> bool {
         !matches!(self, Self::Unconfirmed(_) | Self::NotServedYet(_) | Self::TrialEnded { .. })
     }

@@ -1,4 +1,4 @@
-//! A change that all hosts of a store are to make.
+//! A change for all hosts of a store.
 
 use super::audit::Action;
 use super::expected::Expected;
@@ -12,9 +12,9 @@ pub struct FleetChange<'a> {
     pub by: &'a str,
     pub action: Action,
     pub canary: Option<&'a CanaryPolicy>,
-    /// The reason for trusting the component, if there is a policy.
+    /// The reason for trusting the component, if a policy exists.
     pub trust: Option<&'a str>,
-    /// The hosts that are left out, by name or instance.
+    /// The hosts that the change leaves out, by name or instance.
     pub without: &'a [String],
     /// The digests that the component replaces; any if `None`.
     pub expected: Option<&'a Expected>,
@@ -23,7 +23,7 @@ pub struct FleetChange<'a> {
 }
 
 impl FleetChange<'_> {
-    /// The entry of the component `digest`, after `entry`, while `present` serves.
+    /// The entry of the component `digest`, after `entry`, while `present` is active.
     pub fn entry(&self, entry: Option<&ServingEntry>, present: Digest, digest: Digest) -> ServingEntry {
         let before = entry.and_then(|entry| entry.previous);
         let (by, action) = (self.by.to_owned(), self.action);

@@ -1,8 +1,8 @@
-//! The operator's policy of trusted components: those with a listed digest, and those signed with a
-//! trusted key. Without a list and without keys, all components are trusted.
+//! The operator's policy of trusted components: listed digests, and components that a trusted key has signed. Without a
+//! list and without keys, the host trusts all components.
 //!
-//! The files are read for every decision, so a change of the list applies from then on. A file that
-//! cannot be read or parsed trusts nothing.
+//! The host reads the files for every decision, so that a change applies immediately. A file that cannot be read or
+//! parsed trusts nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const MAX_LIST: usize = 16 * 1024 * 1024;
 /// The largest file of a signature that is read, in bytes.
 const MAX_SIGNATURE_FILE: usize = 64 * 1024;
 
-/// The policy. It is applied before a component is compiled.
+/// The policy, which the host applies before it compiles a component.
 #[derive(Clone, Debug, Default)]
 pub struct TrustPolicy {
     /// A file with a SHA-256 per line; text after a space or `#` is a comment.
@@ -37,7 +37,7 @@ pub struct TrustPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature([u8; SIGNATURE_LENGTH]);
 
-/// A file of the policy, or a signature file, that cannot be used.
+/// A file of the policy, or a signature file, that the host cannot use.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     #[error("cannot read {path}: {source}")]
@@ -71,15 +71,15 @@ impl Untrusted {
 /// The reason for trusting a component, for the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// There is no policy.
+    /// No policy exists.
     NoPolicy,
     Listed,
-    /// By the key in this file.
+    /// The key in this file has signed it.
     Signed(PathBuf),
 }
 
 impl Trust {
-    /// For the audit log: nothing if there is no policy.
+    /// For the audit log; `None` without a policy.
     pub fn for_audit(&self) -> Option<String> {
         (*self != Self::NoPolicy).then(|| self.to_string())
     }
@@ -128,7 +128,7 @@ fn listed(path: &Path) -> Result<Vec<Digest>, PolicyError> {
     let mut digests = Vec::new();
     for (index, line) in read_text(path)?.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line);
-        // The format of `sha256sum` is accepted: the file's name follows.
+        // The host accepts the format of `sha256sum`: the file's name follows.
         let Some(word) = line.split_whitespace().next() else { continue };
         let digest = word.to_lowercase().parse();
         digests.push(digest.map_err(|reason| PolicyError::Digest { path: path.into(), line: index + 1, reason })?);
@@ -145,7 +145,7 @@ fn read_text(path: &Path) -> Result<String, PolicyError> {
     bounded_file::read_text(path, MAX_LIST).map_err(|source| PolicyError::Unreadable { path: path.into(), source })
 }
 
-/// Refuses a pipe without a name, as a shell makes it of `<(...)`: its content is there for one decision only.
+/// Refuses an anonymous pipe, as a shell makes it of `<(...)`: its content can be read only once.
 fn check_name(path: &Path) -> Result<(), PolicyError> {
     let is_there = std::fs::metadata(path).is_ok();
     match std::fs::canonicalize(path) {
@@ -197,7 +197,7 @@ impl FromStr for Signature {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "it is neither 64 bytes nor their base64".to_owned();
         let text: String = text.split_whitespace().collect();
-        // Decoded as a PEM document by the key library, which has no plain base64.
+        // The key library has no plain base64 and decodes it as a PEM document.
         let (first, second) = text.split_at_checked(64).ok_or_else(wrong)?;
         let document = format!("-----BEGIN SIGNATURE-----\n{first}\n{second}\n-----END SIGNATURE-----\n");
         let (_, bytes) = pem::decode_vec(document.as_bytes()).map_err(|_| wrong())?;
@@ -257,7 +257,7 @@ mod tests {
         fs::write(&path, format!("# ours\n\n{}  x.wasm\n", Digest::of(b"x").to_string().to_uppercase())).unwrap();
         assert_eq!(admitted(b"x").unwrap(), Trust::Listed);
         let error = admitted(b"y").unwrap_err().to_string();
-        // A signature means nothing where no key is trusted.
+        // Without a trusted key, a signature has no effect.
         let signature = Signature([0; SIGNATURE_LENGTH]);
         let signed = policy.admit(b"y", &Digest::of(b"y"), Some(&signature)).unwrap_err();
         assert_eq!(signed.to_string(), error);

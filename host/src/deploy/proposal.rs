@@ -1,10 +1,10 @@
-//! Proposals of other hosts, and of this one.
+//! Pending changes of this host and of other hosts.
 
 use super::DeployError;
 use super::fleet::{Fleet, FleetHost, PendingChange, ServingRecord};
 use crate::store::ErrorKind;
 
-/// The host that pursues a proposal. Without one, any host may replace it.
+/// The live host that makes a pending change. Without one, any host may replace the change.
 fn coordinator<'a>(proposal: &PendingChange, hosts: &'a [FleetHost]) -> Option<&'a FleetHost> {
     let mut live = hosts.iter().filter(|host| host.is_live());
     live.find(|host| host.instance == proposal.host && host.report.given_up.as_ref() != Some(&proposal.id))
@@ -19,12 +19,12 @@ pub(super) fn check_left_out(without: &[String], fleet: Option<&Fleet>) -> Resul
 }
 
 impl DeployError {
-    /// Whether the store was unavailable or the host stops, which is no reason to refuse a component.
+    /// Whether the store is unavailable or the host stops. Either is no reason to refuse a component.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Store(error) => error.kind() != ErrorKind::Fault,
             Self::Load(error) => error.store_error().is_some_and(|error| error.kind() != ErrorKind::Fault),
-            // The other hosts know soon that this one is gone.
+            // The other hosts learn soon that this host has stopped.
             Self::Stopping => true,
             _ => false,
         }
@@ -53,7 +53,7 @@ impl Fleet {
         host.instance != self.instance && without.iter().any(|name| *name == host.name || *name == host.instance)
     }
 
-    /// Fails if a name stands for no host that can be left out.
+    /// Fails if a name matches no host that can be left out.
     pub(super) fn check_known(&self, without: &[String], hosts: &[FleetHost]) -> Result<(), DeployError> {
         for name in without {
             if hosts.iter().any(|host| self.leaves_out(std::slice::from_ref(name), host)) {
@@ -68,7 +68,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Takes a proposal back. If that fails, this host says in its reports that it has given it up.
+    /// Withdraws a pending change. If that fails, this host's reports say that it has abandoned the change.
     pub(super) fn withdraw(&self, id: &str) {
         let withdrawn = self.update(|record| match &record.proposal {
             Some(proposal) if proposal.id == id => {
@@ -113,7 +113,7 @@ mod tests {
         assert!(coordinator(&proposal, &[host("web#2", 1, None), host("web#1", 10, None)]).is_none(), "it is gone");
         assert!(coordinator(&proposal, &[host("web#2", 1, None)]).is_none(), "another one has its name");
         assert!(coordinator(&proposal, &[host("web#1", 1, Some("7"))]).is_none());
-        // A build before this one: its name is the key.
+        // An earlier build: the name is the key.
         assert!(
             coordinator(&PendingChange { host: "db:/data".to_owned(), ..proposal }, &[host("db:/data", 1, None)])
                 .is_some()

@@ -1,8 +1,7 @@
 //! The record of active components, so that a restart serves the swapped-in ones.
 //!
-//! A change of it comes with its line of the audit log, in the same file: after a crash or with a full disk there is
-//! neither a line of a change that did not take place nor a change without a line. The file has the line until the
-//! log has it.
+//! The file also has the audit line of its last change, until the log has that line. So, after a crash or with a full
+//! disk, each change has its line, and each line is about a change that took place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -40,7 +39,7 @@ pub enum Choice {
     Source,
     /// The swapped-in component.
     Recorded(RecordEntry),
-    /// The manifest's source, because it was changed after the swap.
+    /// The manifest's source, because it has changed since the swap.
     Superseded(RecordEntry),
 }
 
@@ -52,7 +51,7 @@ pub struct RecordFile {
     /// The components of a copied store that no host has started with since, see [`Records::adopt_source`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     copied: BTreeSet<String>,
-    /// The line of the last change, until the audit log has it for certain.
+    /// The line of the last change, until the audit log certainly has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unlogged: Option<String>,
 }
@@ -60,7 +59,7 @@ pub struct RecordFile {
 /// All entries.
 pub struct Records {
     path: PathBuf,
-    /// Changes are not written.
+    /// If true, changes are not written.
     is_read_only: bool,
     content: RecordFile,
 }
@@ -86,7 +85,7 @@ impl Records {
         Ok(Self { path, is_read_only: false, content })
     }
 
-    /// The same, whose changes are written unless `is_read_only`.
+    /// Writes changes only if not `is_read_only`.
     pub fn read_only(self, is_read_only: bool) -> Self {
         Self { is_read_only, ..self }
     }
@@ -99,8 +98,8 @@ impl Records {
         self.content.components.get(component)
     }
 
-    /// Decides between the entry and the manifest's source, whose present digest is `source`; `None`
-    /// if it cannot be read.
+    /// Decides between the entry and the manifest's source, whose present digest is `source`; `None` if it cannot be
+    /// read.
     pub fn choose(&self, component: &str, source: Option<Digest>) -> Choice {
         match self.get(component) {
             None => Choice::Source,
@@ -110,13 +109,13 @@ impl Records {
         }
     }
 
-    /// Sets or removes the entry of a component. It is on disk when this returns; on an error nothing
-    /// has changed.
+    /// Sets or removes the entry of a component. The entry is on disk when this returns; on an error, nothing has
+    /// changed.
     pub fn set(&mut self, component: &str, entry: Option<RecordEntry>) -> io::Result<()> {
         self.write(self.changed(component, entry))
     }
 
-    /// Sets the entry of a component, as [`set`](Self::set) does, with the line of the audit log about it.
+    /// Sets the entry of a component, as [`set`](Self::set) does, with its line for the audit log.
     pub fn set_with_line(&mut self, component: &str, entry: RecordEntry, line: String) -> io::Result<()> {
         self.write(RecordFile { unlogged: Some(line), ..self.changed(component, Some(entry)) })
     }
@@ -136,7 +135,7 @@ impl Records {
         self.content.unlogged.as_deref()
     }
 
-    /// Removes that line. On an error nothing has changed.
+    /// Removes the unlogged line. On an error, nothing has changed.
     pub fn remove_line(&mut self) -> io::Result<()> {
         self.write(RecordFile { unlogged: None, ..self.content.clone() })
     }
@@ -146,19 +145,19 @@ impl Records {
         &self.content
     }
 
-    /// Undoes the changes since `content` was taken. On an error nothing has changed.
+    /// Undoes the changes since `content` was taken. On an error, nothing has changed.
     pub fn restore(&mut self, content: RecordFile) -> io::Result<()> {
         self.write(content)
     }
 
-    /// Replaces all entries by those of another store, for which the manifest's sources are not known.
+    /// Replaces all entries by the entries of another store, whose sources are unknown.
     pub fn set_copied(&mut self, entries: BTreeMap<String, RecordEntry>) -> io::Result<()> {
         let copied = entries.keys().cloned().collect();
         self.write(RecordFile { components: entries, copied, ..self.content.clone() })
     }
 
-    /// The first start with a copied store takes the manifest's present source for the one that was replaced by
-    /// the swap: the same component serves before the copy and after it.
+    /// At the first start with a copied store, records the present source as the one that the swap replaced. So the
+    /// same component is active before and after the copy.
     pub fn adopt_source(&mut self, component: &str, source: Option<Digest>) -> io::Result<()> {
         match self.get(component) {
             Some(entry) if source.is_some() && self.content.copied.contains(component) => {
@@ -175,7 +174,7 @@ impl Records {
     }
 
     fn write(&mut self, content: RecordFile) -> io::Result<()> {
-        // A host whose folder has no room can start with what it has recorded before.
+        // A host without disk space can start with its earlier record.
         let is_change = content != self.content;
         if is_change && !self.is_read_only {
             replace_file(&self.path, &serde_json::to_vec_pretty(&content)?)?;
@@ -228,7 +227,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut records = records(folder.path());
         records.set("a", Some(entry())).unwrap();
-        // Nothing can be written from here on.
+        // From here on, writes fail.
         fs::remove_file(folder.path().join("active.json")).unwrap();
         fs::create_dir(folder.path().join("active.json")).unwrap();
         records.set("a", Some(entry())).unwrap();

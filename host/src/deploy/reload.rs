@@ -1,7 +1,7 @@
-//! A manifest that is read again while the host serves: routes, limits, variables, grants.
+//! Reload of the manifest while the host serves: routes, limits, variables, grants.
 //!
-//! All settings and revisions are made and checked first, and then replace the present ones: each
-//! component's in one step, the routes last. A manifest of which a part cannot be applied changes nothing.
+//! The host first makes and checks all settings and revisions. Then it replaces each component's in one step, and the
+//! routes last. If the host cannot apply a part of the manifest, it changes nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub enum ReloadError {
 }
 
 impl ReloadError {
-    /// The component that it is about, if it is about one.
+    /// The component that the error is about, if any.
     fn component(&self) -> Option<&str> {
         match self {
             Self::Added(id) | Self::Removed(id) | Self::Replaced(id) | Self::Source { id, .. } => Some(id),
@@ -66,7 +66,7 @@ impl ReloadError {
 /// A service's new settings, and its revision with them.
 struct SlotChange<'a> {
     service: &'a ComponentService,
-    /// The service's deployment when the change was made.
+    /// The service's active revisions when the change was made.
     before: Arc<ActiveRevisions>,
     settings: Arc<Settings>,
     revision: Arc<Revision>,
@@ -74,8 +74,8 @@ struct SlotChange<'a> {
 }
 
 impl Deployer {
-    /// Applies a manifest that was read again, or says why it could not be read. It blocks, and must not be
-    /// called from an asynchronous runtime.
+    /// Applies the manifest that was read, or records why it could not be read. Blocks; must not be called from an
+    /// asynchronous runtime.
     pub fn reload(&self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
         let outcome = manifest.map_err(ReloadError::Manifest).and_then(|manifest| self.try_reload(manifest));
         let record = match &outcome {
@@ -95,7 +95,7 @@ impl Deployer {
     }
 
     fn try_reload(&self, manifest: Manifest) -> Result<Reloaded, ReloadError> {
-        // Otherwise a component that is being checked would be served with the old settings.
+        // Otherwise the host would serve a component with the old settings if it is being checked now.
         let _compiling = self.lock_compiling();
         let services = self.application().services();
         let Manifest { mut components, routes, .. } = manifest;
@@ -119,7 +119,7 @@ impl Deployer {
         if !self.is_open() {
             return Err(DeployError::Stopping.into());
         }
-        // A rollback does not wait for the checks, and may have replaced a deployment meanwhile.
+        // A rollback does not wait for the checks, and may have replaced a revision meanwhile.
         if let Some(change) = changes.iter().find(|change| !Arc::ptr_eq(&change.service.deployment(), &change.before)) {
             return Err(ReloadError::Replaced(change.service.id().to_owned()));
         }
@@ -134,7 +134,7 @@ impl Deployer {
         if changed_routes {
             lines.push(AuditEntry { reason: Some("routes"), ..of_manifest(AuditOutcome::Done) }.to_json());
         }
-        // In one append: if a line cannot be written, the log has none of them.
+        // In one append: if one line cannot be written, the log has none of them.
         state.files.audit.append_lines(&lines).map_err(io_error("the audit log"))?;
         let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
         for SlotChange { service, settings, revision, names, .. } in changes {
@@ -147,7 +147,7 @@ impl Deployer {
         Ok(reloaded)
     }
 
-    /// The service's new settings and its revision with them; `None` if they are the present ones.
+    /// The service's new settings and its revision with them; `None` if nothing has changed.
     fn change<'a>(
         &self,
         service: &'a ComponentService,

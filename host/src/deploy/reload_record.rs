@@ -1,4 +1,4 @@
-//! The outcome of reading the manifest again.
+//! The outcome of a reload of the manifest.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -21,7 +21,7 @@ impl fmt::Display for Reloaded {
     }
 }
 
-/// The last attempt to read the manifest again.
+/// The last reload of the manifest.
 #[derive(Clone, Debug)]
 pub struct ReloadRecord {
     pub at: SystemTime,

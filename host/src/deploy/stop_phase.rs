@@ -1,4 +1,4 @@
-//! How far the stop of the host has come, for work that takes longer than the stop may.
+//! How far the stop of the host has come. Work that takes longer than the stop reads it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -7,20 +7,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub enum StopPhase {
     #[default]
     Serving,
-    /// Requests of operators that are not done yet are refused.
+    /// The host refuses unfinished requests of operators.
     Stopping,
-    /// No request is served any more, so that this host does not have to follow the others either.
+    /// The host serves no request any more, so that it does not have to follow the other hosts either.
     Ended,
 }
 
-/// Tells the phase to all threads that wait for it.
+/// Signals the phase to all waiting threads.
 #[derive(Clone, Debug, Default)]
 pub struct StopPhases(Arc<SharedPhase>);
 
 #[derive(Debug, Default)]
 struct SharedPhase {
     phase: Mutex<StopPhase>,
-    /// Notified of a change of the phase, or of a result that a thread waits for.
+    /// Notified when the phase changes, or when a result is ready.
     changed: Condvar,
 }
 
@@ -31,12 +31,12 @@ impl StopPhases {
         self.0.changed.notify_all();
     }
 
-    /// Whether this phase has come.
+    /// Whether the stop has reached this phase.
     pub fn is_in(&self, phase: StopPhase) -> bool {
         *self.lock() >= phase
     }
 
-    /// Waits until `result` returns a value, or until this phase has come: `None`.
+    /// Waits until `result` returns a value. `None` once the stop has reached this phase.
     pub fn wait_for<T>(&self, phase: StopPhase, mut result: impl FnMut() -> Option<T>) -> Option<T> {
         let mut present = self.lock();
         loop {
@@ -50,7 +50,7 @@ impl StopPhases {
 
     /// Wakes the threads that wait for a result.
     pub fn notify(&self) {
-        // Without the lock, a thread that has just looked would miss the notification.
+        // Without the lock, a thread between its check and its wait would miss the notification.
         let _present = self.lock();
         self.0.changed.notify_all();
     }

@@ -1,5 +1,5 @@
-//! Copies the active components with a store: from the files of a data folder to the tables of the hosts that
-//! share a store, and back. A canary is not copied, as one does not outlive a restart.
+//! Copies the active components with a store: from the files of a data folder to the tables of a shared store, and
+//! back. A canary is not copied, because a trial does not outlive a restart.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::random;
 use crate::store::StoreError;
 use crate::store::postgres::FleetStore;
 
-/// Why the audit log has a line of each component.
+/// The reason in the audit log's line of each component.
 const REASON: &str = "copied with the store";
 
-/// Where a store has the record of what serves.
+/// Where a store has the record of active components.
 pub enum RecordLocation<'a> {
     /// The data folder.
     Folder(&'a Path),
@@ -30,7 +30,7 @@ pub enum RecordLocation<'a> {
 }
 
 impl RecordLocation<'_> {
-    /// Whether nothing was ever swapped in.
+    /// Whether no component was ever swapped in.
     pub fn is_empty(&self) -> Result<bool, DeployError> {
         Ok(match self {
             Self::Folder(data) => open_records(data)?.iter().next().is_none(),
@@ -77,7 +77,7 @@ impl RecordLocation<'_> {
             Self::Folder(data) => {
                 let artifacts = open_artifacts(data)?;
                 let wasm = artifacts.read(digest).map_err(io_error("a component that was swapped in"))?;
-                // An unreadable signature counts as absent; a policy that needs one says so.
+                // An unreadable signature counts as absent. A policy that needs a signature reports it.
                 Ok((wasm, Signature::read(&Signature::beside(&artifacts.path(digest))).ok().flatten()))
             }
             Self::Fleet(store) => fetch(store, digest),
@@ -93,7 +93,7 @@ impl RecordLocation<'_> {
         }
     }
 
-    /// Writes the record, and a line of the audit log for each component before it.
+    /// Writes the record, and before it a line of the audit log for each component.
     fn record(&self, entries: BTreeMap<String, RecordEntry>) -> Result<(), DeployError> {
         let line = |(component, entry): (&String, &RecordEntry)| -> String {
             let line = completed(HOST, Action::Swap, component, entry.digest, entry.previous);
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(record.components["hello"].previous, None, "it is not there");
         let lines = server.sql_in("copied", "select entry::json->>'component' from hexad.audit order by id;");
         assert_eq!(lines, "admin\nhello\n");
-        // A store with deployed components is not overwritten.
+        // The copy does not overwrite a store that has deployed components.
         assert!(source.copy_to(&fleet).is_err() && !fleet.is_empty().unwrap());
 
         assert_eq!(fleet.copy_to(&returned).unwrap(), 2);

@@ -1,4 +1,4 @@
-//! Components in the store that hosts share.
+//! Components in a store that hosts share.
 
 use super::DeployError;
 use super::policy::Signature;
@@ -6,7 +6,7 @@ use crate::digest::Digest;
 use crate::store::StoreError;
 use crate::store::postgres::FleetStore;
 
-/// Gives a component to the hosts of a store.
+/// Publishes a component to the hosts of a store.
 pub fn publish(
     store: &FleetStore,
     digest: &Digest,
@@ -17,7 +17,7 @@ pub fn publish(
     store.put_component(&digest.to_string(), wasm, signature).map_err(DeployError::Store)
 }
 
-/// Reads a component that was given to the hosts of a store.
+/// Reads a component that a host has published.
 pub fn fetch(store: &FleetStore, digest: &Digest) -> Result<Signed, DeployError> {
     let damaged = |reason: &str| {
         let reason = format!("the component {digest} in the store {reason}; swap in a component anew");
@@ -36,8 +36,8 @@ pub fn fetch(store: &FleetStore, digest: &Digest) -> Result<Signed, DeployError>
 /// A component and its signature.
 pub type Signed = (Vec<u8>, Option<Signature>);
 
-/// The host's own copy of a component if that is trusted, or else what the store has: one that was signed anew may have
-/// its new signature there alone. A store that is away may have a better copy than one that is not trusted.
+/// The host's own copy of a component if it is trusted, otherwise the store's copy, which may have a newer signature.
+/// While the store is unavailable, an untrusted own copy is no substitute: the store's copy may be trusted.
 pub fn own_or_fetched(
     own: Result<Signed, DeployError>,
     is_trusted: impl FnOnce(&Signed) -> bool,

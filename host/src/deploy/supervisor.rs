@@ -1,4 +1,4 @@
-//! The thread that ends trials and, in development, swaps in components that were rebuilt.
+//! The thread that ends trials. In development, it also swaps in rebuilt components.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,7 +34,7 @@ type Stamp = Option<(SystemTime, u64)>;
 type Stamps = (Stamp, Stamp);
 
 impl Supervisor {
-    /// `watch`: swap in a component whenever its source changes.
+    /// `watch`: the thread swaps in a component whenever its source changes.
     pub fn start(
         deployer: Arc<Deployer>,
         events: Receiver<DeploymentEvent>,
@@ -44,7 +44,7 @@ impl Supervisor {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
         let interval = watch.then_some(WATCH_INTERVAL);
         let supervise = move || {
-            // Both read files, which would delay the start, and no rollback needs them before this.
+            // Both read files, which would delay the start. No rollback needs them earlier.
             threads.turn(NAME, || {
                 deployer.log_interrupted_trials();
                 deployer.preserve_active();
@@ -63,7 +63,7 @@ impl Supervisor {
         std::thread::Builder::new().name(NAME.to_owned()).spawn(supervise).map(Self)
     }
 
-    /// Waits for the thread; the deployer must have been closed.
+    /// Waits for the thread. The caller must have closed the deployer.
     pub fn join(self) {
         if self.0.join().is_err() {
             tracing::error!("the supervisor panicked");
@@ -71,8 +71,9 @@ impl Supervisor {
     }
 }
 
-/// Has `turn` act on each event, and at the latest after `interval` or the time that it says, until the host stops.
-/// After a panic it goes on: a canary must not stay for ever because of a component that cannot be compiled.
+/// Calls `turn` for each event, and at the latest after `interval` or the time that `turn` returned, until the host
+/// stops. After a panic the loop continues: a component that cannot be compiled must not keep a canary on trial for
+/// ever.
 fn take_turns(
     events: &Receiver<DeploymentEvent>,
     threads: &ServingThreads,
@@ -121,7 +122,7 @@ impl Watcher {
             if !settled || now == *served || now.0.is_none() {
                 continue;
             }
-            // A build that comes during a canary is swapped in after it.
+            // A build that comes during a canary waits until the trial has ended.
             if service.deployment().canary.is_some() {
                 continue;
             }

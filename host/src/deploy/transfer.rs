@@ -1,5 +1,5 @@
-//! The deployed components in a backup of the store, so that a restored host serves the same
-//! components as the host that was backed up.
+//! The deployed components in a backup of the store. With them, a restored host serves the same components as the
+//! original one.
 
 use std::io;
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::store::sqlite::Attachment;
 pub const FOLDER: &str = "components";
 pub const RECORD: &str = "active.json";
 
-/// How often the files are read again because a swap has changed them meanwhile.
+/// How often the host reads the files again if a swap has changed them meanwhile.
 const ATTEMPTS: u32 = 10;
 
-/// Reads the record of active components in the data folder, and the components and signatures that
-/// it names. None if nothing was ever swapped in.
+/// Reads the record of active components in the data folder, and the record's components and signatures. `None` if no
+/// component was ever swapped in.
 pub fn read_deployed(data: &Path) -> io::Result<Vec<Attachment>> {
     let folder = data.join(FOLDER);
     let mut attempt = 1;

@@ -9,12 +9,12 @@ use super::{DeployError, DeployReport, Deployer, HOST};
 use crate::component::Verdict;
 use crate::digest::Digest;
 
-/// The actions whose last one says whether a component is on trial.
+/// After one of these actions, a component is not on trial.
 const ENDS: [Action; 4] = [Action::Swap, Action::Promote, Action::Rollback, Action::Supersede];
 
 impl Deployer {
-    /// Records the end of trials that ended with the host's last run. Without other hosts, a component on trial is in no
-    /// record of active components; only the audit log has it.
+    /// Records the end of trials that the host's last stop ended. Without other hosts, only the audit log has the
+    /// canary: the record of active components does not.
     pub(super) fn log_interrupted_trials(&self) {
         if self.fleet.is_some() || self.state().files.are_read_only() {
             return;
@@ -26,7 +26,7 @@ impl Deployer {
             let Some(last) = last.filter(|last| last.is(Action::Canary)) else { continue };
             let mut state = self.state();
             let deployment = service.deployment();
-            // Another trial may have begun just now.
+            // Another trial may have begun meanwhile.
             if deployment.canary.is_some() {
                 continue;
             }
@@ -76,10 +76,10 @@ impl Deployer {
         Ok(DeployReport { previous, ..self.report(service, &canary.revision, started) })
     }
 
-    /// Ends the trial of each canary that has failed, for example by keeping its clients waiting, and promotes each
+    /// Ends the trial of each canary that has failed, for example because its clients had to wait. Promotes each canary
     /// that has passed at the end of its window. Returns how long to wait before the next call.
     pub(super) fn end_trials(&self) -> Option<Duration> {
-        /// How soon to look again: a response that does not end causes no event.
+        /// How soon to check again: a response that does not end causes no event.
         const RECHECK: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
         for service in self.application().services() {
@@ -121,7 +121,7 @@ impl Deployer {
         tracing::warn!(component, %digest, reason, "the canary was rolled back");
         if let Some(fleet) = &self.fleet {
             if let Err(error) = self.fail_canary_in_fleet(fleet, component, digest, reason) {
-                // The follower tells them once the store is available again.
+                // The follower reports the failure once the store is available again.
                 tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
             }
             return;

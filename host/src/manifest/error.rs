@@ -33,7 +33,7 @@ impl ManifestError {
         Self::Invalid { path: path.to_owned(), reasons }
     }
 
-    /// The error of a `text` that is no TOML. The line is not shown, because reasons are logged and it can have a secret.
+    /// The error of a `text` that is no valid TOML. The log shows reasons, so they omit the line: it can have a secret.
     pub(super) fn unparsable(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let place = error.span().and_then(|span| text.get(..span.start)).map_or_else(String::new, |before| {
             let (line, start) = (before.split('\n').count(), before.rfind('\n').map_or(0, |end| end + 1));

@@ -14,17 +14,18 @@ impl<'a> Locations<'a> {
         Self { text, document: document.get_ref() }
     }
 
-    /// A problem of the table at `path`, with the line of the key with which the reason begins.
+    /// A problem of the table at `path`, with the line of the key that begins `reason`.
     pub fn in_table(&self, path: &[&str], reason: &str) -> String {
         format!("line {}, [{}]: {reason}", self.line(path, reason), path.join("."))
     }
 
-    /// A problem of the value at `path`, which the reason names.
+    /// A problem of the value at `path`. `reason` names the value.
     pub fn at(&self, path: &[&str], reason: &str) -> String {
         format!("line {}: {reason}", self.line(path, ""))
     }
 
-    /// The line of the value at `path`, or of a key in it with which `reason` begins; of the last part that exists.
+    /// The line of the value at `path`, or of a key in it that begins `reason`. If a part of `path` is missing, the
+    /// line of the part before it.
     fn line(&self, path: &[&str], mut reason: &str) -> usize {
         let (mut start, mut value) = (0, self.document);
         for part in path {
@@ -52,7 +53,7 @@ fn part_of<'a>(value: &'a DeValue<'a>, part: &str) -> Option<Part<'a>> {
     }
 }
 
-/// The value of the key with which `reason` begins, and the rest of `reason`.
+/// The value of the key that begins `reason`, and the rest of `reason`.
 fn named_part<'a, 'r>(value: &'a DeValue<'a>, reason: &'r str) -> Option<(Part<'a>, &'r str)> {
     let DeValue::Table(table) = value else { return None };
     let reason = reason.trim_start_matches(['`', '.']);
@@ -62,7 +63,7 @@ fn named_part<'a, 'r>(value: &'a DeValue<'a>, reason: &'r str) -> Option<(Part<'
     })
 }
 
-/// The number of the line with the byte at `start`.
+/// The number of the line that has the byte at `start`.
 pub fn line(text: &str, start: usize) -> usize {
     text.get(..start).unwrap_or_default().split('\n').count()
 }

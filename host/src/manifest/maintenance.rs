@@ -1,5 +1,4 @@
-//! Maintenance requests, which the host sends to a component periodically, from the component's
-//! `tool.hexad` table.
+//! Maintenance requests, which the host sends to a component periodically. A component's `tool.hexad` table has them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -25,13 +24,13 @@ pub struct Maintenance {
     pub token: Option<String>,
 }
 
-/// The tokens of this process, by the variables that have no value of their own. Only the host and the
-/// components know them.
+/// The random tokens of this process, by variable, for variables without a value. Only the host and the components know
+/// them.
 #[derive(Default)]
 pub struct MaintenanceTokens(Mutex<BTreeMap<String, String>>);
 
 impl MaintenanceTokens {
-    /// Sets each empty variable that is a maintenance token to its token, a random one at first.
+    /// Sets each empty variable of a maintenance token to the variable's token. At first use, the host draws a token.
     pub(super) fn fill_in<'a>(
         &self,
         tools: impl Iterator<Item = &'a HexadTool>,
@@ -71,7 +70,7 @@ pub fn from_tool(
     Ok(Some(Maintenance { path, every, token }).filter(|_| !every.is_zero()))
 }
 
-/// The value of the variable, which is not shown in an error.
+/// The value of the variable. An error does not show it.
 fn bearer_token(name: &str, values: &BTreeMap<String, String>) -> Result<String, String> {
     let Some(token) = values.get(name) else {
         return Err(format!(

@@ -1,6 +1,6 @@
 //! The error about a component that the manifest does not have.
 
-/// It names the components of the manifest, so that a typing error is seen.
+/// Lists the manifest's components, so that the reader sees a typing error.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no component `{id}` in the manifest, which has {known}")]
 pub struct UnknownComponent {

@@ -1,6 +1,6 @@
-//! Reads the values of a manifest's TOML. An error says the line and the key, what is there and what belongs there.
+//! Reads the values of a manifest's TOML. An error has the line, the key, the value's type and the expected type.
 //!
-//! Only a table is read as a table: serde by itself takes a list for one, in the order of the fields.
+//! Only a table is read as a table. serde would also accept a list, in the order of the fields.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub fn read<'a, T: DeserializeOwned>(document: &'a Spanned<DeValue<'a>>) -> Resu
 pub struct ValueError {
     /// The path of the value, the last part first.
     path: Vec<String>,
-    /// Its place in the text, in bytes.
+    /// The value's position in the text, in bytes.
     span: Option<Range<usize>>,
     problem: Problem,
 }
@@ -46,7 +46,7 @@ impl ValueError {
         Self { path: Vec::new(), span: None, problem }
     }
 
-    /// Sets the place, unless a more exact one is known.
+    /// Sets the position, unless a more exact one is known.
     fn at(mut self, span: Range<usize>) -> Self {
         self.span.get_or_insert(span);
         self
@@ -198,7 +198,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         visitor.visit_unit()
     }
 
-    // No manifest has these.
+    // No field of a manifest has one of these types.
     forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct newtype_struct tuple
         tuple_struct enum identifier

@@ -14,11 +14,11 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Spin's prefix: the variable `api_url` is `SPIN_VARIABLE_API_URL` in the environment.
 const PREFIX: &str = "SPIN_VARIABLE_";
 
-/// The longest text that a template may stand for, in bytes: a manifest can refer to a long value often.
+/// The longest expansion of a template, in bytes: a template can refer to a long value often.
 const MAX_EXPANDED_BYTES: usize = 1024 * 1024;
 
-/// The value of each application variable. A variable with a problem has an empty value, so that the templates
-/// that refer to it can be expanded all the same.
+/// The value of each application variable. A variable with a problem has an empty value, so that templates that refer
+/// to it still expand.
 pub fn resolve(
     variables: &BTreeMap<String, Variable>,
     environment: Environment<'_>,

@@ -1,4 +1,4 @@
-//! On a real server. `make test POSTGRES=no` leaves these out.
+//! On a real server. `make test POSTGRES=no` leaves these tests out.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::deploy::fleet::PendingChange;
 use crate::store::postgres::tests::{Host, Server, start};
 use crate::wait::{SOON, pause};
 
-/// Two hosts of one name, as on two machines of which one was cloned from the other.
+/// Two hosts with one name, as on a machine and its clone.
 struct Clones {
     fleets: [Fleet; 2],
     _hosts: [Host; 2],
@@ -79,7 +79,7 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
     answer(second, "1", Some("no trust"));
     let error = wait_until_prepared(first, "1", &[]).unwrap_err().to_string();
     assert!(error.contains("no trust"), "{error}");
-    // The second host can be left out, by its name or its instance.
+    // The change can leave out the second host, by its name or its instance.
     for without in [&second.name, &second.instance] {
         let without = std::slice::from_ref(without);
         first.check_known(without, &first.read_hosts().unwrap()).unwrap();
@@ -91,7 +91,7 @@ fn of_two_hosts_of_one_name_each_is_waited_for() {
         let error = first.check_known(&[without.to_owned()], &first.read_hosts().unwrap()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
-    // One of them stops, and the other one stays.
+    // One host stops, and the other one continues.
     second.store.leave(&second.instance).unwrap();
     let left: Vec<String> = first.read_hosts().unwrap().into_iter().map(|host| host.instance).collect();
     assert_eq!(left, std::slice::from_ref(&first.instance));
@@ -146,7 +146,7 @@ fn a_proposal_is_in_the_way_until_its_host_is_gone_or_has_given_it_up() {
     check(second).unwrap();
     first.exchange_reports().unwrap();
     check(second).unwrap_err();
-    // The record has no proposal with this id, so that none is taken back.
+    // The record has no pending change with this id, so that nothing is withdrawn.
     first.withdraw("2");
     first.exchange_reports().unwrap();
     check(second).unwrap_err();

@@ -1,4 +1,4 @@
-//! On a real server. `make test POSTGRES=no` leaves these out.
+//! On a real server. `make test POSTGRES=no` leaves these tests out.
 
 use std::path::Path;
 use std::time::Instant;
@@ -23,8 +23,8 @@ fn serve(fleet: &Fleet, component: &str) -> Result<i64, DeployError> {
     })
 }
 
-/// A host behind a proxy changes the record. `meanwhile` is called when the server has committed and the reply
-/// is held back. The reply is lost then.
+/// A host behind a proxy changes the record. `meanwhile` runs after the server's commit, while the proxy holds the
+/// reply back. The proxy then drops the reply.
 async fn change_without_reply(server: &mut Server, meanwhile: impl FnOnce(&mut Server)) -> Result<i64, DeployError> {
     let proxy = Proxy::start(server.port());
     let host = Host::open(&format!("postgres://postgres@127.0.0.1:{}/fleet", proxy.port()));
