@@ -20,6 +20,6 @@ pub use commit_text::CommitText;
 pub use id::ObjectId;
 pub use links::{Link, parse_links};
 pub use object::{Object, ObjectKind, id_from_hasher, parse_header};
-pub use ref_name::{MAX_REF_NAME, explain_misreading, is_branch_or_tag, is_ref_name, misreading};
+pub use ref_name::{MAX_REF_NAME, explain_ambiguity, find_ambiguity, is_branch_or_tag, is_ref_name};
 pub use special_file::SpecialFile;
 pub use tree::Tree;

@@ -203,8 +203,8 @@ pub fn pushable_merge_request(
     if may_push(env, caller, &source, &merge_request.source_branch)? {
         return Ok(PushableMergeRequest { source, target });
     }
-    let lends = lends_branch(env, merge_request, &source, &target)?;
-    match lends && may_push(env, caller, &target, &merge_request.target_branch)? {
+    let may_collaborate = may_collaborate(env, merge_request, &source, &target)?;
+    match may_collaborate && may_push(env, caller, &target, &merge_request.target_branch)? {
         true => Ok(PushableMergeRequest { source, target }),
         false => Err(Error::forbidden()),
     }
@@ -213,7 +213,7 @@ pub fn pushable_merge_request(
 /// Whether users who may push to the target branch may push to the source branch too. As in the reference service, this
 /// takes two projects, neither of them private, and a source branch that is not protected. The author lends a right of
 /// their own, which they may have lost since.
-fn lends_branch(
+fn may_collaborate(
     env: &Env,
     merge_request: &MergeRequest,
     source: &Project,

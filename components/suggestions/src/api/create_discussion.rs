@@ -76,7 +76,7 @@ fn save(context: &RequestContext, writable: &WritableMergeRequest, comment: NewC
         None => Vec::new(),
     };
     if let Some(line) = &line {
-        note_suggestions::keep_file(context, line)?;
+        note_suggestions::protect_file(context, line)?;
     }
     let note = new_note(context, writable, body, suggestions)?;
     let id = ObjectId::new(Sha1::digest(context.env.id()).into()).to_string();

@@ -13,7 +13,7 @@ const MAX_TO_MERGE_BASE: usize = 50_000;
 
 /// After a walk has only commits left that are of no matter, so many older ones are read, as by git: one that is dated
 /// before its parents may contain a commit that was taken for new, or for the latest.
-const MAX_SETTLED_AFTER_LAST: usize = 5;
+const SLOP: usize = 5;
 
 /// Which of the two commits that a walk begins at reach a commit.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Question {
     }
 
     /// Whether the history of a commit is of no matter, unless it is dated before its parents.
-    fn is_settled(self, reached: ReachedBy) -> bool {
+    fn is_uninteresting(self, reached: ReachedBy) -> bool {
         match self {
             Question::Difference => reached.both(),
             Question::LatestCommon => reached.common_descendant,
@@ -97,11 +97,11 @@ pub enum MergeBase {
 
 /// The latest commit that both of these contain; of several that are no ancestors of each other, the newest.
 pub fn merge_base(history: &mut History, one: ObjectId, other: ObjectId) -> Result<MergeBase, StoreError> {
-    let Walked { commits: walked, is_cut } = walk(history, one, other, Question::LatestCommon)?;
+    let Walked { commits: walked, is_truncated } = walk(history, one, other, Question::LatestCommon)?;
     let latest = walked.iter().filter(|(_, walked)| walked.is_base());
     Ok(match latest.max_by_key(|(id, walked)| (walked.commit.seconds, **id)) {
         Some((id, _)) => MergeBase::Commit(*id),
-        None if is_cut => MergeBase::Unknown,
+        None if is_truncated => MergeBase::Unknown,
         None => MergeBase::Unrelated,
     })
 }
@@ -123,12 +123,12 @@ pub struct NewCommits {
     /// The latest first.
     pub ids: Vec<ObjectId>,
     /// Whether older ones are left out, because too many commits would be read.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// The commits that `new` contains and `old` does not.
 pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<NewCommits, StoreError> {
-    let Walked { commits: walked, is_cut } = walk(history, new, old, Question::Difference)?;
+    let Walked { commits: walked, is_truncated } = walk(history, new, old, Question::Difference)?;
     let find = |id: &ObjectId| walked.get(id).filter(|commit| commit.reached.is_new());
     let mut pending: BinaryHeap<(i64, ObjectId)> =
         find(&new).map(|walked| (walked.commit.seconds, new)).into_iter().collect();
@@ -144,26 +144,26 @@ pub fn since(history: &mut History, new: ObjectId, old: ObjectId) -> Result<NewC
             }
         }
     }
-    Ok(NewCommits { ids, is_cut })
+    Ok(NewCommits { ids, is_truncated })
 }
 
 /// The commits that a walk has read.
 struct Walked {
     commits: BTreeMap<ObjectId, WalkedCommit>,
     /// Whether it has ended before the question was answered, because there are too many commits.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 /// Reads commits that one of these reaches, the latest first, until the rest is of no matter to the question. If they
 /// are too many, a difference has those before which all later ones were read, so that it is known which of the two
 /// reach them; the other question has no answer.
 fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Question) -> Result<Walked, StoreError> {
-    let mut walk = Walk { history, question, commits: BTreeMap::new(), pending: BTreeSet::new(), unsettled: 0 };
+    let mut walk = Walk { history, question, commits: BTreeMap::new(), pending: BTreeSet::new(), interesting: 0 };
     walk.reach(one, ReachedBy { one: true, ..ReachedBy::default() })?;
     walk.reach(other, ReachedBy { other: true, ..ReachedBy::default() })?;
     // The time of the oldest of the commits that the answer would have now.
     let mut oldest = i64::MAX;
-    let mut left = MAX_SETTLED_AFTER_LAST;
+    let mut left = SLOP;
     let mut bases: Option<Vec<ObjectId>> = None;
     while let Some((seconds, id)) = walk.pending.pop_last() {
         if walk.commits.len() > question.max_commits() {
@@ -175,14 +175,14 @@ fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Questio
                 Question::LatestCommon if bases.is_some() => {}
                 Question::LatestCommon => walk.commits.clear(),
             }
-            return Ok(Walked { commits: walk.commits, is_cut: true });
+            return Ok(Walked { commits: walk.commits, is_truncated: true });
         }
         let Some((reached, parents)) = walk.find(id) else { continue };
-        let is_settled = question.is_settled(reached);
-        walk.unsettled -= usize::from(!is_settled);
-        if !is_settled || walk.unsettled > 0 {
+        let is_uninteresting = question.is_uninteresting(reached);
+        walk.interesting -= usize::from(!is_uninteresting);
+        if !is_uninteresting || walk.interesting > 0 {
             if question == Question::Difference && reached.is_new() {
-                (oldest, left) = (seconds, MAX_SETTLED_AFTER_LAST);
+                (oldest, left) = (seconds, SLOP);
             }
         } else {
             if question == Question::LatestCommon {
@@ -202,7 +202,7 @@ fn walk(history: &mut History, one: ObjectId, other: ObjectId, question: Questio
             walk.reach(parent, reached.of_parents())?;
         }
     }
-    Ok(Walked { commits: walk.commits, is_cut: false })
+    Ok(Walked { commits: walk.commits, is_truncated: false })
 }
 
 struct Walk<'a, 'h> {
@@ -212,7 +212,7 @@ struct Walk<'a, 'h> {
     /// The commits whose parents were not reached yet, by their time.
     pending: BTreeSet<(i64, ObjectId)>,
     /// How many of these are not settled. A settled one stays so.
-    unsettled: usize,
+    interesting: usize,
 }
 
 impl Walk<'_, '_> {
@@ -240,7 +240,7 @@ impl Walk<'_, '_> {
                 // A shallow history ends at a missing parent.
                 if let Some(commit) = self.history.commit(id)? {
                     self.pending.insert((commit.seconds, id));
-                    self.unsettled += usize::from(!self.question.is_settled(by));
+                    self.interesting += usize::from(!self.question.is_uninteresting(by));
                     self.commits.insert(id, WalkedCommit { reached: by, commit });
                 }
                 continue;
@@ -249,10 +249,11 @@ impl Walk<'_, '_> {
             if known.reached == joined {
                 continue;
             }
-            let becomes_settled = self.question.is_settled(joined) && !self.question.is_settled(known.reached);
+            let becomes_uninteresting =
+                self.question.is_uninteresting(joined) && !self.question.is_uninteresting(known.reached);
             known.reached = joined;
             if self.pending.contains(&(known.commit.seconds, id)) {
-                self.unsettled -= usize::from(becomes_settled);
+                self.interesting -= usize::from(becomes_uninteresting);
             } else {
                 stack.extend(known.commit.parents.iter().map(|parent| (*parent, joined.of_parents())));
             }

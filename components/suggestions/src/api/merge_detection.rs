@@ -24,7 +24,7 @@ pub struct BranchUpdate {
 
 /// Notes in the open merge requests from branches that are to be deleted where these stand, since no branch tells it
 /// afterwards. To be called before; does no harm if a branch is not deleted then. A branch that stands elsewhere than
-/// the deletion says, or is gone, is not deleted by it and noted nowhere. Without deletions nothing is read; otherwise
+/// the deletion says, or is gone, is not deleted by it and recorded nowhere. Without deletions nothing is read; otherwise
 /// 1 read, and 1 more and 1 update of each of these merge requests. Those into other projects are not found.
 pub fn before_deletions<'a>(
     env: &Env,
@@ -48,8 +48,8 @@ pub fn before_deletions<'a>(
                 return Ok::<_, StoreError>(None);
             }
             Ok(open.map(|merge_request| {
-                let noted = MergeRequest { sha: Some(head.to_string()), ..merge_request };
-                (Some(noted), ())
+                let recorded = MergeRequest { sha: Some(head.to_string()), ..merge_request };
+                (Some(recorded), ())
             }))
         })?;
     }

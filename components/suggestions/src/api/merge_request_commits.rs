@@ -33,7 +33,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     let mut history = renderer.history(&readable);
     let commits = match renderer.ends(&readable, &mut history)? {
         Some((head, start)) => history::since(&mut history, head, start)?,
-        None => NewCommits { ids: Vec::new(), is_cut: false },
+        None => NewCommits { ids: Vec::new(), is_truncated: false },
     };
     let total = commits.ids.len() as u64;
     let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
@@ -46,7 +46,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName) -> Result<Response
     }
     let url = context.own_url();
     let mut response = page.describe(shown.into_response(), &url, &[], total);
-    if commits.is_cut {
+    if commits.is_truncated {
         response.headers.remove("x-total");
         response.headers.remove("x-total-pages");
     }

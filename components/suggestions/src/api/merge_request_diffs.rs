@@ -45,7 +45,7 @@ pub fn changes(context: &RequestContext, name: MergeRequestName) -> Result<Respo
     let mut printer = DiffPrinter::new(context, &readable);
     let changes: Vec<Value> =
         diff.changes.iter().take(MAX_FILES).map(|change| printer.render(change)).collect::<Result<_, _>>()?;
-    let overflow = diff.is_cut || diff.changes.len() > MAX_FILES || printer.is_cut;
+    let overflow = diff.is_truncated || diff.changes.len() > MAX_FILES || printer.is_truncated;
     if let Some(fields) = json.as_object_mut() {
         fields.insert("changes".into(), changes.into());
         fields.insert("overflow".into(), overflow.into());
@@ -73,7 +73,7 @@ pub fn diffs(context: &RequestContext, name: MergeRequestName) -> Result<Respons
     let json: Vec<Value> = shown.map(|change| printer.render(change)).collect::<Result<_, _>>()?;
     let url = context.own_url();
     let mut response = page.describe(Response::ok(&json), &url, &[], diff.changes.len() as u64);
-    if diff.is_cut {
+    if diff.is_truncated {
         response.headers.remove("x-total");
         response.headers.remove("x-total-pages");
     }
@@ -86,7 +86,7 @@ fn read(context: &RequestContext, name: &MergeRequestName) -> Result<ReadableMer
 }
 
 /// The files that differ between the commit where the branches parted and the head; none if a branch was deleted, and
-/// none but `is_cut` if one of the two commits is not known or not there.
+/// none but `is_truncated` if one of the two commits is not known or not there.
 fn compare(
     context: &RequestContext,
     readable: &ReadableMergeRequest,
@@ -96,7 +96,7 @@ fn compare(
     let base = base.map_or(Ok(None), |base| find_tree(context, readable, base))?;
     match (base, find_tree(context, readable, head)?) {
         (Some(base), Some(head)) => tree_diff::compare(&context.env, base, head),
-        _ => Ok(TreeDiff { changes: Vec::new(), is_cut: true }),
+        _ => Ok(TreeDiff { changes: Vec::new(), is_truncated: true }),
     }
 }
 
@@ -122,7 +122,7 @@ struct DiffPrinter<'a> {
     contents_left: usize,
     steps: StepBudget,
     /// Whether the text of some file was left out.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 impl<'a> DiffPrinter<'a> {
@@ -133,7 +133,7 @@ impl<'a> DiffPrinter<'a> {
             text_left: MAX_TEXT,
             contents_left: MAX_CONTENTS,
             steps: StepBudget::new(),
-            is_cut: false,
+            is_truncated: false,
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> DiffPrinter<'a> {
         let mode = |version: &Option<FileVersion>| version.as_ref().map_or("0", |version| version.mode).to_owned();
         let diff = self.print(change)?.filter(|diff| diff.len() <= MAX_DIFF.min(self.text_left));
         self.text_left -= diff.as_ref().map_or(0, String::len);
-        self.is_cut |= diff.is_none();
+        self.is_truncated |= diff.is_none();
         Ok(json!({
             "old_path": path(before),
             "new_path": path(after),

@@ -37,7 +37,7 @@ const FILTERS: [&str; 22] = [
 
 /// Filters by properties that no merge request has here. Of each, `None` finds all of them, and any other value none.
 /// Their negations, `not[…]`, filter out none.
-const ABSENT: [&str; 13] = [
+const ABSENT_FIELDS: [&str; 13] = [
     "assignee_id",
     "assignee_username",
     "reviewer_id",
@@ -60,7 +60,7 @@ const SCOPES: [&str; 6] =
 /// Whether a parameter is one of these filters, also in the form of a list.
 pub fn is_filter(name: &str) -> bool {
     let name = name.trim_end_matches("[]");
-    FILTERS.contains(&name) || ABSENT.contains(&name)
+    FILTERS.contains(&name) || ABSENT_FIELDS.contains(&name)
 }
 
 /// Whose merge requests a list has.
@@ -80,28 +80,28 @@ pub struct MergeRequestFilter {
     source_branch: Option<String>,
     source_project_id: Option<u64>,
     target_branch: Option<String>,
-    author: Option<Person>,
-    not_author: Option<Person>,
-    merge_user: Option<Person>,
+    author: Option<UserParam>,
+    not_author: Option<UserParam>,
+    merge_user: Option<UserParam>,
     pub scope: Scope,
     search: Option<Search>,
     is_draft: Option<bool>,
     created: TimeRange,
     updated: TimeRange,
     merged: TimeRange,
-    /// A value of one of [`ABSENT`] is asked for.
-    pub is_of_absent: bool,
+    /// A value of one of [`ABSENT_FIELDS`] is asked for.
+    pub matches_none: bool,
 }
 
 /// A user as a parameter names one.
-enum Person {
+enum UserParam {
     Id(u64),
     Username(String),
 }
 
 /// The users that a filter names, who have the ids or names now; one with the id 0, which no author has, if there is no
 /// such user.
-pub struct People {
+pub struct FilterUsers {
     author: Option<UserKey>,
     not_author: Option<UserKey>,
     merge_user: Option<UserKey>,
@@ -140,13 +140,13 @@ impl MergeRequestFilter {
         let state = checks.one_of("state", &["opened", "closed", "locked", "merged", "all"]);
         let scope = checks.one_of("scope", &SCOPES);
         let id = |name: &str| checks.integer(name).map(|id| u64::try_from(id).unwrap_or(0));
-        let person = |by_id: &str, by_name: &str| {
+        let user_param = |by_id: &str, by_name: &str| {
             checks.exclusive(&[by_id, by_name]);
-            id(by_id).map(Person::Id).or_else(|| text(by_name).map(Person::Username))
+            id(by_id).map(UserParam::Id).or_else(|| text(by_name).map(UserParam::Username))
         };
-        let author = person("author_id", "author_username");
-        let not_author = person("not[author_id]", "not[author_username]");
-        let merge_user = person("merge_user_id", "merge_user_username");
+        let author = user_param("author_id", "author_username");
+        let not_author = user_param("not[author_id]", "not[author_username]");
+        let merge_user = user_param("merge_user_id", "merge_user_username");
         let source_project_id = id("source_project_id");
         let wip = checks.one_of("wip", &["yes", "no"]).map(|wip| wip == "yes");
         let is_draft = checks.boolean("draft").or(wip);
@@ -156,7 +156,7 @@ impl MergeRequestFilter {
         let updated = TimeRange::read(&checks, "updated_after", "updated_before");
         let merged = TimeRange::read(&checks, "merged_after", "merged_before");
         let is_none = |value: &&str| value.eq_ignore_ascii_case("none");
-        let absent = ABSENT.map(|name| checks.list(name).unwrap_or_default());
+        let absent = ABSENT_FIELDS.map(|name| checks.list(name).unwrap_or_default());
         let is_any_absent = !absent.iter().flatten().all(is_none);
         let (iids, search) = (checks.list("iids"), Search::read(&checks));
         let (source_branch, target_branch) = (text("source_branch"), text("target_branch"));
@@ -184,15 +184,15 @@ impl MergeRequestFilter {
             created,
             updated,
             merged,
-            is_of_absent: is_any_absent || is_approved,
+            matches_none: is_any_absent || is_approved,
         })
     }
 
     /// Looks up the users that the parameters name.
-    pub fn people(&self, context: &RequestContext) -> Result<People, StoreError> {
-        let find = |person: &Option<Person>| match person {
-            Some(Person::Id(id)) => user::key_of(&context.env, *id).map(Some),
-            Some(Person::Username(name)) => {
+    pub fn find_users(&self, context: &RequestContext) -> Result<FilterUsers, StoreError> {
+        let find = |user_param: &Option<UserParam>| match user_param {
+            Some(UserParam::Id(id)) => user::key_of(&context.env, *id).map(Some),
+            Some(UserParam::Username(name)) => {
                 let user = user::by_username(&context.env, name)?;
                 Ok::<_, StoreError>(Some(user.map_or(UserKey::first(0), |user| user.key())))
             }
@@ -203,11 +203,11 @@ impl MergeRequestFilter {
             Scope::CreatedByMe => Some(context.caller.user().map_or(UserKey::first(0), User::key)),
             Scope::Nothing => Some(UserKey::first(0)),
         };
-        Ok(People { author, not_author: find(&self.not_author)?, merge_user: find(&self.merge_user)? })
+        Ok(FilterUsers { author, not_author: find(&self.not_author)?, merge_user: find(&self.merge_user)? })
     }
 
     /// Whether only open merge requests are accepted.
-    pub fn is_of_open(&self) -> bool {
+    pub fn is_only_open(&self) -> bool {
         self.state == Some(MergeRequestState::Opened)
     }
 
@@ -216,7 +216,7 @@ impl MergeRequestFilter {
         self.iids.as_ref().is_none_or(|iids| iids.contains(&iid))
     }
 
-    pub fn accepts(&self, merge_request: &MergeRequest, people: &People) -> bool {
+    pub fn accepts(&self, merge_request: &MergeRequest, users: &FilterUsers) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         let author = merge_request.author.as_ref();
         let merged = merge_request.merged();
@@ -225,9 +225,9 @@ impl MergeRequestFilter {
             && is(&self.source_branch, &merge_request.source_branch)
             && is(&self.target_branch, &merge_request.target_branch)
             && self.source_project_id.is_none_or(|id| merge_request.source.is_some_and(|source| source.project == id))
-            && people.author.as_ref().is_none_or(|wanted| author == Some(wanted))
-            && people.not_author.as_ref().is_none_or(|unwanted| author != Some(unwanted))
-            && people.merge_user.as_ref().is_none_or(|wanted| merge_user == Some(wanted))
+            && users.author.as_ref().is_none_or(|wanted| author == Some(wanted))
+            && users.not_author.as_ref().is_none_or(|unwanted| author != Some(unwanted))
+            && users.merge_user.as_ref().is_none_or(|wanted| merge_user == Some(wanted))
             && self.is_draft.is_none_or(|is_draft| is_draft == merge_request.is_draft())
             && self.search.as_ref().is_none_or(|search| search.finds(merge_request))
             && self.created.has(merge_request.created)

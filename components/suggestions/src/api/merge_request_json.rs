@@ -32,7 +32,7 @@ pub struct Head {
 }
 
 impl Head {
-    fn noted(commit: ObjectId) -> Self {
+    fn recorded(commit: ObjectId) -> Self {
         Head { commit, repository: None }
     }
 
@@ -122,7 +122,7 @@ impl<'a> MergeRequestRenderer<'a> {
     fn start(&self, readable: &ReadableMergeRequest) -> Result<Option<Head>, StoreError> {
         let merge_request = &readable.merge_request;
         if let Some(start) = merge_request.merged_into.filter(|_| merge_request.state == MergeRequestState::Merged) {
-            return Ok(Some(Head::noted(start)));
+            return Ok(Some(Head::recorded(start)));
         }
         Head::of_branch(&self.context.env, RepositoryId::of(&readable.project), &merge_request.target_branch)
     }
@@ -130,12 +130,12 @@ impl<'a> MergeRequestRenderer<'a> {
     /// The head of the source branch; of a merged merge request, the one at the merge; of a deleted branch, its last.
     pub fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<Head>, StoreError> {
         let merge_request = &readable.merge_request;
-        let noted = merge_request.sha.as_deref().and_then(ObjectId::parse).map(Head::noted);
-        if noted.is_some() && merge_request.state == MergeRequestState::Merged {
-            return Ok(noted);
+        let recorded = merge_request.sha.as_deref().and_then(ObjectId::parse).map(Head::recorded);
+        if recorded.is_some() && merge_request.state == MergeRequestState::Merged {
+            return Ok(recorded);
         }
-        let Some(source) = merge_request.source else { return Ok(noted) };
-        Ok(Head::of_branch(&self.context.env, source, &merge_request.source_branch)?.or(noted))
+        let Some(source) = merge_request.source else { return Ok(recorded) };
+        Ok(Head::of_branch(&self.context.env, source, &merge_request.source_branch)?.or(recorded))
     }
 
     fn render_at(&mut self, readable: &ReadableMergeRequest, head: Option<Head>) -> Result<Value, StoreError> {

@@ -3,7 +3,7 @@
 use super::access::{self, ReadableMergeRequest};
 use super::context::RequestContext;
 use super::json_page::JsonPage;
-use super::merge_request_filter::{MergeRequestFilter, People, Scope, is_filter};
+use super::merge_request_filter::{FilterUsers, MergeRequestFilter, Scope, is_filter};
 use super::merge_request_json::MergeRequestRenderer;
 use crate::merge_request::MergeRequest;
 use crate::store::merge_requests::{self as store, MergeRequestList};
@@ -28,7 +28,7 @@ const ORDERS: [&str; 8] =
 const MAX_TITLE: usize = 255;
 
 /// A merge request of a list, with its sort key. Descriptions, which may be large, are not kept.
-struct Found {
+struct ListItem {
     project: Rc<Project>,
     iid: u64,
     sort_key: SortKey,
@@ -69,17 +69,17 @@ pub fn of_project(context: &RequestContext, project: &str) -> Result<Response, E
     let params = context.params();
     let list = ListRequest::read(&params, Scope::All)?;
     let project = Rc::new(access::project_with_merge_requests(context, project)?);
-    if list.filter.is_of_absent {
+    if list.filter.matches_none {
         return list.respond(context, Vec::new());
     }
-    let people = list.filter.people(context)?;
+    let users = list.filter.find_users(context)?;
     let mut found = Vec::new();
     let listed = store::list(&context.env, &project.key())?;
     if listed.iids.len() > MAX_READ && list.is_by_number() {
-        let by_number = |iid| Found { project: project.clone(), iid, sort_key: SortKey::Same };
+        let by_number = |iid| ListItem { project: project.clone(), iid, sort_key: SortKey::Same };
         return list.respond(context, listed.iids.into_iter().map(by_number).collect());
     }
-    list.collect(context, &project, listed, &people, &mut Reads::default(), &mut found)?;
+    list.collect(context, &project, listed, &users, &mut Reads::default(), &mut found)?;
     list.respond(context, found)
 }
 
@@ -141,12 +141,12 @@ impl<'a> ListRequest<'a> {
         context: &RequestContext,
         project: &Rc<Project>,
         listed: MergeRequestList,
-        people: &People,
+        users: &FilterUsers,
         reads: &mut Reads,
-        found: &mut Vec<Found>,
+        found: &mut Vec<ListItem>,
     ) -> Result<(), Error> {
         let key = project.key();
-        let mut iids: Vec<u64> = match self.filter.is_of_open() {
+        let mut iids: Vec<u64> = match self.filter.is_only_open() {
             true => listed.open.iter().map(|listed| listed.iid).collect(),
             false => listed.iids,
         };
@@ -156,10 +156,10 @@ impl<'a> ListRequest<'a> {
         reads.add(context, iids.len())?;
         for iid in iids.into_iter().rev() {
             if let Some(merge_request) = store::read(&context.env, &key, iid)?
-                && self.filter.accepts(&merge_request, people)
+                && self.filter.accepts(&merge_request, users)
             {
                 let sort_key = SortKey::find(self.order_by, &merge_request);
-                found.push(Found { project: project.clone(), iid, sort_key });
+                found.push(ListItem { project: project.clone(), iid, sort_key });
             }
         }
         Ok(())
@@ -171,8 +171,8 @@ impl<'a> ListRequest<'a> {
         context: &RequestContext,
         is_in_question: impl Fn(CatalogProject) -> bool,
     ) -> Result<Response, Error> {
-        let people = self.filter.people(context)?;
-        if self.filter.scope == Scope::Nothing || self.filter.is_of_absent {
+        let users = self.filter.find_users(context)?;
+        if self.filter.scope == Scope::Nothing || self.filter.matches_none {
             return self.respond(context, Vec::new());
         }
         let env = record_cache::attach(&context.env)?;
@@ -191,15 +191,15 @@ impl<'a> ListRequest<'a> {
             let Some(project) = project::by_id(&env, id)? else { continue };
             let listed = store::list_if_any(&env, &project.key())?;
             if !listed.iids.is_empty() && rights::may_read_merge_requests(&env, &context.caller, &project)? {
-                self.collect(context, &Rc::new(project), listed, &people, &mut reads, &mut found)?;
+                self.collect(context, &Rc::new(project), listed, &users, &mut reads, &mut found)?;
             }
         }
         self.respond(context, found)
     }
 
-    fn respond(&self, context: &RequestContext, mut found: Vec<Found>) -> Result<Response, Error> {
-        let order = |one: &Found, other: &Found| {
-            let identity = |found: &Found| (found.project.id, found.iid);
+    fn respond(&self, context: &RequestContext, mut found: Vec<ListItem>) -> Result<Response, Error> {
+        let order = |one: &ListItem, other: &ListItem| {
+            let identity = |found: &ListItem| (found.project.id, found.iid);
             one.sort_key.cmp(&other.sort_key).then_with(|| identity(one).cmp(&identity(other)))
         };
         found.sort_by(|one, other| if self.is_ascending { order(one, other) } else { order(other, one) });
@@ -211,7 +211,7 @@ impl<'a> ListRequest<'a> {
         let skip = usize::try_from(self.page.offset()).unwrap_or(usize::MAX);
         let mut renderer = MergeRequestRenderer::new(context);
         let mut shown = JsonPage::new("merge requests");
-        for Found { project, iid, .. } in found.into_iter().skip(skip).take(self.page.per_page as usize) {
+        for ListItem { project, iid, .. } in found.into_iter().skip(skip).take(self.page.per_page as usize) {
             // It may have been deleted meanwhile.
             let Some(merge_request) = store::read(&context.env, &project.key(), iid)? else { continue };
             let project = Rc::unwrap_or_clone(project);

@@ -32,7 +32,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
     let known = ["title", "description", "target_branch", "state_event", "allow_collaboration"];
     let other = UNSUPPORTED
         .iter()
-        .chain(&ABOUT_MERGING)
+        .chain(&MERGE_OPTIONS)
         .map(|(name, _)| name)
         .chain(&["allow_maintainer_to_push", "remove_labels"]);
     let is_given = |name: &&str| params.has(name) || params.is_null(name);
@@ -41,7 +41,7 @@ pub fn update(context: &RequestContext, name: MergeRequestName, params: &Params)
     }
     refuse_unsupported(&checks);
     // Asked for on creation, it is a wish for a merge that others make. Here it would be the only change.
-    ABOUT_MERGING.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));
+    MERGE_OPTIONS.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));
     let event = checks.one_of("state_event", &["close", "reopen"]);
     let (title, description) = (checks.last("title"), checks.last("description"));
     let clears_description = params.is_null("description");
@@ -148,7 +148,7 @@ const UNSUPPORTED: [(&str, &[&str]); 10] = [
     ("approvals_before_merge", &["0"]),
     ("assignee_id", &["0"]),
     ("assignee_ids", &["0"]),
-    ("discussion_locked", NO),
+    ("discussion_locked", FALSE_WORDS),
     ("labels", &[]),
     ("add_labels", &[]),
     ("merge_after", &[]),
@@ -158,9 +158,9 @@ const UNSUPPORTED: [(&str, &[&str]); 10] = [
 ];
 
 /// How the reference service merges. This server merges nothing.
-const ABOUT_MERGING: [(&str, &[&str]); 2] = [("remove_source_branch", NO), ("squash", NO)];
+const MERGE_OPTIONS: [(&str, &[&str]); 2] = [("remove_source_branch", FALSE_WORDS), ("squash", FALSE_WORDS)];
 
-const NO: &[&str] = &["0", "f", "false", "n", "no", "off"];
+const FALSE_WORDS: &[&str] = &["0", "f", "false", "n", "no", "off"];
 
 fn refuse_unsupported(checks: &Validation) {
     UNSUPPORTED.iter().for_each(|(name, neutral)| checks.unsupported(name, neutral));

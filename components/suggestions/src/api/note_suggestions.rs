@@ -50,7 +50,7 @@ pub fn make(
 }
 
 /// Keeps the commented file, so that the lines of the discussion can be followed as long as it exists.
-pub fn keep_file(context: &RequestContext, line: &CommentedLine) -> Result<(), Error> {
+pub fn protect_file(context: &RequestContext, line: &CommentedLine) -> Result<(), Error> {
     if let Some(contents) = &line.contents {
         objects::copy_to_current(&context.env, line.file.repository, line.file.blob, contents.contents())?;
     }

@@ -63,7 +63,7 @@ pub fn reply(
     if is_internal && !present.is_internal() {
         return Err(invalid_note("confidential", "reply should have same confidentiality as top-level note"));
     }
-    let suggestions = match position::kept_line(context, &present)? {
+    let suggestions = match position::stored_line(context, &present)? {
         Some(line) => note_suggestions::make(context, &body, &line, &[])?,
         None => Vec::new(),
     };
@@ -129,7 +129,7 @@ fn edit_body(
     if !writable.may_change_note(note) {
         return Err(Error::forbidden());
     }
-    let suggestions = match position::kept_line(context, present)? {
+    let suggestions = match position::stored_line(context, present)? {
         _ if note.body == body => note.suggestions.clone(),
         Some(line) => note_suggestions::make(context, body, &line, &note.suggestions)?,
         None => Vec::new(),

@@ -63,7 +63,7 @@ pub fn find_line(
 }
 
 /// The line that the suggestions in this discussion replace, if it has one that is kept.
-pub fn kept_line(context: &RequestContext, discussion: &Discussion) -> Result<Option<CommentedLine>, StoreError> {
+pub fn stored_line(context: &RequestContext, discussion: &Discussion) -> Result<Option<CommentedLine>, StoreError> {
     let line = discussion.position.as_ref().and_then(DiffPosition::suggestible_line);
     let (Some(file), Some((_, line))) = (&discussion.file, line) else { return Ok(None) };
     let contents = FileCache::new(&context.env).read(file.repository, file.blob)?;

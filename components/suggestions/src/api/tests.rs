@@ -1,6 +1,7 @@
 //! The response of each route, with a store in memory and repositories made by git.
 
 mod access;
+mod ambiguous_names;
 mod apply;
 mod apply_cost;
 mod apply_special_files;
@@ -17,7 +18,6 @@ mod golden;
 mod import;
 mod import_packs;
 mod internal_notes;
-mod later_users;
 mod limits;
 mod line_endings;
 mod long_histories;
@@ -29,7 +29,6 @@ mod merge_request_filters;
 mod merge_request_races;
 mod merge_requests;
 mod merges;
-mod misread_names;
 mod notes;
 mod odd_objects;
 mod pack_damage;
@@ -40,6 +39,7 @@ mod random;
 mod reanchoring;
 mod ref_names;
 mod repository;
+mod reused_user_ids;
 mod special_files;
 mod storage_failures;
 mod text_bounds;

@@ -62,7 +62,7 @@ pub struct TreeDiff {
     /// By path.
     pub changes: Vec<FileChange>,
     /// Whether there are more of them, beyond the bounds on trees, files and paths.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Compares two trees. Reads the trees in them that differ.
@@ -70,12 +70,12 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
     let mut diff = TreeDiff::default();
     let mut pending = vec![(String::new(), Some(before), Some(after))];
     let (mut trees_left, mut paths_left) = (MAX_TREES, MAX_PATHS);
-    while !diff.is_cut
+    while !diff.is_truncated
         && let Some((folder, before, after)) = pending.pop()
     {
         paths_left += folder.len();
         let Some(left) = trees_left.checked_sub(2).filter(|_| diff.changes.len() < MAX_CHANGES) else {
-            diff.is_cut = true;
+            diff.is_truncated = true;
             break;
         };
         trees_left = left;
@@ -106,7 +106,7 @@ pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeD
             let change = Some(change).filter(|change| change.before.is_some() || change.after.is_some());
             let size = subfolder.as_ref().map_or(0, String::len) + change.as_ref().map_or(0, |_| 2 * path.len());
             let Some(left) = paths_left.checked_sub(size).filter(|_| diff.changes.len() < MAX_CHANGES) else {
-                diff.is_cut = true;
+                diff.is_truncated = true;
                 break;
             };
             paths_left = left;

@@ -9,14 +9,14 @@ use std::borrow::Cow;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CommitText {
     pub parents: Vec<ObjectId>,
-    pub author: Person,
-    pub committer: Person,
+    pub author: Ident,
+    pub committer: Ident,
     pub message: String,
 }
 
 /// An author or committer.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Person {
+pub struct Ident {
     pub name: String,
     pub email: String,
     /// ISO 8601 with milliseconds, in the person's time zone.
@@ -34,8 +34,8 @@ impl CommitText {
         let parents = lines.map_while(|line| ObjectId::parse(line.strip_prefix("parent ")?)).collect();
         CommitText {
             parents,
-            author: Person::parse(field("author ")),
-            committer: Person::parse(field("committer ")),
+            author: Ident::parse(field("author ")),
+            committer: Ident::parse(field("committer ")),
             message: message.to_owned(),
         }
     }
@@ -50,7 +50,7 @@ fn decode(contents: &[u8]) -> Cow<'_, str> {
     encoding.unwrap_or(UTF_8).decode_without_bom_handling(contents).0
 }
 
-impl Person {
+impl Ident {
     /// `Name <e-mail> seconds zone`.
     fn parse(line: &str) -> Self {
         let (name, rest) = line.split_once('<').unwrap_or((line, ""));
@@ -61,7 +61,7 @@ impl Person {
         let shifted = seconds.saturating_add(zone.seconds()).saturating_mul(1000);
         let date = Timestamp::from_millis(shifted).to_iso();
         let date = format!("{}{}", date.trim_end_matches('Z'), zone.text());
-        Person { name: name.trim().to_owned(), email: email.to_owned(), date }
+        Ident { name: name.trim().to_owned(), email: email.to_owned(), date }
     }
 }
 
@@ -106,8 +106,8 @@ mod tests {
             ("A <a>b> 1 x", "A", "a>b", "1970-01-01T00:00:01.000+00:00"),
             ("no address", "no address", "", "1970-01-01T00:00:00.000+00:00"),
         ] {
-            let expected = Person { name: name.into(), email: email.into(), date: date.into() };
-            assert_eq!(Person::parse(line), expected, "{line}");
+            let expected = Ident { name: name.into(), email: email.into(), date: date.into() };
+            assert_eq!(Ident::parse(line), expected, "{line}");
         }
     }
 

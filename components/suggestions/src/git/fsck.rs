@@ -162,12 +162,12 @@ fn check_commit(contents: &[u8]) -> Result<CheckedObject, String> {
         links.push(TypedLink { id, kind: Some(ObjectKind::Commit), is_history: true });
     }
     let author = lines.field("author").ok_or("missingAuthor: invalid format - expected 'author' line")?;
-    check_person(author)?;
+    check_ident(author)?;
     if lines.field("author").is_some() {
         return Err("multipleAuthors: invalid format - multiple 'author' lines".into());
     }
     let committer = lines.field("committer").ok_or("missingCommitter: invalid format - expected 'committer' line")?;
-    check_person(committer)?;
+    check_ident(committer)?;
     Ok(CheckedObject { links, special_files: Vec::new() })
 }
 
@@ -184,14 +184,14 @@ fn check_tag(contents: &[u8]) -> Result<CheckedObject, String> {
     lines.field("tag").ok_or("missingTagEntry: invalid format - expected 'tag' line")?;
     // Very old tags have no tagger.
     if let Some(tagger) = lines.field("tagger") {
-        check_person(tagger)?;
+        check_ident(tagger)?;
     }
     let is_history = kind == ObjectKind::Commit || kind == ObjectKind::Tag;
     Ok(CheckedObject { links: vec![TypedLink { id, kind: Some(kind), is_history }], special_files: Vec::new() })
 }
 
 /// `Name <address> seconds +zone`.
-fn check_person(line: &[u8]) -> Result<(), String> {
+fn check_ident(line: &[u8]) -> Result<(), String> {
     let open = line.iter().position(|byte| matches!(byte, b'<' | b'>'));
     let open = open.ok_or("missingEmail: invalid author/committer line - missing email")?;
     if open == 0 && line.first() == Some(&b'<') {

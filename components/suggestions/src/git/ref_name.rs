@@ -39,7 +39,7 @@ const PSEUDO_REFS: [&str; 9] = [
 
 /// What clients take a name below `refs/` for, if not for this ref. No ref with such a name is created or moved: who
 /// names a commit, or another branch, would get this one.
-pub fn misreading(name: &str) -> Option<&'static str> {
+pub fn find_ambiguity(name: &str) -> Option<&'static str> {
     let is_id = |text: &str| matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (kind, short) = name.split_once('/')?;
     match (kind, short.split('/').next().unwrap_or_default()) {
@@ -54,7 +54,7 @@ pub fn misreading(name: &str) -> Option<&'static str> {
 }
 
 /// Says it, in a sentence.
-pub fn explain_misreading(name: &str, taken_for: &str) -> String {
+pub fn explain_ambiguity(name: &str, taken_for: &str) -> String {
     format!("Clients read refs/{name} as something else: {taken_for}. Choose another name; it can still be deleted.")
 }
 

@@ -43,7 +43,7 @@ pub fn prune(version: &[Token], other: &[u64]) -> PrunedVersion {
         let is_kept = match matches {
             Matches::None => false,
             Matches::Some => true,
-            Matches::Frequent => !above.is_drowned_with(&below),
+            Matches::Frequent => !above.is_discardable_with(&below),
         };
         if is_kept {
             pruned.tokens.push(*token);
@@ -92,7 +92,7 @@ impl Surroundings {
     }
 
     /// Whether a frequent line between these is one of few among unmatched ones.
-    fn is_drowned_with(&self, other: &Self) -> bool {
+    fn is_discardable_with(&self, other: &Self) -> bool {
         let (unmatched, frequent) = (self.unmatched + other.unmatched, self.frequent + other.frequent);
         self.unmatched > 0 && other.unmatched > 0 && unmatched > 3 * frequent
     }

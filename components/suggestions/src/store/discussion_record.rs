@@ -30,9 +30,9 @@ pub struct LocatorRecord {
 }
 
 /// A discussion as it began: with one note, whose body is left out if it is internal. It is never rewritten; later
-/// changes are in a [`ThreadRecord`].
+/// changes are in a [`DiscussionStateRecord`].
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct DiscussionRecord {
+pub struct DiscussionInitialRecord {
     project_id: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: Incarnation,
@@ -56,7 +56,7 @@ pub struct DiscussionRecord {
 
 /// A discussion as it is, if it is not as it began.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRecord {
+pub struct DiscussionStateRecord {
     /// Oldest first; none if the discussion was deleted or is internal.
     notes: Vec<NoteRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -68,10 +68,11 @@ pub struct ThreadRecord {
     internal: Option<InternalRecord>,
 }
 
-/// The text of an internal discussion, which has no [`DiscussionRecord`] of its own.
+/// The text of an internal discussion, which has no [`DiscussionInitialRecord`] of its own.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct InternalRecord {
-    began: DiscussionRecord,
+    #[serde(rename = "began")]
+    initial: DiscussionInitialRecord,
     /// Oldest first; at least one.
     notes: Vec<NoteRecord>,
 }
@@ -151,7 +152,7 @@ struct SuggestionRecord {
     to_content: String,
 }
 
-impl DiscussionRecord {
+impl DiscussionInitialRecord {
     pub fn created(&self) -> Timestamp {
         self.created
     }
@@ -161,7 +162,7 @@ impl DiscussionRecord {
     }
 
     /// The discussion with the notes of its thread; `None` if it was deleted.
-    pub fn into_discussion(self, id: &str, thread: Option<ThreadRecord>) -> Option<Discussion> {
+    pub fn into_discussion(self, id: &str, state: Option<DiscussionStateRecord>) -> Option<Discussion> {
         let first = Note {
             id: self.note_id,
             author: UserKey { id: self.author_id, incarnation: self.author_incarnation },
@@ -171,9 +172,9 @@ impl DiscussionRecord {
             is_system: false,
             suggestions: self.suggestions.into_iter().map(Suggestion::from).collect(),
         };
-        let (notes, is_individual, resolution) = match thread {
+        let (notes, is_individual, resolution) = match state {
             None => (vec![first], self.individual, None),
-            Some(ThreadRecord { notes, individual, resolution, internal }) => {
+            Some(DiscussionStateRecord { notes, individual, resolution, internal }) => {
                 let notes = internal.map_or(notes, |internal| internal.notes);
                 (notes.into_iter().map(Note::from).collect(), individual, resolution.map(Resolution::from))
             }
@@ -199,7 +200,7 @@ impl DiscussionRecord {
 
     /// The record of a discussion as it begins, with its only note.
     pub fn new(discussion: &Discussion, note: &Note) -> Self {
-        DiscussionRecord {
+        DiscussionInitialRecord {
             project_id: discussion.project.id,
             incarnation: discussion.project.incarnation.clone(),
             merge_request_iid: discussion.merge_request_iid,
@@ -216,13 +217,13 @@ impl DiscussionRecord {
     }
 }
 
-impl ThreadRecord {
+impl DiscussionStateRecord {
     /// The present notes of a discussion that began so.
-    pub fn new(discussion: &Discussion, began: &DiscussionRecord) -> Self {
+    pub fn new(discussion: &Discussion, initial: &DiscussionInitialRecord) -> Self {
         let mut notes: Vec<NoteRecord> = discussion.notes.iter().cloned().map(NoteRecord::from).collect();
         let internal = (discussion.is_internal() && !notes.is_empty())
-            .then(|| InternalRecord { began: began.clone(), notes: std::mem::take(&mut notes) });
-        ThreadRecord {
+            .then(|| InternalRecord { initial: initial.clone(), notes: std::mem::take(&mut notes) });
+        DiscussionStateRecord {
             notes,
             individual: discussion.is_individual,
             resolution: discussion.resolution.clone().map(ResolutionRecord::from),
@@ -231,8 +232,8 @@ impl ThreadRecord {
     }
 
     /// How an internal discussion began; `None` if it was deleted.
-    pub fn internal_beginning(&self) -> Option<&DiscussionRecord> {
-        self.internal.as_ref().map(|internal| &internal.began)
+    pub fn internal_initial(&self) -> Option<&DiscussionInitialRecord> {
+        self.internal.as_ref().map(|internal| &internal.initial)
     }
 
     pub fn is_deleted(&self) -> bool {

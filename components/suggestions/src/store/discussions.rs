@@ -4,7 +4,7 @@
 //! such a root from the beginning, and has no blob.
 
 use super::counter;
-use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
+use super::discussion_record::{DiscussionInitialRecord, DiscussionListRecord, DiscussionStateRecord, LocatorRecord};
 use super::json_blob;
 use super::key::Key;
 use crate::discussion::{self, Discussion, Note};
@@ -48,15 +48,15 @@ pub fn allocate_note_id(env: &Env) -> Result<u64, StoreError> {
 
 /// Writes a discussion that begins with `note`, then adds it to its merge request's list.
 pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> {
-    let began = DiscussionRecord::new(new, note);
+    let initial = DiscussionInitialRecord::new(new, note);
     if new.is_internal() {
-        root::update(env, &Key::Thread(&new.id).to_string(), |current: Option<ThreadRecord>| {
+        root::update(env, &Key::DiscussionState(&new.id).to_string(), |current: Option<DiscussionStateRecord>| {
             let is_written = current.is_some();
-            let thread = ThreadRecord::new(new, &began);
-            Ok::<_, StoreError>(if is_written { Decision::Keep(()) } else { Decision::Replace(thread, ()) })
+            let state = DiscussionStateRecord::new(new, &initial);
+            Ok::<_, StoreError>(if is_written { Decision::Keep(()) } else { Decision::Replace(state, ()) })
         })?;
     } else {
-        json_blob::write(env, &Key::Discussion(&new.id), &began)?;
+        json_blob::write(env, &Key::DiscussionInitial(&new.id), &initial)?;
     }
     save_locators(env, &new.id, &note.suggestions)?;
     let key = Key::Discussions(&new.project, new.merge_request_iid).to_string();
@@ -98,16 +98,16 @@ pub fn update<T, E: From<StoreError>>(
     id: &str,
     decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let (thread, swap) = root::read_for_update(env, &Key::Thread(id).to_string())?;
-    let began = read_beginning(env, id, thread.as_ref())?.map(|began| (began, swap));
-    DiscussionUpdate { id: id.to_owned(), began }.update(env, decide)
+    let (state, swap) = root::read_for_update(env, &Key::DiscussionState(id).to_string())?;
+    let initial = read_initial(env, id, state.as_ref())?.map(|initial| (initial, swap));
+    DiscussionUpdate { id: id.to_owned(), initial }.update(env, decide)
 }
 
 /// A discussion that was read to be changed.
 pub struct DiscussionUpdate {
     id: String,
     /// With its present notes; `None` if it was deleted.
-    began: Option<(DiscussionRecord, Box<dyn CompareAndSwap>)>,
+    initial: Option<(DiscussionInitialRecord, Box<dyn CompareAndSwap>)>,
 }
 
 impl DiscussionUpdate {
@@ -123,24 +123,24 @@ impl DiscussionUpdate {
         mut decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
     ) -> Result<T, E> {
         let id = &self.id;
-        match self.began {
+        match self.initial {
             None => decide(None),
-            Some((began, thread)) => update_thread(env, id, &began, thread, decide),
+            Some((initial, swap)) => update_state(env, id, &initial, swap, decide),
         }
     }
 }
 
-fn update_thread<T, E: From<StoreError>>(
+fn update_state<T, E: From<StoreError>>(
     env: &Env,
     id: &str,
-    began: &DiscussionRecord,
-    thread: Box<dyn CompareAndSwap>,
+    initial: &DiscussionInitialRecord,
+    swap: Box<dyn CompareAndSwap>,
     mut decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut deleted = None;
-    let key = Key::Thread(id).to_string();
-    let result = root::update_compared(env, &key, thread, |current: Option<ThreadRecord>| {
-        let present = began.clone().into_discussion(id, current.clone());
+    let key = Key::DiscussionState(id).to_string();
+    let result = root::update_compared(env, &key, swap, |current: Option<DiscussionStateRecord>| {
+        let present = initial.clone().into_discussion(id, current.clone());
         let Some(mut discussion) = present else { return Ok(Decision::Keep(decide(None)?)) };
         let known: Vec<u64> = discussion.suggestions().map(|suggestion| suggestion.id).collect();
         let result = decide(Some(&mut discussion))?;
@@ -149,10 +149,10 @@ fn update_thread<T, E: From<StoreError>>(
             let new: Vec<Suggestion> = note.suggestions.iter().filter(is_new).cloned().collect();
             save_locators(env, id, &new)?;
         }
-        let thread = ThreadRecord::new(&discussion, began);
+        let state = DiscussionStateRecord::new(&discussion, initial);
         deleted = discussion.notes.is_empty().then_some((discussion.project, discussion.merge_request_iid));
-        let unchanged = current.as_ref() == Some(&thread);
-        Ok::<_, E>(if unchanged { Decision::Keep(result) } else { Decision::Replace(thread, result) })
+        let unchanged = current.as_ref() == Some(&state);
+        Ok::<_, E>(if unchanged { Decision::Keep(result) } else { Decision::Replace(state, result) })
     })?;
     if let Some((project, iid)) = deleted {
         remove_from_list(env, &project, iid, id)?;
@@ -276,41 +276,45 @@ pub fn read(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
     if !discussion::is_id(id) {
         return Ok(None);
     }
-    let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
-    let began = read_beginning(env, id, thread.as_ref())?;
-    Ok(began.and_then(|began| began.into_discussion(id, thread)))
+    let state = root::read::<DiscussionStateRecord>(&*env.store, &Key::DiscussionState(id).to_string())?;
+    let initial = read_initial(env, id, state.as_ref())?;
+    Ok(initial.and_then(|initial| initial.into_discussion(id, state)))
 }
 
 /// How a discussion began, whose present notes were read.
-fn read_beginning(env: &Env, id: &str, thread: Option<&ThreadRecord>) -> Result<Option<DiscussionRecord>, StoreError> {
+fn read_initial(
+    env: &Env,
+    id: &str,
+    state: Option<&DiscussionStateRecord>,
+) -> Result<Option<DiscussionInitialRecord>, StoreError> {
     match discussion::is_internal(id) {
-        true => Ok(thread.and_then(ThreadRecord::internal_beginning).cloned()),
-        false => json_blob::read(env, &Key::Discussion(id)),
+        true => Ok(state.and_then(DiscussionStateRecord::internal_initial).cloned()),
+        false => json_blob::read(env, &Key::DiscussionInitial(id)),
     }
 }
 
 /// A discussion that a list or a suggestion names, so that its absence is damage; `None` if it was deleted.
 fn read_existing(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
-    let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
-    Ok(join_thread(env, id, thread)?.map(|(_, discussion)| discussion))
+    let state = root::read::<DiscussionStateRecord>(&*env.store, &Key::DiscussionState(id).to_string())?;
+    Ok(join_state(env, id, state)?.map(|(_, discussion)| discussion))
 }
 
 /// The same, whose present notes were read; also as it began.
-fn join_thread(
+fn join_state(
     env: &Env,
     id: &str,
-    thread: Option<ThreadRecord>,
-) -> Result<Option<(DiscussionRecord, Discussion)>, StoreError> {
-    let key = if discussion::is_internal(id) { Key::Thread(id) } else { Key::Discussion(id) };
+    state: Option<DiscussionStateRecord>,
+) -> Result<Option<(DiscussionInitialRecord, Discussion)>, StoreError> {
+    let key = if discussion::is_internal(id) { Key::DiscussionState(id) } else { Key::DiscussionInitial(id) };
     let missing = || StoreError::corrupt(&key.to_string(), "it is missing");
     // Garbage collection removes the blob of a deleted one.
-    let is_deleted = thread.as_ref().is_some_and(ThreadRecord::is_deleted);
-    let began = match read_beginning(env, id, thread.as_ref())? {
+    let is_deleted = state.as_ref().is_some_and(DiscussionStateRecord::is_deleted);
+    let initial = match read_initial(env, id, state.as_ref())? {
         None if is_deleted => return Ok(None),
-        began => began.ok_or_else(missing)?,
+        initial => initial.ok_or_else(missing)?,
     };
-    let discussion = began.clone().into_discussion(id, thread);
-    Ok(discussion.map(|discussion| (began, discussion)))
+    let discussion = initial.clone().into_discussion(id, state);
+    Ok(discussion.map(|discussion| (initial, discussion)))
 }
 
 /// The suggestion with this id, and the discussion that it is in. 3 reads.
@@ -329,7 +333,7 @@ pub fn find_discussion_id(env: &Env, suggestion: u64) -> Result<Option<String>, 
 
 /// A discussion to be changed later in this request.
 pub fn read_for_update(env: &Env, id: &str) -> Result<Option<(Discussion, DiscussionUpdate)>, StoreError> {
-    let (thread, swap) = root::read_for_update(env, &Key::Thread(id).to_string())?;
-    let Some((began, discussion)) = join_thread(env, id, thread)? else { return Ok(None) };
-    Ok(Some((discussion, DiscussionUpdate { id: id.to_owned(), began: Some((began, swap)) })))
+    let (state, swap) = root::read_for_update(env, &Key::DiscussionState(id).to_string())?;
+    let Some((initial, discussion)) = join_state(env, id, state)? else { return Ok(None) };
+    Ok(Some((discussion, DiscussionUpdate { id: id.to_owned(), initial: Some((initial, swap)) })))
 }

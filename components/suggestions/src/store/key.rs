@@ -39,9 +39,9 @@ pub enum Key<'a> {
     Discussions(&'a ProjectKey, u64),
     /// A full page of a list of discussions.
     Page(&'a str),
-    Discussion(&'a str),
+    DiscussionInitial(&'a str),
     /// The present notes of a discussion, by its id.
-    Thread(&'a str),
+    DiscussionState(&'a str),
     Suggestion(u64),
     Applied(u64),
     MergeRequestCounter,
@@ -74,8 +74,8 @@ impl fmt::Display for Key<'_> {
             Key::MergeRequests(project) => write!(f, "merge_requests/{project}"),
             Key::Discussions(project, iid) => write!(f, "discussions/{project}/{iid}"),
             Key::Page(id) => write!(f, "page/{id}"),
-            Key::Discussion(id) => write!(f, "discussion/{id}"),
-            Key::Thread(id) => write!(f, "thread/{id}"),
+            Key::DiscussionInitial(id) => write!(f, "discussion/{id}"),
+            Key::DiscussionState(id) => write!(f, "thread/{id}"),
             Key::Suggestion(id) => write!(f, "suggestion/{id}"),
             Key::Applied(id) => write!(f, "applied/{id}"),
             Key::MergeRequestCounter => f.write_str("counter/merge_request"),

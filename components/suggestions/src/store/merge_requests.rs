@@ -176,7 +176,11 @@ fn change<T, E: From<StoreError>>(
         }
         let record = plan.record();
         written = plan.into_change(was_ever, was_missing, gets_other_branches);
-        Ok(if current == record { Decision::Keep(Ok(Some(result))) } else { Decision::Replace(record, Ok(Some(result))) })
+        Ok(if current == record {
+            Decision::Keep(Ok(Some(result)))
+        } else {
+            Decision::Replace(record, Ok(Some(result)))
+        })
     })?;
     if let Some(change) = written {
         complete(env, project, &[change])?;
@@ -225,7 +229,7 @@ impl Change {
         } else if !self.is_open {
             claims::release(list, self.iid, &self.claim);
         } else if self.gets_other_branches {
-            claims::settle(list, self.iid, &self.claim);
+            claims::confirm(list, self.iid, &self.claim);
         }
     }
 }
@@ -273,7 +277,7 @@ fn allocate_id(env: &Env) -> Result<u64, StoreError> {
 }
 
 /// The value of the counter that an id came from; `None` of an imported one.
-pub fn counted(id: u64) -> Option<u64> {
+pub fn counter_value(id: u64) -> Option<u64> {
     id.checked_sub(FIRST_ID)
 }
 

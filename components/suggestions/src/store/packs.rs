@@ -62,9 +62,9 @@ pub fn check(
             }
         }
         if expects_blobs {
-            note_in_check(tracer, PackBytes::new(env, project, &pack.id).expect_blobs(pack.size))?;
+            tolerate_in_check(tracer, PackBytes::new(env, project, &pack.id).expect_blobs(pack.size))?;
         }
-        let tips = note_in_check(tracer, tips::of_all(env, project, std::slice::from_ref(pack)))?.flatten();
+        let tips = tolerate_in_check(tracer, tips::of_all(env, project, std::slice::from_ref(pack)))?.flatten();
         let [_, bases] = tips.unwrap_or_default();
         builders.extend(bases.into_iter().map(|base| (base, pack.id.clone())));
     }
@@ -83,6 +83,6 @@ pub fn check(
 }
 
 /// Reports damage that a check finds, and passes that which a collection finds through.
-fn note_in_check<T>(tracer: &mut Tracer, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+fn tolerate_in_check<T>(tracer: &mut Tracer, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     if tracer.check { tracer.tolerate(outcome) } else { outcome.map(Some) }
 }

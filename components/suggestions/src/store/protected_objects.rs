@@ -19,24 +19,24 @@ const MAX_TREES: usize = 100_000;
 
 /// The objects of `ids` that are not there, or may be swept before a ref reaches them. 1 read, if all of them are in
 /// packs; of loose ones, also their keys, and, unless they are recent, the history and the trees up to where they are.
-pub fn find_unkept(
+pub fn find_unprotected(
     env: &Env,
     project: RepositoryId,
     ids: impl IntoIterator<Item = ObjectId>,
 ) -> Result<HashSet<ObjectId>, StoreError> {
-    let mut unkept: HashSet<ObjectId> = ids.into_iter().collect();
-    if unkept.is_empty() {
-        return Ok(unkept);
+    let mut unprotected: HashSet<ObjectId> = ids.into_iter().collect();
+    if unprotected.is_empty() {
+        return Ok(unprotected);
     }
-    let packed = Packs::load(env, project)?.find_all(&unkept.iter().copied().collect())?;
-    unkept.retain(|id| !packed.contains_key(id));
-    if !unkept.is_empty() {
-        remove_recent(env, project, &mut unkept)?;
+    let packed = Packs::load(env, project)?.find_all(&unprotected.iter().copied().collect())?;
+    unprotected.retain(|id| !packed.contains_key(id));
+    if !unprotected.is_empty() {
+        remove_recent(env, project, &mut unprotected)?;
     }
-    if !unkept.is_empty() {
-        remove_reached(env, project, &mut unkept)?;
+    if !unprotected.is_empty() {
+        remove_reached(env, project, &mut unprotected)?;
     }
-    Ok(unkept)
+    Ok(unprotected)
 }
 
 /// Removes objects that were uploaded so recently that no object that was uploaded with them can have been swept.

@@ -16,7 +16,7 @@ use crate::repository_id::RepositoryId;
 use directory::project::{self, Existence, ProjectKey};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
-use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, GcSource, StepError, Tracer};
+use kit::reachability::{BlobId, GcSource, KeyLayout, LONGEST_RUN, Node, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};

@@ -241,12 +241,12 @@ pub struct PackRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     pub bases: Vec<ObjectId>,
     /// Whether the tips reach every object of the pack, and earlier packs have the objects that these need besides.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub is_closed: bool,
+    #[serde(default, rename = "is_closed", skip_serializing_if = "is_default")]
+    pub is_self_contained: bool,
     /// Whether the same holds, with tips and bases in a blob of their own, because they are many ([`PackTipsRecord`]).
     /// An earlier build takes the pack for one that is not closed.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub is_closed_aside: bool,
+    #[serde(default, rename = "is_closed_aside", skip_serializing_if = "is_default")]
+    pub has_tips_blob: bool,
     /// Whether an earlier pack has some of the objects, too. Packs of earlier builds with such objects are not closed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub has_copies: bool,
@@ -262,8 +262,8 @@ impl PackRecord {
     }
 
     /// Whether the tips, wherever they are, reach every object.
-    pub fn is_reached(&self) -> bool {
-        self.is_closed || self.is_closed_aside
+    pub fn is_reachability_closed(&self) -> bool {
+        self.is_self_contained || self.has_tips_blob
     }
 }
 

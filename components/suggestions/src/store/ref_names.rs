@@ -42,22 +42,22 @@ pub fn read(env: &Env, project: RepositoryId) -> Result<RefNames, StoreError> {
 /// Names of refs that a request creates, and of refs that it deletes.
 pub struct Reservation {
     id: String,
-    refused: BTreeMap<String, Unreservable>,
-    settled: Settled,
+    refused: BTreeMap<String, ReservationError>,
+    outcomes: RefOutcomes,
 }
 
 /// Why a name was not reserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreservable {
+pub enum ReservationError {
     /// This other ref is in its way: as `a` is of `a/b`.
-    Behind(String),
+    NameConflict(String),
     /// The repository has [`MAX_NAMES`].
     TooMany,
 }
 
 /// The refs whose outcome the request knows.
 #[derive(Default)]
-struct Settled {
+struct RefOutcomes {
     /// Reserved names whose refs were created, or will not be.
     created: BTreeSet<String>,
     refused: BTreeSet<String>,
@@ -85,8 +85,8 @@ impl Reservation {
                 release(&mut record, &id, |_| true);
                 for name in names {
                     let unreservable = match find_conflict(env, project, &mut record, name, freed)? {
-                        Some(other) => Some(Unreservable::Behind(other)),
-                        None => is_full(&record, name).then_some(Unreservable::TooMany),
+                        Some(other) => Some(ReservationError::NameConflict(other)),
+                        None => is_full(&record, name).then_some(ReservationError::TooMany),
                     };
                     match unreservable {
                         Some(why) => drop(refused.insert((*name).to_owned(), why)),
@@ -96,31 +96,31 @@ impl Reservation {
                 Ok::<_, StoreError>(write_changed(current, record, &id))
             })?;
         }
-        Ok(Reservation { id, refused, settled: Settled::default() })
+        Ok(Reservation { id, refused, outcomes: RefOutcomes::default() })
     }
 
     /// Why this name was not reserved.
-    pub fn refusal(&self, name: &str) -> Option<&Unreservable> {
+    pub fn refusal(&self, name: &str) -> Option<&ReservationError> {
         self.refused.get(name)
     }
 
     /// Notes that a reserved ref was created, or will not be. If neither is known, the name stays reserved.
     pub fn note_creation(&mut self, name: &str, is_created: bool) {
         if self.refusal(name).is_none() {
-            let names = if is_created { &mut self.settled.created } else { &mut self.settled.refused };
+            let names = if is_created { &mut self.outcomes.created } else { &mut self.outcomes.refused };
             names.insert(name.to_owned());
         }
     }
 
     /// Notes that a ref was deleted.
     pub fn note_deletion(&mut self, name: &str) {
-        self.settled.deleted.insert(name.to_owned());
+        self.outcomes.deleted.insert(name.to_owned());
     }
 
     /// Releases the reservations of refs that were created or will not be, and forgets the names of deleted refs. The
     /// refs do not depend on it: a caller for which it fails goes on.
-    pub fn settle(self, env: &Env, project: RepositoryId) -> Result<(), StoreError> {
-        let Settled { created, refused, deleted } = self.settled;
+    pub fn finish_reservation(self, env: &Env, project: RepositoryId) -> Result<(), StoreError> {
+        let RefOutcomes { created, refused, deleted } = self.outcomes;
         if created.is_empty() && refused.is_empty() && deleted.is_empty() {
             return Ok(());
         }
@@ -161,7 +161,7 @@ pub fn find_undeleted<'n>(
     name: &str,
     freed: &BTreeSet<&'n str>,
 ) -> Result<Option<&'n str>, StoreError> {
-    for other in freed.iter().filter(|other| is_in_the_way(other, name)) {
+    for other in freed.iter().filter(|other| is_conflict(other, name)) {
         if refs::read(env, project, other)?.is_some() {
             return Ok(Some(other));
         }
@@ -183,7 +183,7 @@ pub fn set_default(env: &Env, project: RepositoryId, default: &str) -> Result<()
 }
 
 /// Whether one of the names is a folder of the other one.
-fn is_in_the_way(a: &str, b: &str) -> bool {
+fn is_conflict(a: &str, b: &str) -> bool {
     let is_folder_of = |a: &str, b: &str| b.strip_prefix(a).is_some_and(|rest| rest.starts_with('/'));
     is_folder_of(a, b) || is_folder_of(b, a)
 }

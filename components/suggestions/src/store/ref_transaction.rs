@@ -4,7 +4,7 @@
 
 use super::key::Key;
 use super::record::{RefLockRecord, RefRecord, TransactionRecord};
-use super::ref_value::{self, RefValue, read_value, settle_value};
+use super::ref_value::{self, RefValue, read_value, resolve_value};
 use super::refs;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
@@ -28,7 +28,7 @@ pub enum Conflict {
     /// The ref at this position of the list has another value.
     Moved(usize, Option<ObjectId>),
     /// Another writer came to one of the refs before this transaction was decided.
-    Overtaken,
+    Aborted,
 }
 
 /// Updates refs, each of which is given once. The names of new ones must have been reserved before. An error: it is not
@@ -41,8 +41,8 @@ pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Re
     for (position, change) in &order {
         match lock(env, project, change, &transaction)? {
             Ok(()) => continue,
-            Err(Unlockable::Moved(current)) => conflict = Some(Conflict::Moved(*position, current)),
-            Err(Unlockable::Overtaken) => conflict = Some(Conflict::Overtaken),
+            Err(LockError::Moved(current)) => conflict = Some(Conflict::Moved(*position, current)),
+            Err(LockError::Aborted) => conflict = Some(Conflict::Aborted),
         }
         break;
     }
@@ -56,16 +56,16 @@ pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Re
     }
     Ok(match (outcome, conflict) {
         (TransactionRecord::Committed, _) => Ok(()),
-        (_, conflict) => Err(conflict.unwrap_or(Conflict::Overtaken)),
+        (_, conflict) => Err(conflict.unwrap_or(Conflict::Aborted)),
     })
 }
 
 /// Why a ref was not locked.
-enum Unlockable {
+enum LockError {
     /// It has this value instead of the expected one.
     Moved(Option<ObjectId>),
     /// The transaction was aborted.
-    Overtaken,
+    Aborted,
 }
 
 /// Locks a ref.
@@ -74,7 +74,7 @@ fn lock(
     project: RepositoryId,
     change: &RefChange,
     transaction: &str,
-) -> Result<Result<(), Unlockable>, StoreError> {
+) -> Result<Result<(), LockError>, StoreError> {
     let key = Key::Ref(project, change.name).to_string();
     root::update(env, &key, |record: Option<Option<RefRecord>>| {
         let record = record.flatten();
@@ -85,7 +85,7 @@ fn lock(
             let commit = value.map(|value| value.commit);
             // The deletion of a ref that is not there succeeds, as in git.
             let is_done = commit.is_none() && change.new.is_none();
-            (commit != change.old).then_some(if is_done { Ok(()) } else { Err(Unlockable::Moved(commit)) })
+            (commit != change.old).then_some(if is_done { Ok(()) } else { Err(LockError::Moved(commit)) })
         };
         if let Some(refusal) = refusal(read_value(env, record.clone())?.as_ref()) {
             return Ok(Decision::Keep(refusal));
@@ -93,9 +93,9 @@ fn lock(
         // A transaction that was aborted aborts no other one. Otherwise both of two that meet could lose.
         let is_locked = record.as_ref().is_some_and(|record| record.lock.is_some());
         if is_locked && ref_value::read_outcome(env, transaction)? != TransactionRecord::Undecided {
-            return Ok(Decision::Keep(Err(Unlockable::Overtaken)));
+            return Ok(Decision::Keep(Err(LockError::Aborted)));
         }
-        let current = settle_value(env, record)?;
+        let current = resolve_value(env, record)?;
         // The other transaction may have been committed meanwhile.
         if let Some(refusal) = refusal(current.as_ref()) {
             return Ok(Decision::Keep(refusal));

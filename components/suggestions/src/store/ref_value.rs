@@ -61,7 +61,7 @@ pub fn read_outcome(env: &Env, transaction: &str) -> Result<TransactionRecord, S
 }
 
 /// The same for a writer: an undecided transaction is aborted.
-pub fn settle_value(env: &Env, record: Option<RefRecord>) -> Result<Option<RefValue>, StoreError> {
+pub fn resolve_value(env: &Env, record: Option<RefRecord>) -> Result<Option<RefValue>, StoreError> {
     let Some(record) = record else { return Ok(None) };
     let Some(lock) = &record.lock else { return Ok(Some(record.into())) };
     let outcome = decide(env, &lock.transaction, TransactionRecord::Aborted)?;

@@ -48,10 +48,10 @@ pub fn update<T, E: From<StoreError>>(
                 Decision::Keep(answer) => return Ok::<_, E>(Decision::Keep(answer)),
                 Decision::Replace(new, answer) => (new, answer),
             };
-            let settled = ref_value::settle_value(env, record.clone())?;
-            if settled != current {
+            let resolved = ref_value::resolve_value(env, record.clone())?;
+            if resolved != current {
                 // The transaction was committed meanwhile.
-                current = settled;
+                current = resolved;
                 continue;
             }
             // The name may not be reserved any more.

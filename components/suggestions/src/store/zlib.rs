@@ -30,13 +30,13 @@ impl Compressors {
 
 /// The instance's compressors, in any state. While another writer has them, new ones take their place.
 pub fn compressors(env: &Env) -> Rc<RefCell<Compressors>> {
-    take(env, || Compressors { trees: Compress::new(TREE_LEVEL, true), others: Compress::new(LEVEL, true) })
+    take_unused(env, || Compressors { trees: Compress::new(TREE_LEVEL, true), others: Compress::new(LEVEL, true) })
 }
 
 /// The instance's decompressor of zlib streams, in any state. While another reader has it, a new one takes
 /// its place.
 pub fn decompressor(env: &Env) -> Rc<RefCell<Decompress>> {
-    take(env, || Decompress::new(true))
+    take_unused(env, || Decompress::new(true))
 }
 
 /// Up to so many bytes are stored as they are: most deltas of an applied suggestion have fewer, which mostly are ids. A
@@ -81,7 +81,7 @@ pub fn deflate_part(
     }
 }
 
-fn take<T: 'static>(env: &Env, new: impl FnOnce() -> T) -> Rc<RefCell<T>> {
+fn take_unused<T: 'static>(env: &Env, new: impl FnOnce() -> T) -> Rc<RefCell<T>> {
     // One reference is the cache's.
     if let Some(unused) = env.instance_cache.get::<RefCell<T>>().filter(|cached| Rc::strong_count(cached) == 2) {
         return unused;

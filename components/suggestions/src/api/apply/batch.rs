@@ -9,7 +9,7 @@ use crate::api::text_budget::TextBudget;
 use crate::applicability::InapplicableReason;
 use crate::commit_message::{self, PlaceholderValues};
 use crate::discussion::{CommentedFile, Discussion, Note};
-use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature, explain_misreading, misreading};
+use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature, explain_ambiguity, find_ambiguity};
 use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
@@ -173,8 +173,8 @@ impl<'a> SuggestionBatch<'a> {
             budget.spend(from_content.len() + item.suggestion.to_content.len())?;
         }
         let name = format!("heads/{}", self.branch);
-        if let Some(taken_for) = misreading(&name) {
-            return Err(Error::message(StatusCode::BAD_REQUEST, explain_misreading(&name, taken_for)));
+        if let Some(taken_for) = find_ambiguity(&name) {
+            return Err(Error::message(StatusCode::BAD_REQUEST, explain_ambiguity(&name, taken_for)));
         }
         let mut shown = Vec::new();
         let mut is_repeated = false;

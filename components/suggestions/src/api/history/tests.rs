@@ -43,7 +43,7 @@ impl Commits {
 
     fn since(&self, new: usize, old: usize) -> Vec<usize> {
         let commits = since(&mut self.history(), self.ids[new], self.ids[old]).unwrap();
-        assert!(!commits.is_cut);
+        assert!(!commits.is_truncated);
         commits.ids.into_iter().map(|id| self.number(id)).collect()
     }
 

@@ -59,10 +59,10 @@ pub async fn known(context: &mut RequestContext, id: &str, body: Body) -> Result
         return Err(Error::validation(format!("ids has more than {MAX_IDS} elements")));
     }
     let packs = Packs::load(&context.env, project)?;
-    let closed = packs.list().packs.iter().take_while(|pack| pack.is_reached()).count();
+    let self_contained = packs.list().packs.iter().take_while(|pack| pack.is_reachability_closed()).count();
     let mut known = CommitIds { ids: Vec::new() };
     for id in asked.ids {
-        if packs.find(id)?.is_some_and(|location| location.pack < closed) {
+        if packs.find(id)?.is_some_and(|location| location.pack < self_contained) {
             known.ids.push(id);
         }
     }

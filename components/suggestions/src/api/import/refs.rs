@@ -3,10 +3,10 @@
 use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::api::merge_detection::{self, BranchUpdate};
-use crate::git::{ObjectId, explain_misreading, is_branch_or_tag, misreading};
+use crate::git::{ObjectId, explain_ambiguity, find_ambiguity, is_branch_or_tag};
 use crate::repository_id::RepositoryId;
-use crate::store::kept_objects::find_unkept;
-use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
+use crate::store::protected_objects::find_unprotected;
+use crate::store::ref_names::{self, MAX_NAMES, Reservation, ReservationError};
 use crate::store::refs::{self as store, RefValue};
 use directory::user::User;
 use kit::root::Decision;
@@ -78,12 +78,12 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     if updates.refs.len() > MAX_REFS {
         return Err(Error::validation(format!("refs has more than {MAX_REFS} elements")));
     }
-    if let Some(default) = updates.head.filter(|name| is_branch_or_tag(name) && misreading(name).is_none()) {
+    if let Some(default) = updates.head.filter(|name| is_branch_or_tag(name) && find_ambiguity(name).is_none()) {
         ref_names::set_default(env, project, &default)?;
     }
     let left_out = |RefUpdate { name, new, .. }: &RefUpdate| {
-        let taken_for = misreading(name).filter(|_| new.is_some() && is_branch_or_tag(name))?;
-        Some(RejectedRefUpdate { name: name.clone(), error: explain_misreading(name, taken_for) })
+        let taken_for = find_ambiguity(name).filter(|_| new.is_some() && is_branch_or_tag(name))?;
+        Some(RejectedRefUpdate { name: name.clone(), error: explain_ambiguity(name, taken_for) })
     };
     let report = RefUpdateReport { left_out: updates.refs.iter().filter_map(left_out).collect(), ..Default::default() };
     let mut updates = updates.refs;
@@ -93,16 +93,16 @@ pub async fn refs(context: &mut RequestContext, id: &str, body: Body) -> Result<
     let valid = || updates.iter().filter(|update| is_branch_or_tag(&update.name));
     let new: Vec<&str> = valid().filter(|update| update.is_creation()).map(|update| update.name.as_str()).collect();
     let freed = valid().filter(|update| update.new.is_none()).map(|update| update.name.as_str()).collect();
-    let unkept = find_unkept(env, project, valid().filter_map(|update| update.new))?;
+    let unprotected = find_unprotected(env, project, valid().filter_map(|update| update.new))?;
     let deleted = valid().filter(|update| update.new.is_none());
     let deleted = deleted.filter_map(|update| update.name.strip_prefix("heads/").zip(update.old));
     merge_detection::before_deletions(env, project, deleted)?;
     let names = Reservation::make(env, project, &new, &freed)?;
-    let mut import = RefImport { env, project, names, freed, unkept, report, moved: Vec::new() };
+    let mut import = RefImport { env, project, names, freed, unprotected, report, moved: Vec::new() };
     let applied = updates.iter().try_for_each(|update| import.apply(update));
     let RefImport { names, report, moved, .. } = import;
     // Also after an error: refs that were moved before it stay moved. Nor do errors of these steps undo the moves.
-    if let Err(error) = names.settle(env, project) {
+    if let Err(error) = names.finish_reservation(env, project) {
         eprintln!("the names of refs of repository {project} stay reserved: {error}");
     }
     let user = context.caller.user().map(User::key);
@@ -119,7 +119,7 @@ struct RefImport<'a> {
     /// The refs that the request deletes.
     freed: BTreeSet<&'a str>,
     /// The new values that are not there, or may be swept.
-    unkept: HashSet<ObjectId>,
+    unprotected: HashSet<ObjectId>,
     report: RefUpdateReport,
     moved: Vec<BranchUpdate>,
 }
@@ -127,11 +127,11 @@ struct RefImport<'a> {
 impl RefImport<'_> {
     fn apply(&mut self, update: &RefUpdate) -> Result<(), StoreError> {
         let outcome = match self.find_conflict(update)? {
-            Some(Unreservable::Behind(other)) => Err(format!("{other} is in its way")),
-            Some(Unreservable::TooMany) => {
+            Some(ReservationError::NameConflict(other)) => Err(format!("{other} is in its way")),
+            Some(ReservationError::TooMany) => {
                 Err(format!("the repository has {MAX_NAMES} branches and tags, which is the most"))
             }
-            None => apply(self.env, self.project, update, &self.unkept)?,
+            None => apply(self.env, self.project, update, &self.unprotected)?,
         };
         if update.is_creation() {
             self.names.note_creation(&update.name, outcome.is_ok());
@@ -153,7 +153,7 @@ impl RefImport<'_> {
     }
 
     /// Why a new ref cannot be created.
-    fn find_conflict(&self, update: &RefUpdate) -> Result<Option<Unreservable>, StoreError> {
+    fn find_conflict(&self, update: &RefUpdate) -> Result<Option<ReservationError>, StoreError> {
         if !update.is_creation() {
             return Ok(None);
         }
@@ -161,7 +161,7 @@ impl RefImport<'_> {
             return Ok(Some(why.clone()));
         }
         let undeleted = ref_names::find_undeleted(self.env, self.project, &update.name, &self.freed)?;
-        Ok(undeleted.map(|other| Unreservable::Behind(other.to_owned())))
+        Ok(undeleted.map(|other| ReservationError::NameConflict(other.to_owned())))
     }
 }
 
@@ -170,12 +170,12 @@ fn apply(
     env: &Env,
     project: RepositoryId,
     update: &RefUpdate,
-    unkept: &HashSet<ObjectId>,
+    unprotected: &HashSet<ObjectId>,
 ) -> Result<Result<bool, String>, StoreError> {
     if !is_branch_or_tag(&update.name) {
         return Ok(Err("not a name of a branch (`heads/…`) or tag (`tags/…`)".into()));
     }
-    if let Some(new) = update.new.filter(|new| unkept.contains(new)) {
+    if let Some(new) = update.new.filter(|new| unprotected.contains(new)) {
         return Ok(Err(format!("object {new} is not there, or was sent too long ago; send it first")));
     }
     let operation = env.id();

@@ -218,7 +218,7 @@ fn pack(
 ) -> Result<PackStream, StoreError> {
     let list = Packs::load(env, project)?.list().clone();
     let is_everything = common.is_empty() && shallow.is_none() && fetch.shallow.is_empty() && fetch.filter.is_none();
-    if is_everything && serves_all(env, project, &list, &fetch.wants)? {
+    if is_everything && packs_match_wants(env, project, &list, &fetch.wants)? {
         return PackStream::new(env, project, list, Contents::WholePacks);
     }
     let mut selection = Selection::new(env, project, fetch.filter);
@@ -227,7 +227,7 @@ fn pack(
 }
 
 /// Whether the packs have exactly the objects that the wants reach.
-fn serves_all(
+fn packs_match_wants(
     env: &Env,
     project: RepositoryId,
     list: &Rc<PackListRecord>,

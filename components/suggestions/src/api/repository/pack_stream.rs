@@ -168,7 +168,7 @@ impl PackStream {
                 Ok(Step::Range { pack, next: next + header.length as u64, end, is_whole: false })
             }
             None => {
-                self.write_anew(id, out)?;
+                self.write_recompressed(id, out)?;
                 Ok(Step::Next)
             }
         }
@@ -178,7 +178,7 @@ impl PackStream {
     fn begin_loose(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<Step, StoreError> {
         let Some(contents) = LooseStream::open(&self.env, self.project, id)? else {
             // It was moved to a newer pack meanwhile.
-            self.write_anew(id, out)?;
+            self.write_recompressed(id, out)?;
             return Ok(Step::Next);
         };
         write_header(out, EntryKind::Object(contents.kind), contents.size);
@@ -187,7 +187,7 @@ impl PackStream {
         Ok(Step::Loose(Box::new(contents), compressors))
     }
 
-    fn write_anew(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<(), StoreError> {
+    fn write_recompressed(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let object = objects::read_any(&self.env, self.project, id, MAX_DELTIFIED)?;
         let (kind, contents) = object.ok_or_else(|| objects::missing(self.project, id))?;
         write_header(out, EntryKind::Object(kind), contents.len() as u64);

@@ -1,7 +1,7 @@
 //! The branches and tags of a repository, and the server's capabilities.
 
 use super::fetch_request::ListRequest;
-use crate::git::{ObjectId, misreading, pktline};
+use crate::git::{ObjectId, find_ambiguity, pktline};
 use crate::repository_id::RepositoryId;
 use crate::store::history::History;
 use crate::store::{ref_names, refs};
@@ -34,7 +34,7 @@ impl RefList {
         }
         let is_there = |wanted: &String| list.iter().any(|(name, _)| name == wanted);
         let configured = project.default_branch.as_deref();
-        let unborn = configured.map(|branch| format!("heads/{branch}")).filter(|name| misreading(name).is_none());
+        let unborn = configured.map(|branch| format!("heads/{branch}")).filter(|name| find_ambiguity(name).is_none());
         let any = list.iter().map(|(name, _)| name).find(|name| name.starts_with("heads/")).cloned();
         let head = default_branch::candidates(configured, names.default).find(is_there).or(any).or(unborn);
         let head = head.unwrap_or_else(|| "heads/main".into());

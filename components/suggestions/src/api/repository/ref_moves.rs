@@ -3,12 +3,12 @@
 use super::push_request::{MAX_COMMANDS, MAX_OPTION_BYTES, MAX_OPTIONS, PushCommands, RefCommand};
 use crate::api::access::PushableRepository;
 use crate::api::merge_detection::{self, BranchUpdate};
-use crate::git::{ObjectId, ObjectKind, explain_misreading, is_ref_name, misreading};
+use crate::git::{ObjectId, ObjectKind, explain_ambiguity, find_ambiguity, is_ref_name};
 use crate::repository_id::RepositoryId;
 use crate::store::history::{History, MAX_NESTED_TAGS};
-use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
-use crate::store::ref_names::{self, MAX_NAMES, Reservation, Unreservable};
+use crate::store::protected_objects::find_unprotected;
+use crate::store::ref_names::{self, MAX_NAMES, Reservation, ReservationError};
 use crate::store::ref_transaction::{self, Conflict, RefChange};
 use crate::store::refs::{self, RefValue};
 use kit::root::Decision;
@@ -97,8 +97,8 @@ fn check_command(repository: &PushableRepository, command: &RefCommand) -> Resul
     if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
         return Err(refuse("deny updating a hidden ref"));
     }
-    if let Some(taken_for) = misreading(name).filter(|_| command.new.is_some()) {
-        return Err(explain("misleading refname", &explain_misreading(name, taken_for)));
+    if let Some(taken_for) = find_ambiguity(name).filter(|_| command.new.is_some()) {
+        return Err(explain("misleading refname", &explain_ambiguity(name, taken_for)));
     }
     let Some(branch) = name.strip_prefix("heads/") else { return Ok(()) };
     if command.new.is_none() && repository.is_protected(branch) {
@@ -135,7 +135,7 @@ pub fn move_refs(
     if let Err(error) = merge_detection::after_updates(env, repository.id(), &updates, repository.user.as_ref()) {
         eprintln!("which merge requests a push to repository {} merges is not known: {error}", repository.id());
     }
-    if let Err(error) = names.settle(env, repository.id()) {
+    if let Err(error) = names.finish_reservation(env, repository.id()) {
         eprintln!("the names of refs of repository {} stay reserved: {error}", repository.id());
     }
     moved
@@ -149,7 +149,7 @@ struct RefMoves<'a> {
     /// The refs that the push deletes, if each is moved by itself.
     freed: BTreeSet<&'a str>,
     /// The new values that are not there, or may be swept.
-    unkept: HashSet<ObjectId>,
+    unprotected: HashSet<ObjectId>,
     history: History<'a>,
     moved: Vec<BranchUpdate>,
 }
@@ -167,7 +167,7 @@ impl<'a> RefMoves<'a> {
             accepted().filter(|(command, _)| is_creation(command)).map(|(command, _)| name(command)).collect();
         let deleted = accepted().filter(|(command, _)| command.new.is_none() && !push.is_atomic);
         let freed: BTreeSet<&str> = deleted.map(|(command, _)| name(command)).collect();
-        let unkept = find_unkept(env, repository.id(), accepted().filter_map(|(command, _)| command.new))?;
+        let unprotected = find_unprotected(env, repository.id(), accepted().filter_map(|(command, _)| command.new))?;
         let names = Reservation::make(env, repository.id(), &new, &freed)?;
         for (command, (_, outcome)) in push.commands.iter().zip(&mut *outcomes) {
             if outcome.is_ok()
@@ -175,16 +175,16 @@ impl<'a> RefMoves<'a> {
                 && let Some(why) = names.refusal(name(command))
             {
                 *outcome = Err(match why {
-                    Unreservable::Behind(other) => is_in_the_way(command, other),
-                    Unreservable::TooMany => explain(
+                    ReservationError::NameConflict(other) => name_conflict(command, other),
+                    ReservationError::TooMany => explain(
                         "too many refs",
                         &format!("The repository has {MAX_NAMES} branches and tags, which is the most. Delete some."),
                     ),
                 });
             }
         }
-        let history = History::new(env, &[repository.id()]);
-        Ok(RefMoves { env, repository, commands: &push.commands, names, freed, unkept, history, moved: Vec::new() })
+        let (commands, history) = (&push.commands, History::new(env, &[repository.id()]));
+        Ok(RefMoves { env, repository, commands, names, freed, unprotected, history, moved: Vec::new() })
     }
 
     fn move_each(&mut self, outcomes: &mut Outcomes) -> Result<(), Error> {
@@ -197,7 +197,7 @@ impl<'a> RefMoves<'a> {
                 *outcome = move_ref(self.env, self.repository.id(), command)?;
             }
             if is_accepted {
-                self.note(command, outcome.is_ok());
+                self.record_outcome(command, outcome.is_ok());
             }
         }
         Ok(())
@@ -218,11 +218,11 @@ impl<'a> RefMoves<'a> {
                 Ok(()) => {}
                 Err(Conflict::Moved(position, current)) => {
                     if let Some((_, outcome)) = outcomes.get_mut(position) {
-                        *outcome = Err(stands_elsewhere(current));
+                        *outcome = Err(unexpected_value(current));
                     }
                     refuse_all_unless_ok(outcomes);
                 }
-                Err(Conflict::Overtaken) => {
+                Err(Conflict::Aborted) => {
                     for (_, outcome) in &mut *outcomes {
                         *outcome = Err(refuse("another push came between; try again"));
                     }
@@ -230,13 +230,13 @@ impl<'a> RefMoves<'a> {
             }
         }
         for (command, (_, outcome)) in self.commands.iter().zip(outcomes) {
-            self.note(command, outcome.is_ok());
+            self.record_outcome(command, outcome.is_ok());
         }
         Ok(())
     }
 
     /// Records the outcome of a command.
-    fn note(&mut self, command: &RefCommand, is_moved: bool) {
+    fn record_outcome(&mut self, command: &RefCommand, is_moved: bool) {
         if is_creation(command) {
             self.names.note_creation(name(command), is_moved);
         }
@@ -252,7 +252,7 @@ impl<'a> RefMoves<'a> {
         let Some(new) = command.new else { return Ok(Ok(())) };
         let branch = name(command).strip_prefix("heads/");
         match objects::kind(self.env, project, new)? {
-            _ if self.unkept.contains(&new) => return Ok(Err(refuse("missing necessary objects"))),
+            _ if self.unprotected.contains(&new) => return Ok(Err(refuse("missing necessary objects"))),
             None => return Ok(Err(refuse("missing necessary objects"))),
             Some(kind) if branch.is_some() && kind != ObjectKind::Commit => {
                 return Ok(Err(refuse("cannot update a branch to an object that is no commit")));
@@ -277,7 +277,7 @@ impl<'a> RefMoves<'a> {
         if is_creation(command)
             && let Some(other) = ref_names::find_undeleted(self.env, project, name(command), &self.freed)?
         {
-            return Ok(Err(is_in_the_way(command, other)));
+            return Ok(Err(name_conflict(command, other)));
         }
         Ok(Ok(()))
     }
@@ -288,7 +288,7 @@ fn is_creation(command: &RefCommand) -> bool {
 }
 
 /// In git's words.
-fn is_in_the_way(command: &RefCommand, other: &str) -> Refusal {
+fn name_conflict(command: &RefCommand, other: &str) -> Refusal {
     refuse(format!("cannot lock ref '{0}': 'refs/{other}' exists; cannot create '{0}'", command.name))
 }
 
@@ -303,7 +303,7 @@ fn branch_update(command: &RefCommand) -> Option<BranchUpdate> {
     Some(BranchUpdate { branch, old: command.old, new: command.new? })
 }
 
-fn stands_elsewhere(current: Option<ObjectId>) -> Refusal {
+fn unexpected_value(current: Option<ObjectId>) -> Refusal {
     let stands = current.map_or("is not there".to_owned(), |id| format!("is at {id}"));
     refuse(format!("failed to update ref: it {stands}; fetch first"))
 }
@@ -321,7 +321,7 @@ fn move_ref(env: &Env, project: RepositoryId, command: &RefCommand) -> Result<Re
             return Ok(Decision::Keep(Ok(())));
         }
         if current != command.old {
-            return Ok(Decision::Keep(Err(stands_elsewhere(current))));
+            return Ok(Decision::Keep(Err(unexpected_value(current))));
         }
         current.map_or(Ok(()), |old| refs::save_reflog_entry(env, project, old))?;
         let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };

@@ -74,8 +74,8 @@ pub fn deepen(
     }
     for id in distances.keys() {
         let Some(node) = history.commit(*id)? else { continue };
-        let is_cut = node.parents.iter().any(|parent| !distances.contains_key(parent));
-        match (is_cut, request.shallow.contains(id)) {
+        let is_shallow = node.parents.iter().any(|parent| !distances.contains_key(parent));
+        match (is_shallow, request.shallow.contains(id)) {
             (true, false) => drop(update.shallow.insert(*id)),
             (false, true) => drop(update.unshallow.insert(*id)),
             _ => {}

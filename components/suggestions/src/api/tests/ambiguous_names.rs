@@ -19,7 +19,7 @@ fn like_commits() -> Vec<String> {
     vec![sha1.into(), sha1.to_uppercase(), sha256.clone(), sha256.to_uppercase(), format!("{sha1}/x")]
 }
 
-fn misread() -> Vec<String> {
+fn ambiguous() -> Vec<String> {
     let branches_and_tags = ["HEAD", "HEAD/x", "FETCH_HEAD", "ORIG_HEAD", "@", "-x", "--upload-pack=x"];
     let nested = ["refs/heads/x", "refs/x", "heads/main", "tags/v1", "remotes/origin/main"];
     let rest =
@@ -71,7 +71,7 @@ fn make(forge: &Forge, name: &str, commit: ObjectId) {
     let value = RefValue { commit, applied: Vec::new(), operation: env.id() };
     refs::update(&env, id(), name, |_| Ok::<_, StoreError>(Decision::Replace(Some(value.clone()), ()))).unwrap();
     reservation.note_creation(name, true);
-    reservation.settle(&env, id()).unwrap();
+    reservation.finish_reservation(&env, id()).unwrap();
 }
 
 fn import(forge: &Forge, refs: Value, head: &str) -> TestResponse {
@@ -88,7 +88,7 @@ fn a_push_makes_no_name_that_is_read_as_something_else() {
     let (forge, commit) = forge();
     let before = listed(&forge);
     for capabilities in ["", "atomic", "side-band-64k"] {
-        for name in misread() {
+        for name in ambiguous() {
             let report = push(forge.env(), &body(&[(&name, None, Some(commit))], capabilities));
             assert!(report.contains(&format!("ng refs/{name} ")), "{name}: {report}");
             assert!(report.contains("as something else") || capabilities != "side-band-64k", "{name}: {report}");
@@ -120,7 +120,7 @@ fn names_of_earlier_builds_are_read_and_deleted_and_not_moved() {
         forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic:next"]).unwrap();
         ObjectId::parse(&next).unwrap()
     };
-    for name in misread().iter().filter(|name| !name.ends_with("/x") && !name.ends_with("/y")) {
+    for name in ambiguous().iter().filter(|name| !name.ends_with("/x") && !name.ends_with("/y")) {
         make(&forge, name, commit);
         assert!(listed(&forge).contains(&format!("{commit}\trefs/{name}\n")), "{name}");
         let change = |old, new| -> [Change; 1] { [(name, old, new)] };
@@ -135,7 +135,7 @@ fn names_of_earlier_builds_are_read_and_deleted_and_not_moved() {
 #[test]
 fn an_import_leaves_them_out_and_lists_them() {
     let (forge, commit) = forge();
-    let names: Vec<String> = misread().into_iter().filter(|name| !name.starts_with("re")).collect();
+    let names: Vec<String> = ambiguous().into_iter().filter(|name| !name.starts_with("re")).collect();
     let mut refs: Vec<Value> = names.iter().map(|name| json!({"name": name, "new": commit})).collect();
     refs.push(json!({"name": "heads/good", "new": commit}));
     let answer = import(&forge, json!(refs), "heads/HEAD").json();

@@ -71,7 +71,7 @@ fn check(is_pushed: bool, max_operations: u64, max_bytes: u64) {
 
 /// Each of them is found in the thread, which is read once.
 #[test]
-fn a_batch_reads_a_thread_once() {
+fn a_batch_reads_a_discussion_once() {
     let forge = Forge::new();
     let lines: String = (1..=90).map(|line| format!("line {line}\n")).collect();
     let repository = Repository::with(&[("a.txt", lines.as_bytes())]);
@@ -82,7 +82,7 @@ fn a_batch_reads_a_thread_once() {
     let answer = forge.comment(1, "rep", comment(&head, "a.txt", 90, &text));
     assert_eq!(answer.status, 201, "{}", answer.text());
     let answer = answer.json();
-    let thread = format!("thread/{}", answer["id"].as_str().unwrap());
+    let state = format!("thread/{}", answer["id"].as_str().unwrap());
     let ids: Vec<u64> = answer["notes"][0]["suggestions"]
         .as_array()
         .unwrap()
@@ -93,7 +93,7 @@ fn a_batch_reads_a_thread_once() {
     let reads = Rc::new(RefCell::new(0));
     let counted = reads.clone();
     let watch = move |operation: &str, key: &str| {
-        *counted.borrow_mut() += u64::from(["get", "compare"].contains(&operation) && key.contains(&thread));
+        *counted.borrow_mut() += u64::from(["get", "compare"].contains(&operation) && key.contains(&state));
     };
     let store = WatchedStore::over(forge.store.clone(), watch);
     let body = json!({"ids": ids}).to_string().into_bytes();

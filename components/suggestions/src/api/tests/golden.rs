@@ -1,6 +1,6 @@
 //! Records that an earlier build stored, committed under `golden/`, are read by this build.
 
-use super::later_users::replace;
+use super::reused_user_ids::replace;
 use super::{Forge, PUBLIC, block, comment};
 use crate::repository_id::RepositoryId;
 use crate::store::{merge_requests, refs};
@@ -71,7 +71,7 @@ fn records_of_format_1_are_read() {
 /// A discussion with a suggestion that was applied, a reply and an edited note, resolved; and a merge request
 /// that was made here.
 #[test]
-fn threads_and_merge_requests_are_read() {
+fn discussions_and_merge_requests_are_read() {
     let forge = forge("v2");
     let list = format!("projects/{PUBLIC}/merge_requests");
     let merge_request = forge.get(&format!("{list}/1"), "").json();

@@ -225,7 +225,7 @@ fn earlier_builds_take_an_internal_discussion_for_a_deleted_one() {
         })
         .collect();
     assert_eq!(holders, [format!("suggestions/v1/thread/{id}")]);
-    let thread = kit::store::Store::get(&forge.store, &holders[0]).unwrap().unwrap();
-    let thread: Value = serde_json::from_slice(&thread).unwrap();
-    assert_eq!(thread["notes"], json!([]));
+    let state = kit::store::Store::get(&forge.store, &holders[0]).unwrap().unwrap();
+    let state: Value = serde_json::from_slice(&state).unwrap();
+    assert_eq!(state["notes"], json!([]));
 }

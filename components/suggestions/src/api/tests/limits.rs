@@ -95,17 +95,18 @@ fn each_write_counts_against_the_limit_of_its_kind() {
     assert_eq!(create(&forge, "dev", Value::Null).status, 201);
     let id = forge.suggest(1, "a.txt", 1, &block("", "zwei"))[0];
     let (merge_request, discussion) = (format!("{LIST}/1"), forge.get(&format!("{LIST}/1/discussions"), "dev").json());
-    let (thread, note) = (discussion[0]["id"].as_str().unwrap(), discussion[0]["notes"][0]["id"].as_u64().unwrap());
+    let (discussion_id, note) =
+        (discussion[0]["id"].as_str().unwrap(), discussion[0]["notes"][0]["id"].as_u64().unwrap());
     let (text, title) = (json!({"body": "x"}), json!({"title": "y"}));
     let new = comment(&forge.head(PUBLIC, "topic"), "a.txt", 1, "x");
     let notes = "notes_rate_limit";
     for (limit, method, path, body) in [
         (notes, Method::POST, format!("{merge_request}/notes"), &text),
         (notes, Method::POST, format!("{merge_request}/discussions"), &new),
-        (notes, Method::POST, format!("{merge_request}/discussions/{thread}/notes"), &text),
+        (notes, Method::POST, format!("{merge_request}/discussions/{discussion_id}/notes"), &text),
         (notes, Method::PUT, format!("{merge_request}/notes/{note}"), &text),
-        (notes, Method::PUT, format!("{merge_request}/discussions/{thread}/notes/{note}"), &text),
-        (notes, Method::PUT, format!("{merge_request}/discussions/{thread}"), &json!({"resolved": true})),
+        (notes, Method::PUT, format!("{merge_request}/discussions/{discussion_id}/notes/{note}"), &text),
+        (notes, Method::PUT, format!("{merge_request}/discussions/{discussion_id}"), &json!({"resolved": true})),
         (notes, Method::DELETE, format!("{merge_request}/notes/{note}"), &Value::Null),
         ("merge_requests_rate_limit", Method::PUT, merge_request.clone(), &title),
         ("merge_requests_rate_limit", Method::POST, LIST.to_owned(), &title),

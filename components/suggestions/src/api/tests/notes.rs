@@ -32,7 +32,7 @@ fn bodies(forge: &Forge, discussion: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_reply_joins_the_thread_and_may_suggest() {
+fn a_reply_joins_the_discussion_and_may_suggest() {
     let forge = forge();
     let (id, first) = discuss(&forge, "hm");
     let path = format!("discussions/{id}/notes");
@@ -155,7 +155,7 @@ fn notes_of_the_service_do_not_count() {
 }
 
 #[test]
-fn a_thread_goes_with_its_last_note() {
+fn a_discussion_goes_with_its_last_note() {
     let forge = forge();
     let ids: Vec<(String, u64)> = (0..205).map(|number| discuss(&forge, &number.to_string())).collect();
     let delete = |id: &str, note: u64, token: &str| {
@@ -263,7 +263,7 @@ fn a_position_moves_with_its_line() {
 }
 
 #[test]
-fn a_thread_has_bounds() {
+fn a_discussion_has_bounds() {
     let forge = forge();
     let (id, _) = discuss(&forge, "long");
     let path = format!("discussions/{id}/notes");

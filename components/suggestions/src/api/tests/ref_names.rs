@@ -269,7 +269,7 @@ fn a_transaction_that_was_aborted_aborts_no_other_one() {
         if first != Ok(()) {
             let aborted = outcomes.iter().filter(|outcome| outcome.contains("aborted")).count();
             assert!(aborted <= 1, "after {operations} operations both have lost: {outcomes:?}");
-            met += usize::from(first == Err(Conflict::Overtaken));
+            met += usize::from(first == Err(Conflict::Aborted));
         }
     }
     assert!(met > 3, "{met}");

@@ -44,7 +44,7 @@ pub struct NewClaim<'a> {
 /// branches.
 pub fn claim(env: &Env, project: &ProjectKey, new: &NewClaim) -> Result<Result<u64, BranchesTaken>, StoreError> {
     root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
-        let mut list = list::or_find(env, project, current)?;
+        let mut list = list::or_rebuild(env, project, current)?;
         if let Some((iid, _)) = list.open.iter().find(|(_, listed)| listed.claim == new.id) {
             return Ok::<_, StoreError>(Decision::Keep(Ok(*iid)));
         }
@@ -112,7 +112,7 @@ pub fn find_rival(
 
 /// Forgets which branches a merge request had before this claim, when its record has those of the claim. No swap by
 /// which it would get others can succeed any more.
-pub fn settle(list: &mut MergeRequestListRecord, iid: u64, claim: &str) {
+pub fn confirm(list: &mut MergeRequestListRecord, iid: u64, claim: &str) {
     if let Some(listed) = list.open.get_mut(&iid).filter(|listed| listed.claim == claim) {
         listed.before.clear();
     }

@@ -61,14 +61,14 @@ fn read_list(env: &Env, project: &ProjectKey) -> Result<Option<MergeRequestList>
 /// Changes the list of a project.
 pub fn change(env: &Env, project: &ProjectKey, change: impl Fn(&mut MergeRequestListRecord)) -> Result<(), StoreError> {
     root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
-        let mut list = or_find(env, project, current.clone())?;
+        let mut list = or_rebuild(env, project, current.clone())?;
         change(&mut list);
         Ok(if current.as_ref() == Some(&list) { Decision::Keep(()) } else { Decision::Replace(list, ()) })
     })
 }
 
 /// The list as it was read; of a project that has none yet, one with the merge requests that there are.
-pub fn or_find(
+pub fn or_rebuild(
     env: &Env,
     project: &ProjectKey,
     current: Option<MergeRequestListRecord>,

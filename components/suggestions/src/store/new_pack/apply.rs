@@ -59,7 +59,7 @@ impl Resolver<'_> {
                 continue;
             };
             let base_depth = objects::delta_depth(self.env, self.project, base_id)?;
-            self.outside_bases.insert(base_id);
+            self.external_bases.insert(base_id);
             for number in deltas.by_id.remove(&base_id).unwrap_or_default() {
                 let (contents, id) = self.apply(pack, number, kind, &base)?;
                 let depth = if base_depth < MAX_DEPTH { u16::from(base_depth) + 1 } else { 0 };
@@ -134,7 +134,7 @@ impl Resolver<'_> {
             let mut excess: Option<usize> = None;
             for number in next {
                 if matches!(pack.entry(number)?.base, ReceivedBase::Id(_)) {
-                    self.inside_bases.insert(number, entry);
+                    self.internal_bases.insert(number, entry);
                 }
                 let (contents, id) = self.apply(pack, number, kind, &base)?;
                 set(objects, number, (id, kind, depth + 1));
@@ -165,7 +165,7 @@ impl Resolver<'_> {
         let contents = self.apply_only(pack, number, base)?;
         let object = Object::new(kind, contents);
         // A delta could be its own base. git refuses such packs, too.
-        if self.outside_bases.contains(&object.id) {
+        if self.external_bases.contains(&object.id) {
             return Err(invalid(format!("deltas upon object {} come before it, or lead back to it", object.id)));
         }
         let contents = Bytes::from(object.contents);
@@ -209,7 +209,7 @@ impl Resolver<'_> {
             let inside = match pack.entry(at)?.base {
                 ReceivedBase::None => break self.inflate(pack, at)?,
                 ReceivedBase::Entry(base) => Ok(base),
-                ReceivedBase::Id(id) => self.inside_bases.get(&at).copied().ok_or(id),
+                ReceivedBase::Id(id) => self.internal_bases.get(&at).copied().ok_or(id),
             };
             chain.push(at);
             match inside {

@@ -49,7 +49,7 @@ struct OpenEntry {
     /// Unless the entry is a delta.
     hasher: Option<(ObjectKind, Sha1)>,
     /// Contents of a commit, tree or tag; the first bytes of a delta.
-    kept: Vec<u8>,
+    buffered: Vec<u8>,
 }
 
 /// The longest sizes at the beginning of a delta, in bytes.
@@ -177,7 +177,8 @@ impl<'a> PackReceiver<'a> {
             check_delta_size("delta", header.size)?;
         }
         self.zlib.borrow_mut().reset(true);
-        self.state = State::Contents(Box::new(OpenEntry { offset, header, base, size: 0, hasher, kept: Vec::new() }));
+        self.state =
+            State::Contents(Box::new(OpenEntry { offset, header, base, size: 0, hasher, buffered: Vec::new() }));
         Ok(input.get(header.length - known.min(header.length)..).unwrap_or_default())
     }
 
@@ -204,12 +205,12 @@ impl<'a> PackReceiver<'a> {
             Some((kind, hasher)) => {
                 hasher.update(&self.part);
                 if *kind != ObjectKind::Blob {
-                    open.kept.extend_from_slice(&self.part);
+                    open.buffered.extend_from_slice(&self.part);
                 }
             }
             None => {
-                let missing = DELTA_SIZES.saturating_sub(open.kept.len());
-                open.kept.extend_from_slice(self.part.get(..missing).unwrap_or(&self.part));
+                let missing = DELTA_SIZES.saturating_sub(open.buffered.len());
+                open.buffered.extend_from_slice(self.part.get(..missing).unwrap_or(&self.part));
             }
         }
         if status == Status::StreamEnd {
@@ -231,11 +232,11 @@ impl<'a> PackReceiver<'a> {
         let object = match open.hasher {
             Some((kind, hasher)) => {
                 let id = id_from_hasher(hasher);
-                self.resolver.check(id, kind, &Bytes::from(open.kept))?;
+                self.resolver.check(id, kind, &Bytes::from(open.buffered))?;
                 Some((id, kind))
             }
             None => {
-                let sizes = delta::parse_sizes(&open.kept);
+                let sizes = delta::parse_sizes(&open.buffered);
                 let (base, result, _) = sizes.map_err(|_| invalid("failed to apply delta: it is malformed"))?;
                 check_delta_size("delta's base", base)?;
                 check_delta_size("delta's result", result)?;
@@ -266,7 +267,7 @@ impl<'a> PackReceiver<'a> {
         }
         self.writer.finish()?;
         let received = ReceivedPack { id: self.writer.id(), entries: &self.entries };
-        let Resolved { rewritten, entries, tips, bases, is_closed } = self.resolver.finish(received, tips)?;
+        let Resolved { rewritten, entries, tips, bases, is_self_contained } = self.resolver.finish(received, tips)?;
         if entries.is_empty() {
             return Ok(None);
         }
@@ -281,13 +282,13 @@ impl<'a> PackReceiver<'a> {
             size,
             tips,
             bases,
-            is_closed,
-            is_closed_aside: false,
+            is_self_contained,
+            has_tips_blob: false,
             has_copies: false,
             ids: Vec::new(),
         };
         let ids = entries.iter().map(|entry| entry.id).collect();
-        Ok(Some(NewPack { record, ids, closed_over: Vec::new() }))
+        Ok(Some(NewPack { record, ids, self_contained_with: Vec::new() }))
     }
 }
 

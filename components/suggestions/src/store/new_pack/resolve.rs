@@ -9,9 +9,9 @@ use super::resolver::Resolver;
 use super::rewrite::{self, RewrittenPack};
 use super::tree_nesting::{MAX_TREE_DEPTH, TreeNesting};
 use crate::git::{ObjectId, SpecialFile};
-use crate::store::kept_objects::find_unkept;
 use crate::store::objects;
 use crate::store::packs::IndexEntry;
+use crate::store::protected_objects::find_unprotected;
 use std::collections::BTreeSet;
 
 /// The most tips and bases that a pack's record names.
@@ -28,7 +28,7 @@ pub struct Resolved {
     /// Commits of other packs that those of this pack build on.
     pub bases: Vec<ObjectId>,
     /// Whether the tips reach every object of the pack.
-    pub is_closed: bool,
+    pub is_self_contained: bool,
 }
 
 impl Resolver<'_> {
@@ -77,7 +77,7 @@ impl Resolver<'_> {
             return Err(PackError::Bad(BadPack::LacksParent(id)));
         }
         let is_packed = loose.is_empty();
-        if let Some(id) = find_unkept(self.env, self.project, loose)?.into_iter().next() {
+        if let Some(id) = find_unprotected(self.env, self.project, loose)?.into_iter().next() {
             return Err(missing(id));
         }
         let tips: Vec<ObjectId> = match self.origin {
@@ -88,10 +88,11 @@ impl Resolver<'_> {
             }
         };
         let reached = |entry: &IndexEntry| self.links.contains_key(&entry.id) || tips.contains(&entry.id);
-        let is_closed = is_packed && tips.len() <= MAX_TIPS && bases.len() <= MAX_TIPS && index.iter().all(reached);
+        let is_self_contained =
+            is_packed && tips.len() <= MAX_TIPS && bases.len() <= MAX_TIPS && index.iter().all(reached);
         self.check_special_files(pack, &objects)?;
-        let (tips, bases) = if is_closed { (tips, bases) } else { (Vec::new(), Vec::new()) };
-        Ok(Resolved { rewritten, entries: index, tips, bases, is_closed })
+        let (tips, bases) = if is_self_contained { (tips, bases) } else { (Vec::new(), Vec::new()) };
+        Ok(Resolved { rewritten, entries: index, tips, bases, is_self_contained })
     }
 
     /// The index, in which every object is once.

@@ -21,9 +21,9 @@ pub struct Resolver<'a> {
     pub(super) special_files: BTreeMap<ObjectId, Vec<SpecialFile>>,
     /// Of deltas that name their base by its id, and found it in the pack: the numbers of delta and base. The other
     /// bases are the repository's.
-    pub(super) inside_bases: HashMap<u32, u32>,
+    pub(super) internal_bases: HashMap<u32, u32>,
     /// The objects of the repository that deltas were applied to.
-    pub(super) outside_bases: BTreeSet<ObjectId>,
+    pub(super) external_bases: BTreeSet<ObjectId>,
     /// Of a push that has enough objects for trees that are nested too deep.
     pub(super) nesting: Option<TreeNesting>,
 }
@@ -31,8 +31,8 @@ pub struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
         let (links, special_files) = (HashMap::new(), BTreeMap::new());
-        let (inside_bases, outside_bases) = (HashMap::new(), BTreeSet::new());
-        Resolver { env, project, origin, links, special_files, inside_bases, outside_bases, nesting: None }
+        let (internal_bases, external_bases) = (HashMap::new(), BTreeSet::new());
+        Resolver { env, project, origin, links, special_files, internal_bases, external_bases, nesting: None }
     }
 
     /// To be called with the number of objects before the first one.

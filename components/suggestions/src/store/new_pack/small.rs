@@ -60,8 +60,8 @@ fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: b
         id: writer.id().to_owned(),
         objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
         size: writer.size(),
-        is_closed: is_whole_commit && !has_copies && !bases.is_empty(),
-        is_closed_aside: false,
+        is_self_contained: is_whole_commit && !has_copies && !bases.is_empty(),
+        has_tips_blob: false,
         has_copies: false,
         tips,
         bases: bases.clone(),
@@ -69,7 +69,7 @@ fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: b
     };
     let ids = entries.iter().map(|entry| entry.id).collect();
     // If all packs are closed, everything that a packed commit reaches is packed too.
-    packs::add(env, project, &NewPack { record, ids, closed_over: bases }).map(drop)
+    packs::add(env, project, &NewPack { record, ids, self_contained_with: bases }).map(drop)
 }
 
 /// A pack that is being written.

@@ -20,9 +20,9 @@ pub struct NewPack {
     pub record: PackRecord,
     /// Of its objects, sorted.
     pub ids: Vec<ObjectId>,
-    /// The record's `is_closed` holds only if the earlier packs have these commits and are all closed. Without such
+    /// The record's `is_self_contained` holds only if the earlier packs have these commits and are all closed. Without such
     /// commits, it holds in any list.
-    pub closed_over: Vec<ObjectId>,
+    pub self_contained_with: Vec<ObjectId>,
 }
 
 /// The list names the objects of a pack that has at most so many. A writer that lost the swap of the list to such a
@@ -54,8 +54,9 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
         }
         let mut record = pack.record.clone();
         record.has_copies |= known > 0;
-        record.is_closed = record.is_closed && is_closed_over(env, project, &list, &pack.closed_over)?;
-        tips::put_aside(env, &mut record)?;
+        record.is_self_contained =
+            record.is_self_contained && is_self_contained_with(env, project, &list, &pack.self_contained_with)?;
+        tips::spill_tips(env, &mut record)?;
         if pack.ids.len() <= MAX_NAMED {
             record.ids.clone_from(&pack.ids);
         }
@@ -86,7 +87,7 @@ fn log_unjoined(project: RepositoryId, error: &StoreError) {
     eprintln!("the small packs of repository {project} are not joined: {error}");
 }
 
-fn is_closed_over(
+fn is_self_contained_with(
     env: &Env,
     project: RepositoryId,
     list: &PackListRecord,
@@ -95,7 +96,7 @@ fn is_closed_over(
     if commits.is_empty() {
         return Ok(true);
     }
-    if !list.packs.iter().all(PackRecord::is_reached) {
+    if !list.packs.iter().all(PackRecord::is_reachability_closed) {
         return Ok(false);
     }
     let packs = Packs::over(env, project, Rc::new(list.clone()));

@@ -155,7 +155,7 @@ fn join(env: &Env, project: RepositoryId, packs: &[PackRecord], run: Range<usize
     let entries: Vec<IndexEntry> = joined.values().map(in_place).collect();
     index::write(env, writer.id(), &entries)?;
     let known = tips::of_all(env, project, parts)?;
-    let is_closed = known.is_some();
+    let is_self_contained = known.is_some();
     let [tips, mut bases] = known.unwrap_or_default();
     bases.retain(|base| !positions.contains_key(base));
     let mut record = PackRecord {
@@ -164,12 +164,12 @@ fn join(env: &Env, project: RepositoryId, packs: &[PackRecord], run: Range<usize
         size: writer.size(),
         tips: tips.into_iter().collect(),
         bases: bases.into_iter().collect(),
-        is_closed,
-        is_closed_aside: false,
+        is_self_contained,
+        has_tips_blob: false,
         has_copies: parts.iter().any(|part| part.has_copies),
         ids: Vec::new(),
     };
-    tips::put_aside(env, &mut record)?;
+    tips::spill_tips(env, &mut record)?;
     Ok(record)
 }
 
@@ -179,8 +179,7 @@ mod tests {
 
     fn pack(size: u64) -> PackRecord {
         let (id, objects) = (String::new(), u32::try_from(size / 200).unwrap());
-        let (tips, bases, ids) = (Vec::new(), Vec::new(), Vec::new());
-        PackRecord { id, objects, size, tips, bases, is_closed: true, is_closed_aside: false, has_copies: false, ids }
+        PackRecord { id, objects, size, is_self_contained: true, ..PackRecord::default() }
     }
 
     /// How many packs are left when packs of these sizes were added one by one.

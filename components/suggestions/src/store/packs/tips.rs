@@ -16,14 +16,14 @@ use std::collections::BTreeSet;
 const MAX_LISTED: usize = 16;
 
 /// Writes tips and bases of a closed pack into a blob if they are many. Those of any other pack are not needed.
-pub fn put_aside(env: &Env, pack: &mut PackRecord) -> Result<(), StoreError> {
-    if pack.is_closed_aside || pack.is_closed && pack.tips.len() + pack.bases.len() <= MAX_LISTED {
+pub fn spill_tips(env: &Env, pack: &mut PackRecord) -> Result<(), StoreError> {
+    if pack.has_tips_blob || pack.is_self_contained && pack.tips.len() + pack.bases.len() <= MAX_LISTED {
         return Ok(());
     }
     let record = PackTipsRecord { tips: std::mem::take(&mut pack.tips), bases: std::mem::take(&mut pack.bases) };
-    if pack.is_closed {
+    if pack.is_self_contained {
         json_blob::write(env, &Key::PackTips(&pack.id), &record)?;
-        (pack.is_closed, pack.is_closed_aside) = (false, true);
+        (pack.is_self_contained, pack.has_tips_blob) = (false, true);
     }
     Ok(())
 }
@@ -36,7 +36,7 @@ pub fn of_all(
     packs: &[PackRecord],
 ) -> Result<Option<[BTreeSet<ObjectId>; 2]>, StoreError> {
     let (mut tips, mut bases) = (BTreeSet::new(), BTreeSet::new());
-    if !packs.iter().all(PackRecord::is_reached) {
+    if !packs.iter().all(PackRecord::is_reachability_closed) {
         return Ok(None);
     }
     for pack in packs {
@@ -46,7 +46,7 @@ pub fn of_all(
             tips.extend(added);
             bases.extend(built_on);
         };
-        if pack.is_closed_aside {
+        if pack.has_tips_blob {
             let key = Key::PackTips(&pack.id);
             let record = json_blob::read::<PackTipsRecord>(env, &key)?;
             let missing = || StoreError::corrupt(&key.to_string(), format!("it is missing (project {project})"));

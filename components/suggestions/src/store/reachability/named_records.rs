@@ -1,7 +1,7 @@
 //! Records that others name, and that may be lost.
 
 use super::{MERGE_REQUEST, Repositories};
-use crate::git::{ObjectId, explain_misreading, misreading};
+use crate::git::{ObjectId, explain_ambiguity, find_ambiguity};
 use crate::repository_id::RepositoryId;
 use crate::store::key::{Key, PREFIX};
 use crate::store::record::{RefNamesRecord, RefRecord};
@@ -56,11 +56,11 @@ impl Repositories<'_> {
         id: &str,
         tracer: &mut Tracer,
     ) -> Result<(), StoreError> {
-        let thread = Key::Thread(id).to_string();
-        if self.env.store.exists(&thread)? {
+        let state = Key::DiscussionState(id).to_string();
+        if self.env.store.exists(&state)? {
             return Ok(());
         }
-        self.report_lost(list, thread, format!("it is missing, and {list} names it"), tracer)
+        self.report_lost(list, state, format!("it is missing, and {list} names it"), tracer)
     }
 
     /// Looks for each listed ref. Its record is written before its name is listed for good, and that of a deleted one
@@ -130,13 +130,13 @@ impl Repositories<'_> {
     }
 
     /// Remarks on the name of a ref that is there, and that earlier builds created.
-    pub(super) fn remark_misread_name(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) {
+    pub(super) fn remark_ambiguous_name(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) {
         let name = key.rsplit('/').next().and_then(|name| Segment(name).decode());
-        if let Some((name, taken_for)) = name.and_then(|name| Some((name.clone(), misreading(&name)?))) {
+        if let Some((name, taken_for)) = name.and_then(|name| Some((name.clone(), find_ambiguity(&name)?))) {
             let project = repository.project;
             tracer.remark(
                 key,
-                format!("in the repository of project {project}: {}", explain_misreading(&name, taken_for)),
+                format!("in the repository of project {project}: {}", explain_ambiguity(&name, taken_for)),
             );
         }
     }

@@ -4,9 +4,11 @@ use super::Repositories;
 use super::traced_blob::{TracedBlob, discussion_blob_id, object_blob_id, parse_blob_id};
 use crate::git::{self, Link, ObjectId};
 use crate::repository_id::RepositoryId;
-use crate::store::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
+use crate::store::discussion_record::{
+    DiscussionInitialRecord, DiscussionListRecord, DiscussionStateRecord, LocatorRecord,
+};
 use crate::store::key::{Key, PREFIX};
-use crate::store::merge_requests::counted;
+use crate::store::merge_requests::counter_value;
 use crate::store::record::{
     AppliedRecord, MergeRequestListRecord, MergeRequestRecord, PackListRecord, RefNamesRecord, RefRecord, ReflogRecord,
     ReplacedPacksRecord,
@@ -83,7 +85,7 @@ impl Repositories<'_> {
                 }
             }
             "merge_request" => {
-                let id = self.read::<Option<MergeRequestRecord>>(key)?.and_then(|record| counted(record.id));
+                let id = self.read::<Option<MergeRequestRecord>>(key)?.and_then(|record| counter_value(record.id));
                 id.map_or(Ok(()), |id| self.counters.compare(self.env, &Key::MergeRequestCounter, id, tracer))?;
             }
             "merge_requests" => drop(self.read::<MergeRequestListRecord>(key)?),
@@ -93,8 +95,8 @@ impl Repositories<'_> {
                 self.counters.compare(self.env, &Key::SuggestionCounter, id, tracer)?;
             }
             "thread" => {
-                let thread = self.read::<ThreadRecord>(key)?;
-                self.check_note_ids(thread.note_ids().max(), tracer)?;
+                let state = self.read::<DiscussionStateRecord>(key)?;
+                self.check_note_ids(state.note_ids().max(), tracer)?;
             }
             _ => return Ok(false),
         }
@@ -125,7 +127,7 @@ impl Repositories<'_> {
         }
         if tracer.check {
             self.check_transaction(key, &record, tracer)?;
-            self.remark_misread_name(key, repository, tracer);
+            self.remark_ambiguous_name(key, repository, tracer);
         }
         if !tracer.check && has_pack_list {
             return Ok(());
@@ -160,8 +162,8 @@ impl Repositories<'_> {
 
     /// Marks the blob that a discussion is on, unless it is one of a fork that was deleted.
     pub(super) fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let key = Key::Discussion(&id.to_string()).to_string();
-        let record = self.read::<DiscussionRecord>(&key)?;
+        let key = Key::DiscussionInitial(&id.to_string()).to_string();
+        let record = self.read::<DiscussionInitialRecord>(&key)?;
         if tracer.check {
             self.check_note_ids(Some(record.note_id()), tracer)?;
         }
@@ -180,8 +182,8 @@ impl Repositories<'_> {
     /// Whether a discussion that no list names is so old that the request that wrote it will not list it.
     pub(super) fn is_unlisted_discussion(&self, blob: &BlobId, began: Timestamp) -> bool {
         let Some(TracedBlob::Discussion(id)) = parse_blob_id(blob) else { return false };
-        let key = Key::Discussion(&id.to_string()).to_string();
-        match root::read::<DiscussionRecord>(&*self.env.store, &key) {
+        let key = Key::DiscussionInitial(&id.to_string()).to_string();
+        match root::read::<DiscussionInitialRecord>(&*self.env.store, &key) {
             Ok(Some(record)) => record.created().millis() < began.millis() - GRACE,
             // The discussion was removed; its locators follow.
             Ok(None) => true,
