@@ -1,6 +1,6 @@
-//! A cache of immutable blobs, kept across the requests of one instance. A blob's key never gets
-//! other bytes, so a cached blob is never stale. The cache also holds values derived from blobs,
-//! under keys that name all their inputs and lie outside every prefix of the store.
+//! A cache of immutable blobs, kept across the requests of one instance. A blob's key never gets other bytes, so a
+//! cached blob is never stale. The cache also holds values derived from blobs. Their keys name all inputs and lie
+//! outside every prefix of the store.
 
 use crate::lru::ByteLru;
 use crate::store::{Store, StoreError};
@@ -10,13 +10,13 @@ use bytes::Bytes;
 pub struct BlobCache(ByteLru<String, Bytes>);
 
 impl BlobCache {
-    /// A cache that holds at most `capacity` bytes of values, and none larger than half of that.
+    /// A cache of at most `capacity` bytes. A value larger than half of that is not cached.
     pub fn new(capacity: usize) -> Self {
         BlobCache(ByteLru::new(capacity))
     }
 
-    /// The blob under `key`, from the cache or else from `store`. Absence is not cached, because the
-    /// blob may be written later.
+    /// The blob under `key`, from the cache or else from `store`. Absence is not cached, because a writer may write the
+    /// blob later.
     pub fn get(&self, store: &dyn Store, key: &str) -> Result<Option<Bytes>, StoreError> {
         if let Some(blob) = self.peek(key) {
             return Ok(Some(blob));
@@ -38,7 +38,7 @@ impl BlobCache {
         self.0.put(key.to_owned(), blob.len(), blob);
     }
 
-    /// Drops every blob, to make room for a task that needs much memory.
+    /// Drops every blob, to free memory for a large task.
     pub fn clear(&self) {
         self.0.clear();
     }

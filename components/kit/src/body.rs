@@ -5,18 +5,17 @@ use futures::stream::{self, LocalBoxStream, StreamExt};
 use std::any::Any;
 use std::fmt;
 
-/// A chunk of a streamed body, or the error that ended it.
+/// A chunk of a streamed body, or the error that ended the stream.
 pub type Chunk = Result<Bytes, BodyError>;
 
-/// A body ended before it was complete.
+/// The reason why a body ended before it was complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
     /// The peer closed the connection, or its framing was wrong.
     Peer(String),
-    /// Storage failed while the body was produced. The head is sent by then, so the body is cut off
-    /// in a way that the client notices.
+    /// Storage failed while the body was produced. The head is sent by then, so the body is cut off visibly.
     Storage(String),
-    /// The upstream server whose response is passed on broke off or timed out.
+    /// The upstream server whose response is passed on closed the connection early, or timed out.
     Upstream(String),
     /// The body exceeds the reader's limit, in bytes.
     TooLarge(u64),
@@ -42,23 +41,23 @@ pub enum Body {
     Empty,
     Full(Bytes),
     Stream(LocalBoxStream<'static, Chunk>),
-    /// Bytes, and the rest of the body, which the host has.
+    /// Bytes that were read, and the rest of the body, which the host holds.
     Held(Bytes, Box<dyn HeldBody>),
 }
 
-/// A body that the host has. Whole, it can be given back to the host, which passes it on by itself.
+/// A body that the host holds. A component can return it unread; then the host sends it without the component.
 pub trait HeldBody: Any {
-    /// Begins to read it.
+    /// Begins to read the body.
     fn chunks(self: Box<Self>) -> LocalBoxStream<'static, Chunk>;
 }
 
 impl Body {
-    /// A body whose chunks are produced one at a time, as the peer takes them.
+    /// A body whose chunks are produced one at a time, when the peer takes them.
     pub fn pull(chunks: impl Iterator<Item = Chunk> + 'static) -> Self {
         Body::Stream(stream::iter(chunks).boxed_local())
     }
 
-    /// Whether all of it is in memory.
+    /// Whether the whole body is in memory.
     pub fn is_there(&self) -> bool {
         matches!(self, Body::Empty | Body::Full(_))
     }
@@ -89,7 +88,7 @@ impl Body {
         }
     }
 
-    /// This body after bytes that were read of it already.
+    /// This body with `bytes`, which were already read, put back before it.
     pub fn after(self, bytes: Bytes) -> Self {
         if let Body::Held(unread, held) = self {
             let bytes = if unread.is_empty() { bytes } else { [bytes, unread].concat().into() };
@@ -99,7 +98,7 @@ impl Body {
         Body::Stream(stream::iter([Ok(bytes)]).chain(rest).boxed_local())
     }
 
-    /// The whole body, if it has at most `limit` bytes.
+    /// The whole body. [`BodyError::TooLarge`] if it has more than `limit` bytes.
     pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, BodyError> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.next().await {
@@ -108,7 +107,7 @@ impl Body {
                 return Err(BodyError::TooLarge(limit));
             }
             match whole.is_empty() {
-                // Without a copy, if it is the only reference.
+                // No copy is made if this is the only reference.
                 true => whole = chunk.into(),
                 false => whole.extend_from_slice(&chunk),
             }

@@ -20,7 +20,7 @@ pub trait Clock {
     fn sleep(&self, time: Duration);
 }
 
-/// A clock that stands still, for tests and for values fixed at a moment. It does not wait.
+/// A fixed clock, for tests and for values of one moment. It does not wait.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self
@@ -38,21 +38,21 @@ impl Timestamp {
         self.0
     }
 
-    /// `2026-11-21T05:49:56.123Z`. Times beyond the year 9999 are shown as its last moment.
+    /// `2026-11-21T05:49:56.123Z`. A time after the year 9999 is written as the last moment of that year.
     pub fn to_iso(self) -> String {
         let moment = EPOCH.checked_add(SignedDuration::from_millis(self.0)).unwrap_or(DateTime::MAX);
         format!("{moment:.3}Z")
     }
 
-    /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC). The date is that of a
-    /// calendar, of a week (`2026-W48-6`), or of a year (`2026-332`).
+    /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC). The date may be a
+    /// calendar date, a week date (`2026-W48-6`) or an ordinal date (`2026-332`).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         Timestamp::parse_calendar(text).or_else(|| Timestamp::parse_calendar(&with_calendar_date(text)?))
     }
 
-    /// Reads a date as people and mail programs write it, with or without a time, as the reference service does:
-    /// `10/03/2024` (the day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT`, `2024-03`; and `24:00:00`.
+    /// Reads a date in the informal forms that the reference service accepts, with or without a time: `10/03/2024` (the
+    /// day first), `10 Mar 2024`, `Sun, 10 Mar 2024 09:00:00 GMT`, `2024-03`. It also reads the time `24:00:00`.
     pub fn parse_informal(text: &str) -> Option<Self> {
         if let Some((day, rest)) = text.split_once("24:00").filter(|(day, _)| day.ends_with(['T', 't', ' '])) {
             let zone = rest.strip_prefix(":00").unwrap_or(rest);
@@ -75,14 +75,14 @@ impl Timestamp {
     }
 
     fn parse_calendar(text: &str) -> Option<Self> {
-        // The name of a time zone behind it, as in RFC 9557, which the library does not check beside an offset.
+        // A time zone's name follows, as in RFC 9557. The library does not check it against an offset.
         if text.contains('[') {
             return None;
         }
         if let Ok(moment) = text.parse::<jiff::Timestamp>() {
             return Some(Timestamp(moment.as_millisecond()));
         }
-        // The last moments of the year 9999 have no `jiff::Timestamp`: they are in the next year elsewhere.
+        // `jiff::Timestamp` lacks the last hours of the year 9999: in some time zones they are in the next year.
         let text = text.strip_suffix('Z').filter(|text| text.contains(':')).unwrap_or(text);
         let civil = match text.parse::<DateTime>() {
             Ok(civil) => civil,
@@ -110,20 +110,20 @@ fn position(names: &str, text: &str) -> Option<i8> {
     i8::try_from(at + 1).ok()
 }
 
-/// The year, month and day of the parts of a date, of which a year has four digits.
-fn date_of(parts: &[&str], month: impl Fn(&str) -> Option<i8>) -> Option<(i16, i8, i8)> {
-    let (year, of_year, day) = match *parts {
-        [year, of_year] => (year, of_year, "1"),
-        [year, of_year, day] if year.len() == 4 => (year, of_year, day),
-        [of_year, day, year] if position(MONTHS, of_year).is_some() => (year, of_year, day),
-        [day, of_year, year] => (year, of_year, day),
+/// The year, month and day in the parts of a date. A year has four digits.
+fn date_of(parts: &[&str], parse_month: impl Fn(&str) -> Option<i8>) -> Option<(i16, i8, i8)> {
+    let (year, month, day) = match *parts {
+        [year, month] => (year, month, "1"),
+        [year, month, day] if year.len() == 4 => (year, month, day),
+        [month, day, year] if position(MONTHS, month).is_some() => (year, month, day),
+        [day, month, year] => (year, month, day),
         _ => return None,
     };
     let is_year = year.len() == 4 && year.bytes().all(|digit| digit.is_ascii_digit());
-    Some((year.parse().ok().filter(|_| is_year)?, month(of_year)?, day.parse().ok()?))
+    Some((year.parse().ok().filter(|_| is_year)?, parse_month(month)?, day.parse().ok()?))
 }
 
-/// A text that begins with the date of a week or of a year, with the same date of the calendar in its place.
+/// `text` with its week date or ordinal date replaced by the calendar date.
 fn with_calendar_date(text: &str) -> Option<String> {
     let (date, time) = text.split_at(text.find(['T', 't', ' ']).unwrap_or(text.len()));
     let date = match date.parse::<ISOWeekDate>() {
@@ -133,7 +133,7 @@ fn with_calendar_date(text: &str) -> Option<String> {
     Some(format!("{date}{time}"))
 }
 
-/// The date with the form `YYYY-DDD`.
+/// Parses an ordinal date, `YYYY-DDD`.
 fn date_of_year(text: &str) -> Option<Date> {
     let (year, day) = text.split_once('-').filter(|(year, day)| year.len() == 4 && day.len() == 3)?;
     let number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?;

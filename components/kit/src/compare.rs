@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 const WORD: usize = size_of::<u64>();
 
-/// The order of two byte strings of the same length, by their first byte that differs. It must not compare
-/// slices or arrays, because that calls `memcmp`, which in a component is this function.
+/// The order of two byte strings of equal length, by their first different byte. It must not compare slices or arrays,
+/// because that calls `memcmp`, which in a component is this function.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let (a_words, a_rest) = a.as_chunks::<WORD>();
     let (b_words, b_rest) = b.as_chunks::<WORD>();
@@ -14,7 +14,7 @@ pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
             return u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));
         }
     }
-    // The last eight bytes begin within the words that are equal.
+    // The last eight bytes overlap with words that are equal.
     if let (false, Some(a), Some(b)) = (a_rest.is_empty(), a.last_chunk::<WORD>(), b.last_chunk::<WORD>()) {
         return u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));
     }

@@ -25,25 +25,25 @@ pub struct Env {
     pub blobs: Rc<BlobCache>,
     /// Other values, cached across the requests of this instance.
     pub instance_cache: Rc<InstanceCache>,
-    /// The instance's cached state of the store that the request reads, of an area's own type; `None` if each read is
-    /// of the present state.
+    /// The instance's snapshot of the store that the request reads, in an area's own type; `None` if reads go to the
+    /// store.
     pub snapshot: Option<Rc<dyn Any>>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,
-    /// Whether the request's credential was accepted. The host counts the work for all other requests.
+    /// Whether the request's credential was accepted. The host rate-limits the work of all other requests.
     pub has_known_caller: Rc<Cell<bool>>,
     /// For measuring durations only; rules use `now`.
     pub clock: Rc<dyn Clock>,
-    /// When the request began, the one time that all of its rules use.
+    /// The time at which the request began. All its rules use this time.
     pub now: Timestamp,
-    /// Headers for the response to the caller, whatever it is.
+    /// Headers for the response to the caller, whatever the response is.
     pub caller_headers: Rc<RefCell<HeaderMap>>,
 }
 
 impl Env {
-    /// The same environment with the present time, for the next part of a long request, such as the
-    /// next batch of an import.
+    /// The same environment with the present time, for the next part of a long request, such as the next batch of an
+    /// import.
     pub fn with_current_time(&self) -> Env {
         Env { now: self.clock.now(), ..self.clone() }
     }
@@ -58,8 +58,8 @@ impl Env {
         self.blobs.get(&*self.store, key)
     }
 
-    /// The service's base URL without a trailing slash: the variable `external_url` if it is set,
-    /// else the scheme and authority of this request.
+    /// The service's base URL without a trailing slash: the variable `external_url` if it is set, else the scheme and
+    /// the authority of this request.
     pub fn external_url(&self, request: &Request) -> String {
         match self.variables.get(EXTERNAL_URL) {
             Some(url) => url.trim().trim_end_matches('/').to_owned(),

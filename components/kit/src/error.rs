@@ -1,8 +1,8 @@
 //! Error responses: statuses and bodies, as in the reference service.
 //!
-//! A refusal of an endpoint has the key `message`, a refusal of parameter validation or routing the
-//! key `error`. The package registry sends both, because package managers print only `error`. The
-//! cause of an internal error goes to the log and never to the client.
+//! An error of an endpoint has the key `message`. An error of parameter validation or routing has the key `error`. The
+//! package registry sends both, because package managers print only `error`. The cause of an internal error goes to the
+//! log and never to the client.
 
 use crate::body::BodyError;
 use crate::response::Response;
@@ -11,8 +11,8 @@ use http::StatusCode;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Map, Value, json};
 
-/// The challenges of a 401 (RFC 9110, 11.6.1), each in a header of its own: some clients read only the first scheme of
-/// one. Package managers print advice about tokens where `Bearer` comes first.
+/// The challenges of a 401 (RFC 9110, 11.6.1), each in its own header: some clients read only the first scheme of a
+/// header. Package managers print advice about tokens if `Bearer` comes first.
 pub const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"hexad\"");
 pub const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"hexad\"");
 
@@ -24,31 +24,30 @@ const RATE_LIMIT_NAME: HeaderName = HeaderName::from_static("ratelimit-name");
 pub struct Error {
     pub status: StatusCode,
     body: Value,
-    /// A list, which keeps the type small: errors are passed up through many calls, and few have
-    /// headers.
+    /// A list keeps the type small: errors are passed up through many calls, and few have headers.
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log only.
     pub cause: Option<String>,
 }
 
 impl Error {
-    /// Refused by the endpoint: `{"message": text}`.
+    /// An error of an endpoint: `{"message": text}`.
     pub fn message(status: StatusCode, text: impl Into<String>) -> Self {
         Error::with_body(status, json!({"message": text.into()}))
     }
 
-    /// Refused by validation or routing: `{"error": text}`.
+    /// An error of validation or routing: `{"error": text}`.
     #[allow(clippy::self_named_constructors, reason = "named after the key, as `message` is")]
     pub fn error(status: StatusCode, text: impl Into<String>) -> Self {
         Error::with_body(status, json!({"error": text.into()}))
     }
 
-    /// Both keys, which may differ: `{"message": "404 Package Not Found", "error": "Package not found"}`.
+    /// An error with both keys, which may differ: `{"message": "404 Package Not Found", "error": "Package not found"}`.
     pub fn pair(status: StatusCode, message: impl Into<String>, error: impl Into<String>) -> Self {
         Error::with_body(status, json!({"message": message.into(), "error": error.into()}))
     }
 
-    /// An error with a body of its own.
+    /// An error with another body.
     pub fn with_body(status: StatusCode, body: Value) -> Self {
         Error { status, body, headers: Vec::new(), cause: None }
     }
@@ -58,7 +57,7 @@ impl Error {
         self
     }
 
-    /// With these members added to the body, except members that it already has.
+    /// Adds these members to the body, except members that it already has.
     pub fn with_members(mut self, members: Map<String, Value>) -> Self {
         if let Value::Object(body) = &mut self.body {
             for (name, value) in members {
@@ -91,30 +90,30 @@ impl Error {
         Error::message(StatusCode::NOT_FOUND, format!("404 {kind} Not Found"))
     }
 
-    /// 404 of a path without a route.
+    /// 404 for a path without a route.
     pub fn route_not_found() -> Self {
         Error::error(StatusCode::NOT_FOUND, "404 Not Found")
     }
 
-    /// The path exists for other methods, for example `"GET, HEAD"`.
+    /// 405 for a path with other methods, which `allow` lists, for example `"GET, HEAD"`.
     pub fn method_not_allowed(allow: &'static str) -> Self {
         Error::error(StatusCode::METHOD_NOT_ALLOWED, "405 Not Allowed")
             .with_header(ALLOW, HeaderValue::from_static(allow))
     }
 
-    /// A request body of an unsupported media type.
+    /// 415 for a request body of an unsupported media type.
     pub fn unsupported_media_type(given: &str) -> Self {
         let text = format!("The provided content-type '{given}' is not supported.");
         Error::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
     }
 
-    /// The body, or a part of it, has more than `limit` bytes.
+    /// 413: the body, or a part of it, has more than `limit` bytes.
     pub fn too_large(limit: u64) -> Self {
         let text = format!("413 Request Entity Too Large: at most {limit} bytes are accepted");
         Error::pair(StatusCode::PAYLOAD_TOO_LARGE, text.clone(), text)
     }
 
-    /// 429 with the name of the limit, which is that of its variable, and the seconds until it ends.
+    /// 429 with the name of the limit (the name of its variable), and the seconds until the limit resets.
     pub fn too_many_requests(limit: &str, seconds: u64) -> Self {
         let text = "This endpoint has been requested too many times. Try again later.";
         let mut error =
@@ -131,8 +130,8 @@ impl Error {
         error
     }
 
-    /// The same error with both keys, for package managers, which print `error` only: the missing one of
-    /// `message` and `error` gets the text of the other; of `{"message":{"error":…}}`, the text within.
+    /// Adds the missing key of `message` and `error` with the text of the other, because package managers print only
+    /// `error`. In `{"message":{"error":…}}`, the text is the inner one.
     pub fn paired(mut self) -> Self {
         if let Value::Object(body) = &mut self.body {
             let text = body.get("message").map(|message| message.get("error").unwrap_or(message));

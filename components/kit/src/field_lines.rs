@@ -1,15 +1,15 @@
-//! The heads of messages that cross the sandbox by value (`wit/platform.wit`): lines as in HTTP/1.1, in one buffer.
+//! Heads of messages that cross the sandbox by value (`wit/platform.wit`): lines as in HTTP/1.1, in one buffer.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
-/// Room for the head of a usual message, in bytes.
+/// The initial capacity of a buffer, in bytes. The head of a usual message fits.
 const CAPACITY: usize = 1024;
 
-/// Fields that a map has room for from the beginning: a usual request has fewer.
+/// The initial capacity of a header map, in fields. A usual request has fewer.
 const FIELDS: usize = 24;
 
-/// The head of a request.
+/// The head of a request. Its first line is `method scheme authority target`.
 pub struct RequestHead {
     pub method: Bytes,
     /// `http` or `https`.
@@ -22,7 +22,7 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// `None` if the first line has not the four words of a request.
+    /// `None` if the first line has fewer than four words.
     pub fn parse(head: Vec<u8>) -> Option<Self> {
         let head = Bytes::from(head);
         let line = head.get(..memchr::memchr(b'\n', &head)?)?;
@@ -32,7 +32,7 @@ impl RequestHead {
     }
 }
 
-/// The head of a request to `url`.
+/// Writes the head of a request to `url`.
 pub fn request_head(method: &Method, url: &Uri, headers: &HeaderMap) -> Vec<u8> {
     let scheme = url.scheme_str().unwrap_or_default();
     let authority = url.authority().map_or("", |authority| authority.as_str());
@@ -45,7 +45,7 @@ pub fn request_head(method: &Method, url: &Uri, headers: &HeaderMap) -> Vec<u8> 
     head
 }
 
-/// The lines of `headers`.
+/// Writes `headers` as lines.
 pub fn field_lines(headers: &HeaderMap) -> Vec<u8> {
     let mut lines = Vec::with_capacity(CAPACITY);
     write_fields(headers, &mut lines);
@@ -61,13 +61,13 @@ fn write_fields(headers: &HeaderMap, lines: &mut Vec<u8>) {
     }
 }
 
-/// The fields of `lines`, whose values share the buffer. The host has validated them; a line that `http` rejects all
-/// the same is left out.
+/// Parses lines into fields, whose values share the buffer. The host has validated the lines; a line that `http`
+/// rejects is left out.
 pub fn parse_fields(lines: impl Into<Bytes>) -> HeaderMap {
     fields(&lines.into(), 0)
 }
 
-/// The fields of the lines from `start` on.
+/// Parses the lines from `start` on.
 fn fields(lines: &Bytes, mut start: usize) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(FIELDS);
     while let Some(rest) = lines.get(start..)

@@ -1,10 +1,11 @@
-//! Identifiers of blobs and events: 48 bits of time (milliseconds), then 80 random bits, as 32
-//! lower-case hex digits. They sort by time, and the key of a blob tells its age.
+//! Identifiers of blobs and events: 48 bits of time (milliseconds), then 80 random bits, as 32 lower-case hex digits.
+//! They sort by time, and the age of a blob can be read from its key.
 
 use crate::clock::Timestamp;
 
 /// A source of unpredictable bytes.
 pub trait Entropy {
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
@@ -15,13 +16,13 @@ pub fn new(now: Timestamp, entropy: &dyn Entropy) -> String {
     format!("{:012x}{}", now.millis() & 0xffff_ffff_ffff, hex::encode(random))
 }
 
-/// Parses an id; `None` if the text is not one.
+/// Parses an id; `None` if the text has another form.
 pub fn number(id: &str) -> Option<u128> {
     let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_id.then(|| u128::from_str_radix(id, 16).ok()).flatten()
 }
 
-/// When an id was made.
+/// The time at which an id was made.
 pub fn made_at(number: u128) -> Timestamp {
     Timestamp::from_millis(i64::try_from(number >> 80).unwrap_or(i64::MAX))
 }

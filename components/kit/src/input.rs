@@ -18,8 +18,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Reads the body of a request, of at most `limit` bytes. Errors: 400 if the body is not of its media type
-    /// or no object; 413 beyond the limit; 415 for a media type that is no JSON and no form.
+    /// Reads the body of a request, of at most `limit` bytes. Errors: 400 if the body does not parse as its media type
+    /// or is JSON but no object; 413 beyond the limit; 415 for a media type other than JSON and forms.
     pub async fn read(request: Request, limit: u64) -> Result<Self, Error> {
         let media_type = request.media_type();
         let boundary = request.header(CONTENT_TYPE).and_then(multipart::boundary);
@@ -43,7 +43,7 @@ impl Input {
         }
     }
 
-    /// The same as text, whatever the types of the values were.
+    /// Converts all values to text.
     pub fn into_params(self) -> Result<Params, Error> {
         match self {
             Input::Json(object) => Params::from_json(&object),
@@ -52,7 +52,8 @@ impl Input {
     }
 }
 
-/// The parameters of the query and of a body of at most `limit` bytes; the body's win.
+/// Reads the parameters of the query and of a body of at most `limit` bytes. A parameter of the body replaces one of
+/// the query. Errors: as [`Input::read`].
 pub async fn read_params(request: Request, limit: u64) -> Result<Params, Error> {
     let mut params = request.params();
     params.extend(Input::read(request, limit).await?.into_params()?);

@@ -1,12 +1,11 @@
-//! A cache of derived values across the requests of one instance: at most one value of each type. A
-//! value carries the revision that it was derived from, and its user compares that before use.
+//! A cache of derived values across the requests of one instance, with at most one value of each type. A value carries
+//! the revision that it was derived from. Its user compares the revision before use.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A cache with one value per type. An area has about ten types: a search from the first to the last is
-/// faster than a hash.
+/// A cache with one value per type. An area has about ten types, so a linear search is faster than a hash.
 #[derive(Default)]
 pub struct InstanceCache(RefCell<Vec<(TypeId, Rc<dyn Any>)>>);
 
@@ -18,7 +17,7 @@ impl InstanceCache {
         value.clone().downcast().ok()
     }
 
-    /// Caches a value in place of the previous one of its type.
+    /// Caches a value and replaces the previous one of its type.
     pub fn put<T: 'static>(&self, value: Rc<T>) {
         let (kind, mut values) = (TypeId::of::<T>(), self.0.borrow_mut());
         match values.iter_mut().find(|(known, _)| *known == kind) {

@@ -1,61 +1,61 @@
-//! Bodies of responses that the host keeps, so that they are not copied again (`wit/platform.wit`).
+//! Response bodies that the host keeps, so that they are not copied again (`wit/platform.wit`).
 
 use bytes::Bytes;
 use std::cell::RefCell;
 
-/// How many the host keeps.
-const NUMBERS: usize = 16;
+/// The number of bodies that the host keeps.
+const SLOTS: usize = 16;
 
-/// The largest one, in bytes.
-const MAX: usize = 128 << 10;
+/// The largest kept body, in bytes.
+const MAX_SIZE: usize = 128 << 10;
 
-/// The smallest one: a copy of less costs as much as the look-up.
-const MIN: usize = 8 << 10;
+/// The smallest kept body, in bytes. Copying less costs no more than the look-up.
+const MIN_SIZE: usize = 8 << 10;
 
-/// The bodies that the host was given with a number.
+/// The bodies that the host was given with a slot number.
 #[derive(Default)]
-pub struct KeptBodies(RefCell<Given>);
+pub struct KeptBodies(RefCell<Slots>);
 
 #[derive(Default)]
-struct Given {
-    /// By number. They are held, so that no other bytes get their address.
-    bodies: [Bytes; NUMBERS],
-    /// The number that is given next.
+struct Slots {
+    /// By slot number. The references ensure that no other bytes get the same address.
+    bodies: [Bytes; SLOTS],
+    /// The slot that the next body gets.
     next: usize,
 }
 
-/// How a body gets to the host.
+/// The way in which a body is passed to the host.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Passage {
-    /// As it is.
+pub enum Transfer {
+    /// The bytes, which the host does not keep.
     Bytes,
-    /// To be kept under this number.
+    /// The bytes, which the host keeps in this slot.
     Keep(u8),
-    /// The host keeps it under this number.
+    /// No bytes: the host has kept them in this slot.
     Kept(u8),
 }
 
 impl KeptBodies {
-    /// How `body` gets to a host that keeps the bodies of `kept`, bit 0 for number 0. Only one that others hold too, as
-    /// a cache does, can be asked for again.
-    pub fn passage(&self, body: &Bytes, kept: u16) -> Passage {
-        if !(MIN..=MAX).contains(&body.len()) || body.is_unique() {
-            return Passage::Bytes;
+    /// Decides how `body` is passed to a host that keeps the bodies in the slots `kept` (bit 0 for slot 0). Only a body
+    /// with other references, such as a cache's, can be sent again, so only such a body is kept.
+    pub fn transfer(&self, body: &Bytes, kept: u16) -> Transfer {
+        if !(MIN_SIZE..=MAX_SIZE).contains(&body.len()) || body.is_unique() {
+            return Transfer::Bytes;
         }
-        let given = &mut *self.0.borrow_mut();
+        let slots = &mut *self.0.borrow_mut();
         let is_body = |given: &Bytes| given.as_ptr() == body.as_ptr() && given.len() == body.len();
-        let known = given.bodies.iter().zip(0_u8..).find(|(given, _)| is_body(given));
+        let known = slots.bodies.iter().zip(0_u8..).find(|(given, _)| is_body(given));
         if let Some((_, number)) = known {
-            return if kept >> number & 1 == 1 { Passage::Kept(number) } else { Passage::Keep(number) };
+            return if kept >> number & 1 == 1 { Transfer::Kept(number) } else { Transfer::Keep(number) };
         }
-        let number = given.next;
-        given.next = (number + 1) % NUMBERS;
-        match (given.bodies.get_mut(number), u8::try_from(number)) {
-            (Some(place), Ok(number)) => {
-                *place = body.clone();
-                Passage::Keep(number)
+        let number = slots.next;
+        slots.next = (number + 1) % SLOTS;
+        match (slots.bodies.get_mut(number), u8::try_from(number)) {
+            (Some(slot), Ok(number)) => {
+                *slot = body.clone();
+                Transfer::Keep(number)
             }
-            _ => Passage::Bytes,
+            _ => Transfer::Bytes,
         }
     }
 }
@@ -71,32 +71,32 @@ mod tests {
 
     #[test]
     fn a_body_of_a_cache_is_given_once() {
-        let (kept, (body, cached)) = (KeptBodies::default(), shared(MIN));
-        assert_eq!(kept.passage(&body, 0), Passage::Keep(0));
-        assert_eq!(kept.passage(&cached, 0), Passage::Keep(0), "the host has not kept it");
-        assert_eq!(kept.passage(&cached, 1), Passage::Kept(0));
-        assert_eq!(kept.passage(&cached.slice(..MIN), 1), Passage::Kept(0));
-        let (other, _cached) = shared(MIN);
-        assert_eq!(kept.passage(&other, 1), Passage::Keep(1), "equal bytes are not compared");
+        let (kept, (body, cached)) = (KeptBodies::default(), shared(MIN_SIZE));
+        assert_eq!(kept.transfer(&body, 0), Transfer::Keep(0));
+        assert_eq!(kept.transfer(&cached, 0), Transfer::Keep(0), "the host has not kept it");
+        assert_eq!(kept.transfer(&cached, 1), Transfer::Kept(0));
+        assert_eq!(kept.transfer(&cached.slice(..MIN_SIZE), 1), Transfer::Kept(0));
+        let (other, _cached) = shared(MIN_SIZE);
+        assert_eq!(kept.transfer(&other, 1), Transfer::Keep(1), "equal bytes are not compared");
     }
 
     #[test]
     fn unshared_small_and_large_bodies_are_not_kept() {
         let kept = KeptBodies::default();
-        for size in [0, MIN - 1, MAX + 1] {
-            assert_eq!(kept.passage(&shared(size).0, u16::MAX), Passage::Bytes, "{size}");
+        for size in [0, MIN_SIZE - 1, MAX_SIZE + 1] {
+            assert_eq!(kept.transfer(&shared(size).0, u16::MAX), Transfer::Bytes, "{size}");
         }
-        assert_eq!(kept.passage(&Bytes::from(vec![0; MIN]), u16::MAX), Passage::Bytes, "no cache holds it");
+        assert_eq!(kept.transfer(&Bytes::from(vec![0; MIN_SIZE]), u16::MAX), Transfer::Bytes, "no cache holds it");
     }
 
     #[test]
     fn the_oldest_one_makes_room() {
         let kept = KeptBodies::default();
-        let bodies: Vec<_> = (0..=NUMBERS).map(|_| shared(MIN)).collect();
+        let bodies: Vec<_> = (0..=SLOTS).map(|_| shared(MIN_SIZE)).collect();
         for (n, (body, _)) in bodies.iter().enumerate() {
-            assert_eq!(kept.passage(body, u16::MAX), Passage::Keep((n % NUMBERS) as u8));
+            assert_eq!(kept.transfer(body, u16::MAX), Transfer::Keep((n % SLOTS) as u8));
         }
-        assert_eq!(kept.passage(&bodies[NUMBERS].0, u16::MAX), Passage::Kept(0));
-        assert_eq!(kept.passage(&bodies[0].0, u16::MAX), Passage::Keep(1));
+        assert_eq!(kept.transfer(&bodies[SLOTS].0, u16::MAX), Transfer::Kept(0));
+        assert_eq!(kept.transfer(&bodies[0].0, u16::MAX), Transfer::Keep(1));
     }
 }

@@ -1,5 +1,5 @@
-//! Keyset pagination of lists (`pagination=keyset`): the header `Link` leads to the next page by the place of
-//! the last row of this one. Rows that are added or removed meanwhile move no others, and there is no total.
+//! Keyset pagination of lists (`pagination=keyset`): the header `Link` has the sort key of the page's last row, after
+//! which the next page begins. So rows that are added or removed meanwhile do not move others. There is no total.
 
 use crate::error::Error;
 use crate::params::Validation;
@@ -15,14 +15,14 @@ pub fn is_asked_for(checks: &Validation) -> bool {
     checks.text("pagination") == Some("keyset")
 }
 
-/// 405: the list, or its order, has no keyset pagination.
+/// 405 for a list, or an order, without keyset pagination.
 pub fn unavailable() -> Error {
     let text = "Keyset pagination is not yet available for this type of request";
     Error::error(StatusCode::METHOD_NOT_ALLOWED, text)
 }
 
-/// Adds the link to the next page. `url` is the list's URL without a query, `params` are the effective
-/// parameters, `next` is the one that says where the next page begins.
+/// Adds the link to the next page. `url` is the list's URL without a query. `params` are the effective parameters.
+/// `next` is the parameter with the beginning of the next page.
 pub fn with_next_page(response: Response, url: &str, params: &[(&str, &str)], next: (&str, &str)) -> Response {
     let mut query: Vec<(&str, &str)> = params.iter().copied().filter(|(name, _)| *name != next.0).collect();
     query.push(next);
@@ -31,21 +31,21 @@ pub fn with_next_page(response: Response, url: &str, params: &[(&str, &str)], ne
     response.with_text(LINK, &format!("<{url}?{query}>; rel=\"next\""))
 }
 
-/// The place of a row in an ordered list.
+/// The position of a row in an ordered list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortKey {
-    /// The text that the list is ordered by; empty if it is ordered by id.
+    /// The text that the list is ordered by; empty if the list is ordered by id.
     pub text: String,
-    /// Orders rows of the same text.
+    /// The order of rows with equal text.
     pub id: u64,
 }
 
-/// The field of a cursor with the id, and the one with the direction, which is always to the next page.
+/// The fields of a cursor with the id and with the direction, which is always `n` (next).
 const ID: &str = "id";
 const DIRECTION: &str = "_kd";
 
 impl SortKey {
-    /// The place as clients get it, in base64. `column` is the parameter `order_by`.
+    /// The cursor that clients get, in base64. `column` is the parameter `order_by`.
     pub fn to_cursor(&self, column: &str) -> String {
         let mut fields = Map::new();
         if column != ID {
@@ -56,7 +56,7 @@ impl SortKey {
         URL_SAFE_NO_PAD.encode(Value::Object(fields).to_string())
     }
 
-    /// Parses a cursor of a list that is ordered by `column`.
+    /// Parses a cursor of a list that is ordered by `column`; `None` if it has another form.
     pub fn parse_cursor(cursor: &str, column: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor.trim_end_matches('=')).ok()?;
         let fields: Map<String, Value> = serde_json::from_slice(&bytes).ok()?;

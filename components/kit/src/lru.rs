@@ -5,8 +5,8 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::hash::Hash;
 
-/// A cache whose entries have at most `capacity` bytes together, by the sizes that are given with them.
-/// Values are cheap to clone (`Rc`, `Bytes`).
+/// A cache that is bounded by the sum of the sizes that its entries are put with. Values are cheap to clone (`Rc`,
+/// `Bytes`).
 pub struct ByteLru<K, V> {
     capacity: usize,
     inner: RefCell<Inner<K, V>>,
@@ -15,7 +15,7 @@ pub struct ByteLru<K, V> {
 struct Inner<K, V> {
     /// The sum of the sizes.
     size: usize,
-    /// Each with its size.
+    /// Each value with its size.
     entries: LruCache<K, (usize, V)>,
 }
 
@@ -32,8 +32,8 @@ impl<K: Hash + Eq, V: Clone> ByteLru<K, V> {
         self.inner.borrow_mut().entries.get(key).map(|(_, value)| value.clone())
     }
 
-    /// Caches a value of `size` bytes and evicts the least recently used ones beyond the capacity. A value
-    /// larger than half of the capacity is not cached, so that it cannot evict all the others.
+    /// Caches a value of `size` bytes and evicts the least recently used values beyond the capacity. A value larger
+    /// than half of the capacity is not cached, because it would evict most others.
     pub fn put(&self, key: K, size: usize, value: V) {
         if size > self.capacity / 2 {
             return;

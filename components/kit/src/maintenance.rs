@@ -1,7 +1,6 @@
-//! Maintenance: the requests with which an administrator has an area collect garbage ([`crate::gc`]), check its store
-//! ([`crate::fsck`]), and repair the data that it derives from its records. All are runs of bounded steps: each request
-//! does one step and answers with the cursor of the next, and clients (`hexad gc`, `hexad fsck`) repeat until there is
-//! none.
+//! Maintenance requests of administrators: an area collects garbage ([`crate::gc`]), checks its store
+//! ([`crate::fsck`]), or repairs data that is derived from records. A run has bounded steps. Each request does one step
+//! and answers with the cursor of the next. Clients (`hexad gc`, `hexad fsck`) repeat until an answer has no cursor.
 
 use crate::env::Env;
 use crate::error::Error;
@@ -15,7 +14,7 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The largest request body, in bytes: a cursor holds a key or two.
+/// The largest request body, in bytes. A cursor holds a key or two.
 pub const MAX_BODY: u64 = 64 << 10;
 
 /// A kind of maintenance.
@@ -23,12 +22,12 @@ pub const MAX_BODY: u64 = 64 << 10;
 pub enum Task {
     CollectGarbage,
     Check,
-    /// Derives the data that is derived from records anew.
+    /// Derives data from the records again.
     Repair,
 }
 
 impl Task {
-    /// Parses the last segment of a path; 404 or 405 if it names no task for this method.
+    /// Parses the last segment of a path. 404 if it names no task, 405 for a method other than POST.
     pub fn named(method: &Method, name: &str) -> Result<Self, Error> {
         let task = match name {
             "gc" => Task::CollectGarbage,
@@ -40,7 +39,7 @@ impl Task {
     }
 }
 
-/// A store that can be maintained. The default steps suit every area whose work per root is bounded.
+/// A store that can be maintained. The default steps suit an area whose work per root is bounded.
 pub trait Maintain: GcSource {
     /// One step of garbage collection.
     fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
@@ -52,7 +51,7 @@ pub trait Maintain: GcSource {
         fsck::step(env, self, cursor)
     }
 
-    /// One step of a repair. By default there is nothing to repair.
+    /// One step of a repair. By default it does nothing.
     fn repair(&self, _env: &Env, _cursor: Option<&str>) -> Result<CheckReport, StepError> {
         Ok(CheckReport::default())
     }
@@ -64,7 +63,8 @@ struct CheckRequest {
     cursor: Option<String>,
 }
 
-/// Does one step and answers with its report; 403 unless the caller is an administrator.
+/// Does one step and answers with its report. 400 for an invalid body or cursor, 403 unless the caller is an
+/// administrator, 409 if damage stops a garbage collection.
 pub async fn answer(
     env: &Env,
     request: Request,
@@ -91,7 +91,7 @@ pub async fn answer(
             Error::message(StatusCode::CONFLICT, format!("the store is damaged, so nothing more is removed: {error}"))
         }
         StepError::Store(error @ StoreError::Other(_)) => {
-            // The administrator has to know why no run ends, as where a host lists too many keys at once.
+            // The administrator must learn the cause, such as a host that cannot list so many keys at once.
             let text = format!("500 Internal Server Error - {error}");
             let mut answer = Error::message(StatusCode::INTERNAL_SERVER_ERROR, text);
             answer.cause = Some(error.to_string());

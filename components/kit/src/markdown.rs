@@ -1,32 +1,32 @@
 //! Bounds of Markdown that is parsed.
 
-/// The deepest block quotes, lists and footnotes in each other.
+/// The deepest nesting of block quotes, lists and footnotes.
 const MAX_DEPTH: usize = 50;
 
-/// Whether blocks could be in each other more than 50 deep. A parser looks at every open block for every
-/// line, which takes minutes for a text of thousands of them.
+/// Whether blocks may be nested more than 50 deep. A parser checks every open block for every line, which takes minutes
+/// for a text with thousands of open blocks.
 pub fn is_deep(text: &str) -> bool {
     text.split(['\n', '\r']).any(|line| depth(line) > MAX_DEPTH)
 }
 
-/// The most blocks that are open after this line, if it begins one: each takes a mark on the line, or two
+/// The most blocks that are open after this line, if it begins one. Each block takes a marker on the line, or two
 /// columns of indentation.
 fn depth(line: &str) -> usize {
-    let (mut marks, mut columns, mut rest) = (0, 0, line);
+    let (mut markers, mut columns, mut rest) = (0, 0, line);
     loop {
         let text = rest.trim_start_matches([' ', '\t']);
         let indentation = rest.strip_suffix(text).unwrap_or_default();
         columns += indentation.bytes().map(|byte| if byte == b'\t' { 4 } else { 1 }).sum::<usize>();
-        match after_mark(text) {
-            Some(after) => (marks, rest) = (marks + 1, after),
-            None if marks == 0 => return 0,
-            None => return marks + columns / 2,
+        match after_marker(text) {
+            Some(after) => (markers, rest) = (markers + 1, after),
+            None if markers == 0 => return 0,
+            None => return markers + columns / 2,
         }
     }
 }
 
-/// The rest of a line that begins a block quote, an item of a list or a footnote.
-fn after_mark(text: &str) -> Option<&str> {
+/// The rest of a line after the marker of a block quote, a list item or a footnote.
+fn after_marker(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('>') {
         return Some(rest);
     }

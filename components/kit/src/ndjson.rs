@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Accepted media types. The form type is among them because curl sends files with it by default.
+/// Accepted media types. curl sends files with the form type by default.
 const MEDIA_TYPES: [&str; 7] = [
     "application/x-ndjson",
     "application/ndjson",
@@ -20,13 +20,13 @@ const MEDIA_TYPES: [&str; 7] = [
     "text/plain",
 ];
 
-/// How many failed lines a report lists.
+/// The most failed lines, and the most warnings, in a report.
 const MAX_ERRORS: usize = 100;
 
-/// The most characters of an error's text in a report: it may quote the request.
+/// The most characters of an error's text in a report, because the text may quote the request.
 const MAX_TEXT: usize = 300;
 
-/// 415 unless the media type of a request can be NDJSON.
+/// 415 if the media type of a request cannot be NDJSON.
 pub fn check_media_type(request: &Request) -> Result<(), Error> {
     match request.media_type().filter(|media_type| !MEDIA_TYPES.contains(&media_type.as_str())) {
         Some(other) => Err(Error::unsupported_media_type(&other)),
@@ -34,18 +34,18 @@ pub fn check_media_type(request: &Request) -> Result<(), Error> {
     }
 }
 
-/// The text of a parser's error about one line, with the column. The parser gets a line at a time, so
-/// that its line number is always 1.
+/// The text of a parser's error about one line, with the column. The line number is dropped: the parser gets one line
+/// at a time, so it is always 1.
 pub fn json_error(why: &serde_json::Error) -> String {
     let text = why.to_string();
     let position = format!(" at line {} column {}", why.line(), why.column());
     format!("{} (column {})", text.strip_suffix(&position).unwrap_or(&text), why.column())
 }
 
-/// Reads the lines of a body as it streams in. Memory is bounded by the max_length allowed line.
+/// Reads the lines of a body as it streams in. It buffers one line at most, so `max_length` bounds its memory.
 pub struct LineReader {
     body: Body,
-    /// The max_length allowed line, in bytes.
+    /// The longest accepted line, in bytes.
     max_length: usize,
     /// The unread part of the current chunk.
     chunk: Bytes,
@@ -60,13 +60,13 @@ pub struct LineReader {
 /// A line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// From 1, blank lines counted.
+    /// Counted from 1; blank lines count.
     pub number: u64,
     /// Without the line feed.
     pub text: Result<Bytes, LineTooLong>,
 }
 
-/// A line exceeds the limit, in bytes.
+/// A line is longer than the limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineTooLong(pub usize);
 
@@ -77,12 +77,13 @@ impl fmt::Display for LineTooLong {
 }
 
 impl LineReader {
+    /// Reads `body`; `max_length` is in bytes.
     pub fn new(body: Body, max_length: usize) -> Self {
         let (chunk, partial) = (Bytes::new(), Vec::new());
         LineReader { body, max_length, chunk, partial, is_too_long: false, count: 0, is_finished: false }
     }
 
-    /// The next line that is not blank.
+    /// The next line that is not blank; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Line>, BodyError> {
         while !self.is_finished {
             let text = match memchr::memchr(b'\n', &self.chunk) {
@@ -122,7 +123,7 @@ impl LineReader {
         }
     }
 
-    /// The line that ends with this part. It is not copied if it lies in one chunk.
+    /// Ends the current line with `part`. A line within one chunk is not copied.
     fn complete(&mut self, part: Bytes) -> Result<Bytes, LineTooLong> {
         self.count += 1;
         if self.partial.is_empty() && !self.is_too_long && part.len() <= self.max_length {
@@ -141,20 +142,20 @@ pub struct ImportReport {
     imported: BTreeMap<&'static str, u64>,
     failed: u64,
     /// The first failed lines.
-    errors: Vec<FailedLine>,
-    /// The first imported lines that the operator should look at.
+    errors: Vec<LineError>,
+    /// Warnings about the first imported lines that the operator should check.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<DoubtfulLine>,
+    warnings: Vec<LineWarning>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct DoubtfulLine {
+struct LineWarning {
     line: u64,
     warning: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct FailedLine {
+struct LineError {
     line: u64,
     error: String,
 }
@@ -168,7 +169,7 @@ impl ImportReport {
     /// Records a warning about an imported line.
     pub fn warn(&mut self, line: u64, warning: String) {
         if self.warnings.len() < MAX_ERRORS {
-            self.warnings.push(DoubtfulLine { line, warning });
+            self.warnings.push(LineWarning { line, warning });
         }
     }
 
@@ -177,11 +178,11 @@ impl ImportReport {
         self.failed += 1;
         if self.errors.len() < MAX_ERRORS {
             let error = why.to_string().chars().take(MAX_TEXT).collect();
-            self.errors.push(FailedLine { line, error });
+            self.errors.push(LineError { line, error });
         }
     }
 
-    /// The answer to an import that `error` ended after this: the error with this report, unless the report is empty.
+    /// The response to an import that `error` ended: the error, with this report unless the report is empty.
     pub fn ended_by(&self, error: Error) -> Error {
         match serde_json::to_value(self) {
             Ok(Value::Object(report)) if *self != ImportReport::default() => error.with_members(report),

@@ -1,5 +1,5 @@
-//! The port for outbound HTTP requests. Only a component whose world imports `wasi:http/client` has
-//! a client that reaches the network (see `wasi::serve_with`).
+//! The port for outbound HTTP requests. A client reaches the network only if the component's world imports
+//! `wasi:http/client` (see `wasi::serve_with`).
 
 use crate::body::Body;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ pub struct OutboundRequest {
     /// Absolute, `http` or `https`.
     pub url: Uri,
     pub headers: HeaderMap,
-    /// Empty: the request has no body.
+    /// If empty, the request has no body.
     pub body: Bytes,
     pub timeouts: Timeouts,
 }
@@ -35,7 +35,7 @@ pub struct Timeouts {
 pub struct OutboundResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// Ends with [`crate::body::BodyError::Upstream`] if the server breaks it off or times out.
+    /// Ends with [`crate::body::BodyError::Upstream`] if the server closes the connection early or times out.
     pub body: Body,
 }
 
@@ -46,11 +46,15 @@ pub enum OutboundError {
     Busy,
     /// The manifest does not grant this address, or the host's address policy forbids it.
     Denied,
+    /// One of the [`Timeouts`] passed.
     Timeout,
+    /// The server refused the connection.
     Refused,
+    /// The host's name could not be resolved.
     Name,
+    /// No secure connection could be made.
     Tls,
-    /// Any other error, in the host's words; for the log.
+    /// Any other error, in the host's words, for the log.
     Other(String),
 }
 
@@ -70,10 +74,11 @@ impl fmt::Display for OutboundError {
 
 /// Sends outbound requests.
 pub trait Client {
+    /// Sends a request. The future ends with the response head.
     fn send(&self, request: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>>;
 }
 
-/// The client of a component without outbound HTTP: it denies every request.
+/// The client of a component without outbound HTTP. It denies every request.
 pub struct NoNetwork;
 
 impl Client for NoNetwork {

@@ -1,5 +1,4 @@
-//! Offset pagination of lists: the parameters `page` and `per_page`, and the response headers
-//! `Link` and `X-…`.
+//! Offset pagination of lists: the parameters `page` and `per_page`, and the response headers `Link` and `X-…`.
 
 use crate::error::Error;
 use crate::params::{Params, Validation};
@@ -9,14 +8,13 @@ use http::header::{HeaderName, LINK};
 /// Rows per page by default.
 const DEFAULT_PER_PAGE: u64 = 20;
 
-/// The most rows per page; a larger `per_page` is silently reduced.
+/// The most rows per page. A larger `per_page` is reduced to it without an error.
 const MAX_PER_PAGE: u64 = 100;
 
-/// Above this many rows the total is left out, as the reference service does, for which a count is
-/// expensive.
-const MAX_COUNTED: u64 = 10_000;
+/// The most rows for which the headers have a total. As in the reference service, a longer list has none.
+const MAX_TOTAL: u64 = 10_000;
 
-/// A page of a list.
+/// The requested page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pagination {
     /// From 1.
@@ -33,7 +31,7 @@ impl Pagination {
         Ok(page)
     }
 
-    /// Reads the same as part of a larger validation.
+    /// Like [`Pagination::read`], as part of a larger validation.
     pub fn check(checks: &Validation) -> Self {
         let (page, per_page) = (checks.integer("page"), checks.integer("per_page"));
         if per_page == Some(0) {
@@ -51,11 +49,11 @@ impl Pagination {
         (self.page - 1).saturating_mul(self.per_page)
     }
 
-    /// Adds the pagination headers. `url` is the list's URL without a query, `params` are the effective
-    /// parameters other than the page, `total` is the number of all rows.
+    /// Adds the pagination headers. `url` is the list's URL without a query. `params` are the effective parameters
+    /// except the page. `total` is the number of all rows.
     pub fn describe(self, response: Response, url: &str, params: &[(&str, &str)], total: u64) -> Response {
         let pages = total.div_ceil(self.per_page).max(1);
-        let counted = total <= MAX_COUNTED;
+        let has_total = total <= MAX_TOTAL;
         let next = (self.page < pages).then_some(self.page + 1);
         let previous = (self.page > 1 && self.page <= pages).then_some(self.page - 1);
         let link = |page: u64, rel: &str| {
@@ -70,7 +68,7 @@ impl Pagination {
             previous.map(|page| link(page, "prev")),
             next.map(|page| link(page, "next")),
             Some(link(1, "first")),
-            counted.then(|| link(pages, "last")),
+            has_total.then(|| link(pages, "last")),
         ];
         let links: Vec<String> = links.into_iter().flatten().collect();
         let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
@@ -80,7 +78,7 @@ impl Pagination {
             ("x-next-page", number(next)),
             ("x-prev-page", number(previous)),
         ];
-        if counted {
+        if has_total {
             headers.extend([("x-total", number(Some(total))), ("x-total-pages", number(Some(pages)))]);
         }
         headers.into_iter().fold(response.with_text(LINK, &links.join(", ")), |response, (name, value)| {

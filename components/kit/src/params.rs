@@ -1,6 +1,5 @@
-//! Request parameters from the query string, a form or a JSON object, in one representation, and
-//! their coercion to types. A JSON `{"not":{"labels":["a"]}}` is the form `not[labels][]=a`, and `{"labels":[]}` is
-//! `labels[]=`.
+//! Request parameters from the query string, a form or a JSON object, in one representation, and their coercion to
+//! types. A JSON `{"not":{"labels":["a"]}}` is the form `not[labels][]=a`, and `{"labels":[]}` is `labels[]=`.
 //!
 //! Coercions collect errors, so that one response names every invalid parameter.
 
@@ -11,17 +10,17 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 /// The most memory that the parameters of a JSON object take, in bytes. Each item of a list repeats the whole name, so
-/// that a small body may have very large ones.
-const MAX_FLAT: usize = 64 << 20;
+/// a small body can have very large parameters.
+const MAX_FLAT_BYTES: usize = 64 << 20;
 
 /// The size of a pair without its texts, in bytes.
-const PAIR: usize = 64;
+const PAIR_BYTES: usize = 64;
 
 /// Parameters in the order of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params {
     pairs: Vec<(String, String)>,
-    /// Fields of a JSON object that are `null`. They are not among the pairs.
+    /// Fields of a JSON object that are `null`. The pairs omit them.
     nulls: Vec<String>,
 }
 
@@ -31,17 +30,17 @@ impl Params {
         Params { pairs: form_urlencoded::parse(encoded.as_bytes()).into_owned().collect(), nulls: Vec::new() }
     }
 
-    /// Adds parameters from another source; later values win over earlier ones of the same name.
+    /// Adds parameters from another source. A later value overrides an earlier one of the same name.
     pub fn extend(&mut self, more: Params) {
         self.pairs.extend(more.pairs);
         self.nulls.extend(more.nulls);
     }
 
-    /// The parameters of a JSON object; `null` counts as absent. 400 if they would take more than [`MAX_FLAT`].
+    /// The parameters of a JSON object; `null` counts as absent. 400 if they would take more than 64 MiB.
     pub fn from_json(object: &serde_json::Map<String, Value>) -> Result<Self, Error> {
-        let (mut params, mut left) = (Params::default(), MAX_FLAT);
+        let (mut params, mut budget) = (Params::default(), MAX_FLAT_BYTES);
         for (name, value) in object {
-            params.flatten(&mut name.clone(), value, &mut left)?;
+            params.flatten(&mut name.clone(), value, &mut budget)?;
             if value.is_null() {
                 params.nulls.push(name.clone());
             }
@@ -49,8 +48,8 @@ impl Params {
         Ok(params)
     }
 
-    /// `name` is the same afterwards.
-    fn flatten(&mut self, name: &mut String, value: &Value, left: &mut usize) -> Result<(), Error> {
+    /// Adds `value` under `name`, and restores `name`. `budget` is the remaining memory, in bytes.
+    fn flatten(&mut self, name: &mut String, value: &Value, budget: &mut usize) -> Result<(), Error> {
         let length = name.len();
         let text = match value {
             Value::Null => return Ok(()),
@@ -58,14 +57,14 @@ impl Params {
             Value::String(text) => text.clone(),
             Value::Array(items) if !items.is_empty() => {
                 name.push_str("[]");
-                items.iter().try_for_each(|item| self.flatten(name, item, left))?;
+                items.iter().try_for_each(|item| self.flatten(name, item, budget))?;
                 name.truncate(length);
                 return Ok(());
             }
             Value::Object(fields) if !fields.is_empty() => {
                 for (key, value) in fields {
                     name.extend(["[", key, "]"]);
-                    self.flatten(name, value, left)?;
+                    self.flatten(name, value, budget)?;
                     name.truncate(length);
                 }
                 return Ok(());
@@ -75,8 +74,8 @@ impl Params {
                 String::new()
             }
         };
-        let remaining = left.checked_sub(name.len() + text.len() + PAIR);
-        *left = remaining.ok_or_else(|| Error::bad_request("the parameters are too many, or their names too long"))?;
+        let rest = budget.checked_sub(name.len() + text.len() + PAIR_BYTES);
+        *budget = rest.ok_or_else(|| Error::bad_request("the parameters are too many, or their names too long"))?;
         self.pairs.push((name.clone(), text));
         name.truncate(length);
         Ok(())
@@ -104,13 +103,13 @@ impl Params {
             .any(|(key, _)| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
     }
 
-    /// Whether a body of JSON has `null` for `name`, and nothing else gives a value.
+    /// Whether a JSON body has `null` for `name`, and no other source gives a value.
     pub fn is_null(&self, name: &str) -> bool {
         self.nulls.iter().any(|null| null == name) && !self.has(name)
     }
 
-    /// The elements of a list: every `name[]` and the plain `name`, each split on commas and
-    /// trimmed; empty elements are dropped. `None` if the parameter was not given.
+    /// The elements of a list: every `name[]` and the plain `name`, each split on commas and trimmed. Empty elements
+    /// are dropped. `None` if the parameter was not given.
     pub fn list(&self, name: &str) -> Option<Vec<&str>> {
         let mut given = false;
         let mut elements = Vec::new();
@@ -123,8 +122,7 @@ impl Params {
         given.then_some(elements)
     }
 
-    /// The parameters below `name[…]`, with their inner names: of `not[labels][]` below `not`,
-    /// `labels[]`.
+    /// The parameters below `name[…]`, with their inner names: `not[labels][]` below `not` is `labels[]`.
     pub fn below(&self, name: &str) -> Params {
         let inner = |key: &str| -> Option<String> {
             let rest = key.strip_prefix(name)?.strip_prefix('[')?;
@@ -144,8 +142,8 @@ impl FromIterator<(String, String)> for Params {
 
 /// Coerces parameters and collects errors.
 ///
-/// A parameter has one value, as `name=`, or is a list, as `name=` or `name[]=`, by the method that reads it. In any
-/// other form it is invalid: left out, a filter would let everything pass.
+/// The reading method decides whether a parameter has one value (`name=`) or is a list (`name=` or `name[]=`). Any
+/// other form is invalid: if it were ignored, a filter would let everything pass.
 ///
 /// Read every parameter first, and call [`Validation::finish`] before using a value.
 pub struct Validation<'a> {
@@ -158,14 +156,13 @@ impl<'a> Validation<'a> {
         Validation { params, errors: RefCell::default() }
     }
 
-    /// Adds an error in the words of the endpoint, for example `a, b are mutually exclusive`.
+    /// Adds an error in the endpoint's words, for example `a, b are mutually exclusive`.
     pub fn reject(&self, text: impl Into<String>) {
         self.errors.borrow_mut().push(text.into());
     }
 
-    /// Whether `name` is not given in another form; adds an error if it is. `forms` are the allowed ones besides the
-    /// plain one, without the name.
-    fn has_no_other_form(&self, name: &str, forms: &[&str]) -> bool {
+    /// Whether `name` is given only in the plain form or in one of `forms` (without the name). Adds an error if not.
+    fn has_valid_form(&self, name: &str, forms: &[&str]) -> bool {
         let mut given = self.params.pairs().filter_map(|(key, _)| key.strip_prefix(name));
         let has_other = given.any(|form| form.starts_with('[') && !forms.contains(&form));
         if has_other {
@@ -176,7 +173,7 @@ impl<'a> Validation<'a> {
 
     /// The last value of `name`, even if it is empty.
     pub fn last(&self, name: &str) -> Option<&'a str> {
-        if self.has_no_other_form(name, &[]) { self.params.last(name) } else { None }
+        if self.has_valid_form(name, &[]) { self.params.last(name) } else { None }
     }
 
     /// The last value of `name`, unless it is empty.
@@ -184,9 +181,9 @@ impl<'a> Validation<'a> {
         self.last(name).filter(|value| !value.is_empty())
     }
 
-    /// The elements of a list, as [`Params::list`].
+    /// The elements of a list, as in [`Params::list`].
     pub fn list(&self, name: &str) -> Option<Vec<&'a str>> {
-        if self.has_no_other_form(name, &["[]"]) { self.params.list(name) } else { None }
+        if self.has_valid_form(name, &["[]"]) { self.params.list(name) } else { None }
     }
 
     fn coerce<T>(&self, name: &str, read: impl FnOnce(&'a str) -> Option<T>) -> Option<T> {
@@ -212,12 +209,12 @@ impl<'a> Validation<'a> {
         })
     }
 
-    /// ISO 8601, a date alone included, and the forms of [`Timestamp::parse_informal`].
+    /// ISO 8601 with or without a time, and the forms of [`Timestamp::parse_informal`].
     pub fn datetime(&self, name: &str) -> Option<Timestamp> {
         self.coerce(name, |text| Timestamp::parse(text).or_else(|| Timestamp::parse_informal(text)))
     }
 
-    /// ISO 8601, a date alone included: of a time that decides how long something holds.
+    /// ISO 8601 with or without a time. Use it for a time that decides how long something is valid.
     pub fn strict_datetime(&self, name: &str) -> Option<Timestamp> {
         self.coerce(name, Timestamp::parse)
     }
@@ -235,26 +232,27 @@ impl<'a> Validation<'a> {
     /// A parameter that must be given and not be empty.
     pub fn required(&self, name: &str) -> Option<&'a str> {
         let text = self.text(name);
-        if text.is_none() && self.has_no_other_form(name, &[]) {
+        if text.is_none() && self.has_valid_form(name, &[]) {
             self.reject(format!("{name} is missing"));
         }
         text
     }
 
-    /// The elements of a list that must be given and have one.
+    /// The elements of a list that must be given and must not be empty.
     pub fn required_list(&self, name: &str) -> Vec<&'a str> {
         let elements = self.list(name);
-        if elements.as_ref().is_none_or(Vec::is_empty) && self.has_no_other_form(name, &["[]"]) {
+        if elements.as_ref().is_none_or(Vec::is_empty) && self.has_valid_form(name, &["[]"]) {
             self.reject(format!("{name} is missing"));
         }
         elements.unwrap_or_default()
     }
 
-    /// Rejects a parameter of the reference service that this server does not have, in any form, with a value that is
-    /// neither empty nor one of `neutral`, which ask for what is so anyhow. Ignored, it would be taken for obeyed.
+    /// Rejects a parameter of the reference service that this server does not support. An empty value and the values in
+    /// `neutral`, which ask for the default behaviour, are accepted. A client would take an ignored parameter for
+    /// obeyed.
     pub fn unsupported(&self, name: &str, neutral: &[&str]) {
-        let is_of_it = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
-        let mut values = self.params.pairs().filter(|(key, _)| is_of_it(key)).map(|(_, value)| value.trim());
+        let is_name = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
+        let mut values = self.params.pairs().filter(|(key, _)| is_name(key)).map(|(_, value)| value.trim());
         if values.any(|value| !value.is_empty() && !neutral.iter().any(|text| text.eq_ignore_ascii_case(value))) {
             self.reject(format!("{name} is not supported by this server"));
         }
@@ -268,7 +266,8 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// 400 with all errors, joined with `, `, if there are any. One of a parameter that was read twice is not repeated.
+    /// 400 with all errors, joined with `, `, if there are any. The error of a parameter that was read twice occurs
+    /// once.
     pub fn finish(self) -> Result<(), Error> {
         let mut errors = self.errors.into_inner();
         let mut known = HashSet::new();
@@ -319,7 +318,7 @@ mod tests {
         assert!(params.has("y") && Validation::new(&params).last("y").is_none());
     }
 
-    /// A body of 64 KiB would otherwise be half a gigabyte of names.
+    /// Without the bound, a body of 64 KiB would become half a gigabyte of names.
     #[test]
     fn names_that_are_repeated_are_bounded() {
         let name = "n".repeat(32 << 10);

@@ -1,5 +1,4 @@
-//! Request paths. They are split before they are decoded, because a `%2F` in a segment is data and
-//! not a separator.
+//! Request paths. They are split before they are decoded, because a `%2F` in a segment is data, not a separator.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
@@ -9,16 +8,15 @@ use std::borrow::Cow;
 pub struct Segment<'a>(pub &'a str);
 
 impl<'a> Segment<'a> {
-    /// The decoded text; `None` if it is not UTF-8 or has a control character, which no identifier
-    /// has.
+    /// The decoded text; `None` if it is not UTF-8 or has a control character, which no identifier has.
     pub fn decode(self) -> Option<Cow<'a, str>> {
         let text = percent_decode_str(self.0).decode_utf8().ok()?;
         (!text.chars().any(char::is_control)).then_some(text)
     }
 }
 
-/// `path` with single slashes and without one at its end, as the reference service's router reads it:
-/// clients send `/api/v4/features/` and `//api/v4/user`. A slash in a segment is encoded and stays.
+/// `path` with single slashes and without a final one, as the reference service's router reads it. Clients send
+/// `/api/v4/features/` and `//api/v4/user`. An encoded slash in a segment stays.
 pub fn normalize(path: &str) -> Cow<'_, str> {
     let is_normal = path.starts_with('/') && !path.contains("//") && (path == "/" || !path.ends_with('/'));
     if is_normal {
@@ -28,13 +26,13 @@ pub fn normalize(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", segments.join("/")))
 }
 
-/// Segments that a list has room for from the beginning. Most paths have fewer.
+/// The initial capacity of a list of segments. Most paths have fewer.
 const SEGMENTS: usize = 12;
 
 /// The segments of `path` below `base`; `None` if the path is not below it.
 ///
-/// `below("/api/v4/a/b%2Fc", "/api/v4")` has the segments `a` and `b%2Fc`. The path of a
-/// [`Request`](crate::Request) is normal ([`normalize`]), so that no segment is empty.
+/// `below("/api/v4/a/b%2Fc", "/api/v4")` has the segments `a` and `b%2Fc`. The path of a [`Request`](crate::Request) is
+/// normalized ([`normalize`]), so no segment is empty.
 pub fn below<'a>(path: &'a str, base: &str) -> Option<Vec<Segment<'a>>> {
     let rest = path.strip_prefix(base)?.strip_prefix('/')?;
     let mut segments = Vec::with_capacity(SEGMENTS);
@@ -42,7 +40,7 @@ pub fn below<'a>(path: &'a str, base: &str) -> Option<Vec<Segment<'a>>> {
     Some(segments)
 }
 
-/// The characters that a path segment may have unescaped (RFC 3986, `unreserved`).
+/// The characters that stay unescaped in a path segment (RFC 3986, `unreserved`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Encodes `text` as one path segment or as a query value.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// The header in which Spin and hexad pass the client's address and port to a component.
 static CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 
-/// Where a request was sent to.
+/// The scheme and authority that a request was sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// `http` or `https`.
@@ -21,11 +21,11 @@ pub struct Origin {
     pub authority: String,
 }
 
-/// An origin that is read when it is asked for, because most requests do not ask and reading is two calls of the host.
+/// An origin that is read on first use. Reading takes two calls of the host, and most requests do not need it.
 pub type LazyOrigin = Rc<LazyCell<Origin, Box<dyn FnOnce() -> Origin>>>;
 
 impl Origin {
-    /// One that need not be read.
+    /// An origin with known values.
     pub fn known(scheme: &str, authority: &str) -> LazyOrigin {
         let origin = Origin { scheme: scheme.to_owned(), authority: authority.to_owned() };
         Rc::new(LazyCell::new(Box::new(|| origin)))
@@ -36,13 +36,13 @@ impl Origin {
 pub struct Request {
     pub method: Method,
     pub origin: LazyOrigin,
-    /// The path, still percent-encoded, without the query; normal ([`path::normalize`]).
+    /// The path without the query, percent-encoded and normalized ([`path::normalize`]).
     pub path: String,
-    /// The raw query, without the question mark; empty if there is none.
+    /// The raw query without the question mark; may be empty.
     pub query: String,
     pub headers: HeaderMap,
     pub body: Body,
-    /// [`Self::client_address`], once it was asked for.
+    /// The cached result of [`Self::client_address`].
     pub(crate) client_address: OnceCell<Option<String>>,
 }
 
@@ -66,8 +66,8 @@ impl Request {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The client's address, as the host passes it; `None` if the host does not. Of an IPv6 address
-    /// only the /64 network, because a client can use every address of its network.
+    /// The client's address that the host passes; `None` if the host passes none. Of an IPv6 address it has only the
+    /// /64 network, because a client can use every address of its network.
     pub fn client_address(&self) -> Option<&str> {
         self.client_address.get_or_init(|| self.parse_client_address()).as_deref()
     }
@@ -77,7 +77,7 @@ impl Request {
         let value = self.headers.get_all(&CLIENT_ADDRESS).iter().next_back()?.to_str().ok()?;
         let address = value.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| value.parse()).ok()?;
         Some(match (address, address.to_canonical()) {
-            // An IPv4 address has one form.
+            // An IPv4 address has only one text form.
             (IpAddr::V4(_), _) => value.split(':').next()?.to_owned(),
             (_, IpAddr::V4(mapped)) => mapped.to_string(),
             (_, IpAddr::V6(address)) => {

@@ -5,12 +5,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
-/// Headers of a response that its map has room for from the beginning. Most responses have fewer.
+/// The initial capacity of a header map. Most responses have fewer headers.
 const HEADERS: usize = 12;
 
-/// `Cache-Control` of a response for which an area sets no other one, as in the reference service. Most responses depend
-/// on the caller, and a shared cache knows nothing of `Private-Token`: without this it may send one caller's response to
-/// another (RFC 9111, 4.2.2).
+/// The default `Cache-Control`, as in the reference service. Most responses depend on the caller, but a shared cache
+/// does not know `Private-Token`. Without this header it may send one caller's response to another (RFC 9111, 4.2.2).
 const PRIVATE: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
 
 /// A response.
@@ -18,14 +17,14 @@ pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
-    /// The cause of an error; for the log only.
+    /// The cause of an error, for the log only.
     pub cause: Option<String>,
-    /// Whether the request's path has a secret in it, so that the log must not have the path.
+    /// Whether the request's path contains a secret. Then the log omits the path.
     pub has_secret_path: bool,
 }
 
 impl Response {
-    /// A response without a body that no shared cache stores.
+    /// A response without a body. Shared caches do not store it.
     pub fn new(status: StatusCode) -> Self {
         let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.insert(CACHE_CONTROL, PRIVATE);
@@ -37,7 +36,7 @@ impl Response {
         Response::json(StatusCode::OK, body)
     }
 
-    /// `body` as JSON. A value that has no JSON form (a map whose keys are no strings) becomes a 500.
+    /// `body` as JSON. A value without a JSON form, such as a map whose keys are no strings, becomes a 500.
     pub fn json(status: StatusCode, body: &impl Serialize) -> Self {
         let mut response = match serde_json::to_vec(body) {
             Ok(text) => Response { body: text.into(), ..Response::new(status) },
@@ -56,7 +55,7 @@ impl Response {
         Response::new(StatusCode::NO_CONTENT)
     }
 
-    /// The same response with headers for the caller alone. One that shared caches may store stays as it is.
+    /// Adds headers for this caller only. A response that shared caches may store gets none.
     pub fn with_caller_headers(mut self, headers: HeaderMap) -> Self {
         let is_shared = |value: &HeaderValue| value.as_bytes().starts_with(b"public");
         if !self.headers.get(CACHE_CONTROL).is_some_and(is_shared) {
@@ -70,7 +69,7 @@ impl Response {
         self
     }
 
-    /// Sets a header from text. Text that is no valid header value is left out.
+    /// Sets a header from text. Text that is no valid header value is ignored.
     pub fn with_text(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);

@@ -1,7 +1,7 @@
 //! Roots: the only keys whose value is ever rewritten, and only by compare-and-swap.
 //!
-//! Blobs are written first and the root last, so a crash leaves garbage but never half a fact,
-//! and a reader of a root sees one consistent snapshot.
+//! A writer writes blobs first and the root last. So a crash leaves garbage but never a partial change, and a reader of
+//! a root sees one consistent snapshot.
 
 mod backoff;
 mod creation;
@@ -10,43 +10,42 @@ mod decoded;
 use crate::env::Env;
 use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 pub use backoff::Backoff;
-use creation::{Claim, Creation};
+use creation::{Claim, Election};
 pub use creation::{counter, time_write};
 use serde::{Serialize, de::DeserializeOwned};
 use std::rc::Rc;
 
-/// How many swaps [`update`] attempts. Each lost attempt means that another writer's swap succeeded,
-/// so this bounds how many writers may overtake one. With the pauses between them that takes half a
-/// minute at most.
-const ATTEMPTS: u32 = 300;
+/// The most swaps that [`update`] attempts. After each lost attempt another writer's swap has succeeded, so this bounds
+/// how many writers may overtake one. With the pauses between them, the attempts take at most half a minute.
+const MAX_ATTEMPTS: u32 = 300;
 
-/// How many lost swaps are repeated at once. Some hosts report every swap as lost, and the next look
-/// shows that it took place.
-const IMMEDIATE_ATTEMPTS: u32 = 2;
+/// The most lost swaps that are repeated without a pause. Some hosts report every swap as lost; the next read shows
+/// that it took place.
+const IMMEDIATE_RETRIES: u32 = 2;
 
-/// How many swaps of one [`update`] may end without a known outcome. The host waits for its store before
-/// the next look.
+/// The most swaps of one [`update`] that may end without a known outcome. The host waits for its store before the next
+/// read.
 const MAX_UNKNOWN: u32 = 3;
 
-/// How long an [`update`] may have taken, in milliseconds, for another swap after one without a known outcome. A store
-/// that took longer to say nothing waits for a copy that is away, and so would the next swap: behind the first one.
-const MAX_WAIT: i64 = 5_000;
+/// An [`update`] that has taken longer, in milliseconds, does not swap again after an unknown outcome. The store is
+/// waiting for a replica that is away, and the next swap would queue behind the first one.
+const UNKNOWN_DEADLINE: i64 = 5_000;
 
-/// A rule's decision on the current value of a root.
+/// The decision of a writer on the current value of a root.
 pub enum Decision<R, T> {
-    /// Nothing needs to be written, or the effect is already there; the result.
+    /// Nothing needs to be written, or the value already has the effect. Holds the result.
     Keep(T),
-    /// The new value, and the result if its swap succeeds.
+    /// The new value, and the result of the update if the swap succeeds.
     Replace(R, T),
 }
 
-/// Reads a root. `None` if it is absent.
+/// Reads a root; `None` if it is absent. [`StoreError::Corrupt`] if it does not decode.
 pub fn read<R: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<R>, StoreError> {
     store.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
-/// Reads a root, as `convert` makes a value of it. As long as its bytes stay the same, an instance decodes
-/// and converts them once. `T` belongs to this one kind of root.
+/// Reads a root and converts it. As long as its bytes stay the same, an instance decodes and converts them once. Each
+/// kind of root needs its own `T`.
 pub fn read_cached<R: DeserializeOwned, T: 'static>(
     env: &Env,
     key: &str,
@@ -56,7 +55,7 @@ pub fn read_cached<R: DeserializeOwned, T: 'static>(
     decoded::get_or_decode(env, key, bytes, |bytes| convert(decode(key, bytes)?)).map(Some)
 }
 
-/// Reads a root, to change it later in this request by [`update_compared`].
+/// Reads a root that this request changes later by [`update_compared`].
 pub fn read_for_update<R: DeserializeOwned>(
     env: &Env,
     key: &str,
@@ -64,16 +63,16 @@ pub fn read_for_update<R: DeserializeOwned>(
     let root = env.store.begin_cas(key)?;
     let bytes = root.current()?;
     let value = bytes.as_deref().map(|bytes| decode(key, bytes)).transpose()?;
-    Ok((value, Box::new(ReadRoot { bytes, root })))
+    Ok((value, Box::new(RootAtRead { bytes, root })))
 }
 
-/// A root with the value that it had when it was compared.
-struct ReadRoot {
+/// A root that was read for a swap, with the value at that time.
+struct RootAtRead {
     bytes: Option<Vec<u8>>,
     root: Box<dyn CompareAndSwap>,
 }
 
-impl CompareAndSwap for ReadRoot {
+impl CompareAndSwap for RootAtRead {
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.bytes.clone())
     }
@@ -83,14 +82,15 @@ impl CompareAndSwap for ReadRoot {
     }
 }
 
-/// Reads a root, calls `decide`, and swaps; after a lost swap, reads and calls `decide` again.
+/// Reads a root, calls `decide`, and swaps. After a lost swap it reads and calls `decide` again.
+/// [`StoreError::Contended`] after 300 attempts.
 ///
-/// `decide` MUST recognise its own effect (each change carries an id of its own): some hosts report a
-/// swap as lost or unknown although it took place, and `update` must not apply it twice.
+/// `decide` MUST recognise its own effect, so each change carries an id of its own. Some hosts report a swap as lost or
+/// unknown although it took place, and `update` must not apply a change twice.
 ///
-/// An uncontended update reads once and swaps once; if it creates the root, it also increments a
-/// counter beside it ([`creation`]). Some hosts open a connection for each swap and for the read before
-/// it, so a writer that has lost twice pauses before it tries again.
+/// Without contention, an update reads once and swaps once. If it creates the root, it also increments a counter beside
+/// it ([`creation`]). Some hosts open a connection for each swap and for the read before it. So a writer that has lost
+/// more than twice pauses before it tries again.
 pub fn update<R, T, E>(env: &Env, key: &str, decide: impl FnMut(Option<R>) -> Result<Decision<R, T>, E>) -> Result<T, E>
 where
     R: Serialize + DeserializeOwned,
@@ -99,8 +99,8 @@ where
     update_compared(env, key, env.store.begin_cas(key)?, decide)
 }
 
-/// Like [`update`], of a root that the request has read for a swap before. An uncontended one reads nothing: after a
-/// swap that was lost to uncommitted values, a host waits for a flush before the next read.
+/// Like [`update`], for a root that the request has already read for a swap. Without contention it reads nothing: after
+/// a swap that was lost to uncommitted values, a host waits for a flush before the next read.
 pub fn update_compared<R, T, E>(
     env: &Env,
     key: &str,
@@ -111,11 +111,11 @@ where
     R: Serialize + DeserializeOwned,
     E: From<StoreError>,
 {
-    let mut creation = Creation::of(env, key);
+    let mut election = Election::new(env, key);
     let mut backoff = Backoff::new(env);
     let began = env.clock.now();
     let (mut unknown, mut last) = (0, None);
-    for attempt in 1..=ATTEMPTS {
+    for attempt in 1..=MAX_ATTEMPTS {
         let bytes = root.current()?;
         let is_absent = bytes.is_none();
         let current = bytes.map(|bytes| decode(key, &bytes)).transpose()?;
@@ -126,16 +126,16 @@ where
         if let Some(error) = last.take() {
             return Err(E::from(error));
         }
-        if is_absent && creation.claim()? == Claim::LookAgain {
+        if is_absent && election.claim()? == Claim::ReadAgain {
             root = env.store.begin_cas(key)?;
             continue;
         }
         let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(key, why))?;
         let outcome = match root.swap(&new) {
-            // The next look shows whether it took place: if so, `decide` recognises its own effect.
+            // The next read shows whether the swap took place: if so, `decide` recognises its own effect.
             Err(error @ StoreError::Unknown(_)) if unknown < MAX_UNKNOWN => {
                 unknown += 1;
-                last = (env.clock.now().millis() - began.millis() > MAX_WAIT).then_some(error);
+                last = (env.clock.now().millis() - began.millis() > UNKNOWN_DEADLINE).then_some(error);
                 root = env.store.begin_cas(key)?;
                 continue;
             }
@@ -144,7 +144,7 @@ where
         };
         match outcome {
             SwapOutcome::Yes => return Ok(result),
-            SwapOutcome::No(latest) if attempt <= IMMEDIATE_ATTEMPTS => root = latest,
+            SwapOutcome::No(latest) if attempt <= IMMEDIATE_RETRIES => root = latest,
             SwapOutcome::No(_) => {
                 backoff.pause();
                 root = env.store.begin_cas(key)?;

@@ -1,15 +1,16 @@
 //! The key-value port: the operations that components use.
 //!
-//! They are synchronous because the hosts' interface (`wasi:keyvalue@0.2.0-draft2`) is. The batch
-//! interface is left out, because it loses or refuses entries on several hosts.
+//! They are synchronous, as the hosts' interface (`wasi:keyvalue@0.2.0-draft2`) is. The batch interface is not used,
+//! because it loses or refuses entries on several hosts.
 
 use std::fmt;
 
 /// A key-value store. Keys are UTF-8; values are opaque bytes.
 pub trait Store {
+    /// `None` if the key is absent.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Writes unconditionally. Only for blobs: no two writers give one key different bytes.
+    /// Writes unconditionally. Only for blobs: no two writers give a key different bytes.
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError>;
 
     /// Deletes a key; an absent key is not an error.
@@ -17,20 +18,20 @@ pub trait Store {
 
     fn exists(&self, key: &str) -> Result<bool, StoreError>;
 
-    /// Adds `delta` to a counter and returns the new value; an absent counter is 0. Hosts store
-    /// counters in different forms, so a counter must not be read with `get`.
+    /// Adds `delta` to a counter and returns the new value; an absent counter is 0. Hosts store counters in different
+    /// forms, so a counter must not be read with `get`.
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError>;
 
-    /// Reads `key` for a compare-and-swap against the value that it has now.
+    /// Reads `key` for a compare-and-swap against its present value.
     fn begin_cas(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError>;
 
-    /// Up to `limit` keys that start with `prefix` and sort after `after`, in the order of their
-    /// bytes; fewer than `limit` mean that there are no more. For maintenance only: a host that
-    /// cannot seek returns every key of the store for each page.
+    /// Up to `limit` keys that start with `prefix` and sort after `after`, in the order of their bytes. Fewer than
+    /// `limit` keys mean that no more exist. For maintenance only: a host that cannot seek reads every key of the store
+    /// for each page.
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 }
 
-/// The store of a component without one: it denies every operation.
+/// The store of a component without storage. It denies every operation.
 pub struct NoStore;
 
 impl Store for NoStore {
@@ -75,7 +76,7 @@ pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize)
     Ok(keys)
 }
 
-/// A compare-and-swap on one key, against the value that the key had when this was made.
+/// A compare-and-swap on one key, against the value that the key had at [`Store::begin_cas`].
 pub trait CompareAndSwap {
     /// The expected value; `None` if the key was absent.
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError>;
@@ -87,28 +88,27 @@ pub trait CompareAndSwap {
 /// The outcome of a swap. A lost race is an outcome, not an error.
 pub enum SwapOutcome {
     Yes,
-    /// Another writer was first. Some hosts report this although the swap took place, so the caller
-    /// must check whether its own write is there (`root::update` does).
+    /// Another writer was first. Some hosts report this although the swap took place, so the caller must check whether
+    /// its own write is there ([`crate::root::update`] does).
     No(Box<dyn CompareAndSwap>),
 }
 
 /// A failed storage operation. Its text is for the log, never for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreError {
+    /// The component has no store.
     NoSuchStore,
     /// The key or the store is outside this component's grants.
     Denied(String),
     /// Stored bytes that this build cannot read.
-    Corrupt {
-        key: String,
-        why: String,
-    },
+    Corrupt { key: String, why: String },
     /// The request took so long that garbage collection may have removed its blobs.
     TooLate,
     /// Other writers won every swap of this root.
     Contended(String),
-    /// The host lost its store in the middle of a write: it may have taken place, or may still.
+    /// The host lost its store during a write. The write may have taken place, or may still take place.
     Unknown(String),
+    /// Any other failure, in the host's words.
     Other(String),
 }
 
@@ -128,6 +128,7 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {}
 
 impl StoreError {
+    /// The value of `key` cannot be read.
     pub fn corrupt(key: &str, why: impl fmt::Display) -> Self {
         StoreError::Corrupt { key: key.to_owned(), why: why.to_string() }
     }

@@ -8,15 +8,15 @@ use std::rc::Rc;
 /// An area whose roots are lists of ids.
 struct Area {
     store: MemoryStore,
-    /// One source for all steps, so that no two ids are the same.
+    /// One source for all steps, so that all ids are different.
     entropy: Rc<CountingEntropy>,
     now: Timestamp,
 }
 
-/// Blobs of which the first may name others.
-struct Keep(Rc<dyn Store>);
+/// A source whose roots list the ids of blobs.
+struct ListSource(Rc<dyn Store>);
 
-impl GcSource for Keep {
+impl GcSource for ListSource {
     fn layout(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("a/{kind}/")).collect();
         KeyLayout { roots: below(&["root"]), records: vec![], blobs: below(&["blob", "log"]), marks: "a/gc/".into() }
@@ -44,7 +44,7 @@ impl Area {
         self.store.set(key, value.as_ref()).unwrap();
     }
 
-    /// A blob of two keys, of this age.
+    /// Writes a blob of two keys, of this age.
     fn blob(&self, age: i64, number: u64) -> String {
         let id = id(age, number);
         self.set(&format!("a/blob/{id}"), b"12345");
@@ -56,18 +56,18 @@ impl Area {
         self.set(&format!("a/root/{name}"), serde_json::to_vec(ids).unwrap());
     }
 
-    fn step(&self, wanted: &GcRequest) -> Result<GcReport, StepError> {
+    fn step(&self, request: &GcRequest) -> Result<GcReport, StepError> {
         let mut env = testing::env(self.store.clone(), &[]);
         (env.entropy, env.now) = (self.entropy.clone(), self.now);
-        step(&env, &Keep(env.store.clone()), wanted)
+        step(&env, &ListSource(env.store.clone()), request)
     }
 
-    /// A whole run: roots, keys, removed, bytes.
+    /// Does a whole run and returns roots, keys, removed, bytes.
     fn run(&mut self, dry_run: bool) -> [u64; 4] {
-        let mut wanted = GcRequest { dry_run, ..GcRequest::default() };
+        let mut request = GcRequest { dry_run, ..GcRequest::default() };
         let mut sum = [0; 4];
         loop {
-            let step = self.step(&wanted).unwrap();
+            let step = self.step(&request).unwrap();
             for (sum, part) in sum.iter_mut().zip([step.roots, step.keys, step.removed, step.removed_bytes]) {
                 *sum += part;
             }
@@ -75,7 +75,7 @@ impl Area {
             if step.cursor.is_none() {
                 return sum;
             }
-            wanted.cursor = step.cursor;
+            request.cursor = step.cursor;
         }
     }
 
@@ -141,13 +141,13 @@ fn blobs_that_a_root_reaches_during_a_run_stay() {
     let (first, second) = (area.blob(GRACE * 2, 1), area.blob(GRACE * 2, 2));
     area.root("b", &[&first, &second]);
     let marked = area.step(&GcRequest::default()).unwrap();
-    // A publication that began before the run, and one that merges.
+    // One blob of a publication that began before the run, and one of a merge.
     let young = area.blob(LONGEST_WRITE, 3);
     area.root("a", &[&young]);
     area.root("b", &[&second, &young]);
     area.now = Timestamp::from_millis(NOW.millis() + SETTLE);
-    let wanted = GcRequest { cursor: marked.cursor, ..GcRequest::default() };
-    assert_eq!(area.step(&wanted).unwrap().removed, 0, "blobs reached at its beginning are for the next run");
+    let request = GcRequest { cursor: marked.cursor, ..GcRequest::default() };
+    assert_eq!(area.step(&request).unwrap().removed, 0, "blobs reached at its beginning are for the next run");
     assert_eq!(area.run(false)[2], 2);
     assert_eq!((area.has(&first), area.has(&second), area.has(&young)), (false, true, true));
 }
@@ -205,9 +205,9 @@ fn cost_per_key(keys: u64) -> (f64, f64) {
     env.entropy = area.entropy.clone();
     let (mut request, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
     loop {
-        // Each step may be another instance's.
+        // Another instance may do the next step.
         env.blobs = Rc::new(crate::blob::BlobCache::new(1 << 20));
-        let report = step(&env, &Keep(env.store.clone()), &request).unwrap();
+        let report = step(&env, &ListSource(env.store.clone()), &request).unwrap();
         removed += report.removed;
         request.cursor = report.cursor;
         if request.cursor.is_none() {
@@ -244,8 +244,8 @@ fn cursors_that_are_none_are_refused() {
         &format!("{}:w:", id(0, 1)),
         &format!("{}:é:", id(0, 1)),
     ] {
-        let wanted = GcRequest { cursor: Some(text.to_owned()), ..GcRequest::default() };
-        assert_eq!(area.step(&wanted), Err(StepError::Cursor), "{text}");
+        let request = GcRequest { cursor: Some(text.to_owned()), ..GcRequest::default() };
+        assert_eq!(area.step(&request), Err(StepError::Cursor), "{text}");
     }
     area.now = Timestamp::from_millis(NOW.millis() + LONGEST_RUN + 1);
     assert_eq!(area.step(&GcRequest { cursor: begun, ..GcRequest::default() }), Err(StepError::Cursor), "too old");
@@ -269,10 +269,10 @@ fn storage_that_fails_anywhere_costs_nothing_that_is_reached() {
         area.root("a", &[&reached]);
         let failing = FailingStore::after(operations, area.store.clone());
         let env = testing::env(failing.clone(), &[]);
-        let mut wanted = GcRequest { no_wait: true, ..GcRequest::default() };
+        let mut request = GcRequest { no_wait: true, ..GcRequest::default() };
         let outcome = loop {
-            match step(&env, &Keep(env.store.clone()), &wanted) {
-                Ok(step) if step.cursor.is_some() => wanted.cursor = step.cursor,
+            match step(&env, &ListSource(env.store.clone()), &request) {
+                Ok(step) if step.cursor.is_some() => request.cursor = step.cursor,
                 outcome => break outcome,
             }
         };
@@ -292,7 +292,7 @@ fn a_request_that_took_too_long_or_whose_clock_jumped_is_too_late() {
     }
 }
 
-/// An area with one orphaned root of so many records.
+/// An area with one orphaned root of many records.
 struct Orphaned {
     store: Rc<dyn Store>,
     records: usize,
@@ -338,12 +338,12 @@ fn a_root_that_takes_more_than_a_step_is_removed_in_parts() {
     assert_eq!((dry.roots, dry.removed, dry.removed_bytes), (2, 1, 2));
     assert_eq!(area.removed.take(), [0; 0]);
 
-    let mut wanted = GcRequest { no_wait: true, ..GcRequest::default() };
+    let mut request = GcRequest { no_wait: true, ..GcRequest::default() };
     let mut steps = Vec::new();
-    while steps.is_empty() || wanted.cursor.is_some() {
+    while steps.is_empty() || request.cursor.is_some() {
         let before = area.removed.borrow().len();
-        let report = step(&env, &area, &wanted).unwrap();
-        wanted.cursor = report.cursor;
+        let report = step(&env, &area, &request).unwrap();
+        request.cursor = report.cursor;
         let has_root = store.exists("root/b").unwrap();
         steps.push((area.removed.borrow().len() - before, report.roots, report.removed, has_root));
     }

@@ -2,7 +2,7 @@
 
 use crate::params::Params;
 
-/// The boundary parameter of a `Content-Type`.
+/// The boundary parameter of a `Content-Type`; `None` if it is absent or empty.
 pub fn boundary(content_type: &str) -> Option<String> {
     let parameter = content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -12,9 +12,9 @@ pub fn boundary(content_type: &str) -> Option<String> {
     Some(unquoted.unwrap_or(parameter).to_owned()).filter(|boundary| !boundary.is_empty())
 }
 
-/// The fields of a form, in order; `None` if it is malformed, or not UTF-8.
+/// Parses the fields of a form, in order; `None` if it is malformed or not UTF-8.
 pub fn parse(body: &[u8], boundary: &str) -> Option<Params> {
-    // A delimiter includes the line break before it, which the first one lacks.
+    // A delimiter begins with a line break, which the first delimiter of a body lacks.
     let body = format!("\r\n{}", std::str::from_utf8(body).ok()?);
     let delimiter = format!("\r\n--{boundary}");
     let mut fields = Vec::new();

@@ -1,4 +1,4 @@
-//! How far a run has come: the cursor of an answer, which the client sends for the next step.
+//! The position of a run: the cursor of an answer, which the client sends for the next step.
 
 use crate::clock::Timestamp;
 use crate::env::Env;
@@ -6,12 +6,12 @@ use crate::id;
 use crate::store::StoreError;
 use std::fmt;
 
-/// How long a run may take, in milliseconds. Its mark log is garbage some time after that.
+/// The longest time that a run may take, in milliseconds. Its mark log becomes garbage some time later.
 pub const LONGEST_RUN: i64 = 24 * 60 * 60 * 1000;
 
 /// The position of a run between two steps.
 pub struct Cursor {
-    /// The run's id, which tells when it began.
+    /// The run's id, which contains the time at which it began.
     pub run: String,
     pub phase: Phase,
     /// The last key that a step has handled.
@@ -20,22 +20,21 @@ pub struct Cursor {
 
 /// The phases of a run, in order. `written` counts the blobs of the mark log.
 pub enum Phase {
-    /// `position` is how far the removal of the root after `after` came, if it is more than a step.
+    /// `position` is where the removal of the root after `after` was suspended, if it takes more than a step.
     Roots { written: u64, position: Option<String> },
-    /// `visited` counts the marks that are done in the log's blob after `after`.
+    /// `visited` counts the visited marks in the log blob after `after`.
     Blobs { written: u64, visited: usize },
-    /// Only of garbage collection, after everything is marked. `read` counts the blobs of the mark log that
-    /// are sorted, `last` is the last batch of sorted marks.
+    /// After everything is marked; only in garbage collection. `read` counts the log blobs that are sorted. `last` is
+    /// the last batch of sorted marks.
     Sort { read: u64, last: Option<String> },
     /// After everything is sorted.
     Sweep { last: Option<String> },
-    /// After the sweep: the run's own blobs are removed.
+    /// After the sweep, the run removes its own blobs.
     CleanUp,
 }
 
 impl Cursor {
-    /// Parses a cursor; without text, begins a new run. Refused if the run is older than
-    /// [`LONGEST_RUN`].
+    /// Parses a cursor; without text, begins a new run. [`StepError::Cursor`] if the run is older than [`LONGEST_RUN`].
     pub fn resume(env: &Env, text: Option<&str>) -> Result<Self, StepError> {
         let cursor = match text {
             None => Cursor { run: env.id(), phase: Phase::Roots { written: 0, position: None }, after: String::new() },
@@ -71,7 +70,7 @@ impl Cursor {
         Some(Cursor { run: run.to_owned(), phase, after: after.to_owned() })
     }
 
-    /// When the run began.
+    /// The time at which the run began.
     pub fn began(&self) -> Result<Timestamp, StepError> {
         id::number(&self.run).map(id::made_at).ok_or(StepError::Cursor)
     }
@@ -91,15 +90,15 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// Parses the id of a batch of sorted marks; without text, there is no batch.
+/// Parses the id of a batch of sorted marks. Empty text means that there is no batch.
 fn parse_batch(text: &str) -> Option<Option<String>> {
     if text.is_empty() { Some(None) } else { id::number(text).map(|_| Some(text.to_owned())) }
 }
 
-/// Why a step was not done.
+/// The reason why a step was not done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StepError {
-    /// The cursor is malformed, or its run is over.
+    /// The cursor is malformed, or its run has ended or expired.
     Cursor,
     Store(StoreError),
 }

@@ -1,5 +1,4 @@
-//! The mark log of a run: the ids of the blobs that roots reach, in the store. Every step appends
-//! to it.
+//! The mark log of a run, in the store: the ids of the blobs that roots reach. Every step appends to it.
 
 use super::{BlobId, KeyLayout};
 use crate::env::Env;
@@ -9,16 +8,16 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 /// The most marks in a blob of the log, and the most that one step appends before it ends.
-pub(super) const MARKS: usize = 50_000;
+pub(super) const MAX_BLOB_MARKS: usize = 50_000;
 
-/// The most marks that a step keeps in memory. Beyond it, a step visits some blobs again.
-const KNOWN: usize = 1_000_000;
+/// The most marks, about, that a step keeps in memory. Beyond that, a step visits some blobs again.
+const MAX_KNOWN: usize = 1_000_000;
 
 /// The suffix of a log blob's key if its marks were visited in the step that found them.
 pub(super) const VISITED: &str = "-visited";
 
-/// How many keys of the log one listing returns.
-pub(super) const PAGE: usize = 1000;
+/// The page size when the keys of the log are listed.
+pub(super) const LIST_PAGE: usize = 1000;
 
 /// The mark log of one run.
 pub struct MarkLog<'a> {
@@ -35,11 +34,11 @@ impl<'a> MarkLog<'a> {
         self.store.list(&self.prefix, after, limit)
     }
 
-    /// The keys of its blobs, in the order in which they were written.
+    /// The keys of the log's blobs, in the order of their writing.
     pub(super) fn keys(&self) -> Result<Vec<String>, StoreError> {
         let mut keys: Vec<String> = Vec::new();
         loop {
-            let page = self.list(keys.last().map_or("", String::as_str), PAGE)?;
+            let page = self.list(keys.last().map_or("", String::as_str), LIST_PAGE)?;
             if page.is_empty() {
                 return Ok(keys);
             }
@@ -52,11 +51,11 @@ impl<'a> MarkLog<'a> {
         key.ends_with(VISITED)
     }
 
-    /// The latest marks, at most about [`KNOWN`], and whether they are all.
+    /// The latest marks, at most about [`MAX_KNOWN`], and whether these are all marks.
     pub(super) fn latest(&self, keys: &[String]) -> Result<(HashSet<BlobId>, bool), StoreError> {
         let mut known = HashSet::new();
         for key in keys.iter().rev() {
-            if known.len() >= KNOWN {
+            if known.len() >= MAX_KNOWN {
                 return Ok((known, false));
             }
             known.extend(self.read(key)?);
@@ -69,8 +68,8 @@ impl<'a> MarkLog<'a> {
         Ok(from_bytes(&marks))
     }
 
-    /// Appends marks in new blobs whose names end in `suffix`. A repeated step appends a second copy. The
-    /// marks are sorted, because a walk reads neighbouring keys faster.
+    /// Appends marks in new blobs whose names end in `suffix`. A repeated step appends a second copy. Marks are sorted,
+    /// because a walk reads neighbouring keys faster.
     pub(super) fn append(
         &self,
         env: &Env,
@@ -79,7 +78,7 @@ impl<'a> MarkLog<'a> {
         marks: BTreeSet<BlobId>,
     ) -> Result<(), StoreError> {
         let marks: Vec<BlobId> = marks.into_iter().collect();
-        for marks in marks.chunks(MARKS) {
+        for marks in marks.chunks(MAX_BLOB_MARKS) {
             let range = MarkRange::of(marks);
             self.store.set(&format!("{}{written:010}-{}-{range}{suffix}", self.prefix, env.id()), &to_bytes(marks))?;
             *written += 1;
@@ -87,14 +86,13 @@ impl<'a> MarkLog<'a> {
         Ok(())
     }
 
-    /// Removes from each of `sets` every mark that is in the log's blobs `keys`. Blobs whose marks are all
-    /// below or above those of the sets are not read: where the blobs of a repository have neighbouring ids,
-    /// most are not.
+    /// Removes from each of `sets` every mark that is in the log's blobs `keys`. Log blobs whose range has no mark of a
+    /// set are not read. Blobs of one repository have neighbouring ids, so most log blobs are skipped.
     pub(super) fn retain_new(&self, keys: &[String], sets: &mut [&mut BTreeSet<BlobId>]) -> Result<(), StoreError> {
         for key in keys {
             let is_inside = |set: &BTreeSet<BlobId>| match MarkRange::of_key(key) {
                 Some(range) => set.range(range.bounds()).next().is_some(),
-                // An earlier build named no range.
+                // Earlier builds wrote no range into the key.
                 None => !set.is_empty(),
             };
             if sets.iter().any(|set| is_inside(set)) {
@@ -108,21 +106,20 @@ impl<'a> MarkLog<'a> {
         Ok(())
     }
 
-    /// Deletes the log.
     pub fn delete(&self) -> Result<(), StoreError> {
         loop {
-            let page = self.list("", PAGE)?;
+            let page = self.list("", LIST_PAGE)?;
             for key in &page {
                 self.store.delete(key)?;
             }
-            if page.len() < PAGE {
+            if page.len() < LIST_PAGE {
                 return Ok(());
             }
         }
     }
 }
 
-/// Marks as they are stored.
+/// The stored form of marks.
 pub(super) fn to_bytes(marks: &[BlobId]) -> Vec<u8> {
     marks.iter().flat_map(|mark| mark.0).collect()
 }
@@ -131,7 +128,7 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Vec<BlobId> {
     bytes.as_chunks::<{ BlobId::LENGTH }>().0.iter().map(|mark| BlobId(*mark)).collect()
 }
 
-/// The beginnings of the first and of the last mark of a blob of the log. The blob's key names them.
+/// The first eight bytes of the first and of the last mark in a blob of the log. The blob's key contains them.
 struct MarkRange {
     first: u64,
     last: u64,
@@ -152,7 +149,7 @@ impl MarkRange {
         Some(MarkRange { first: number(first)?, last: number(last)? })
     }
 
-    /// The least and the greatest mark that can be in the blob.
+    /// The least and the greatest mark that the blob can contain.
     fn bounds(&self) -> RangeInclusive<BlobId> {
         let filled = |beginning: u64, rest: u8| {
             let mut bytes = [rest; BlobId::LENGTH];

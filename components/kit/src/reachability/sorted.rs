@@ -1,9 +1,9 @@
-//! The marks of a run in order, so that a sweep, whose keys are in much the same order, reads each mark about
-//! once and needs no memory for the others.
+//! The sorted marks of a run. A sweep reads its keys in about the same order. So it reads each mark about once and
+//! keeps few marks in memory.
 //!
-//! The mark log is sorted batch by batch. A batch is pages of sorted marks, and an index with the first mark of
-//! each page and the id of the batch before. Pages and indexes have new ids, so that a step that is repeated
-//! changes nothing that another one reads; the run's cursor names the last batch.
+//! The mark log is sorted batch by batch. A batch consists of pages of sorted marks, and of an index with the first
+//! mark of each page and the id of the previous batch. Pages and indexes have new ids, so a repeated step changes
+//! nothing that another step reads. The run's cursor names the last batch.
 
 use super::cursor::StepError;
 use super::log::{self, MarkLog};
@@ -12,11 +12,11 @@ use crate::env::Env;
 use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
 
-/// How many marks a batch has at least, unless it is the last: 16 MiB.
-const BATCH: usize = 1 << 19;
+/// The least number of marks in a batch, except in the last one: 16 MiB.
+const BATCH_MARKS: usize = 1 << 19;
 
-/// How many marks a page has: 128 KiB.
-const PAGE: usize = 4096;
+/// The number of marks in a page: 128 KiB.
+const PAGE_MARKS: usize = 4096;
 
 /// The sorted marks of one run.
 pub struct SortedMarks<'a> {
@@ -24,10 +24,10 @@ pub struct SortedMarks<'a> {
     prefix: String,
 }
 
-/// The index of a batch, as it is stored.
+/// The stored index of a batch.
 #[derive(Serialize, Deserialize)]
 struct BatchIndex {
-    /// The id of the batch before.
+    /// The id of the previous batch.
     previous: Option<String>,
     /// The first mark of each page, in hex digits.
     pages: Vec<String>,
@@ -35,12 +35,12 @@ struct BatchIndex {
 
 /// The result of sorting a part of the log.
 pub struct SortedPart {
-    /// The new batch, or if there was nothing to sort the one before.
+    /// The new batch, or the previous one if there was nothing to sort.
     pub last: Option<String>,
-    /// How many blobs of the log were read, and the key of the last.
+    /// The number of log blobs that were read, and the key of the last one.
     pub read: u64,
     pub after: String,
-    /// Whether the log has no more.
+    /// Whether the log is sorted completely.
     pub is_end: bool,
 }
 
@@ -51,18 +51,18 @@ impl<'a> SortedMarks<'a> {
 
     /// Sorts the marks of the log's blobs after `after`, as many as fit into a batch.
     pub fn sort(&self, log: &MarkLog, previous: Option<String>, after: &str) -> Result<SortedPart, StoreError> {
-        let keys = log.list(after, log::PAGE)?;
+        let keys = log.list(after, log::LIST_PAGE)?;
         let mut part = SortedPart { last: previous, read: 0, after: after.to_owned(), is_end: false };
         let mut marks = Vec::new();
         for key in &keys {
-            if marks.len() >= BATCH {
+            if marks.len() >= BATCH_MARKS {
                 break;
             }
             marks.append(&mut log.read(key)?);
             part.read += 1;
             part.after.clone_from(key);
         }
-        part.is_end = part.read == keys.len() as u64 && keys.len() < log::PAGE;
+        part.is_end = part.read == keys.len() as u64 && keys.len() < log::LIST_PAGE;
         marks.sort_unstable();
         marks.dedup();
         if !marks.is_empty() {
@@ -71,11 +71,11 @@ impl<'a> SortedMarks<'a> {
         Ok(part)
     }
 
-    /// Writes a batch, its index last, and returns its id.
+    /// Writes a batch, with its index last, and returns its id.
     fn write(&self, previous: Option<String>, marks: &[BlobId]) -> Result<String, StoreError> {
         let id = self.env.id();
         let mut index = BatchIndex { previous, pages: Vec::new() };
-        for (number, page) in marks.chunks(PAGE).enumerate() {
+        for (number, page) in marks.chunks(PAGE_MARKS).enumerate() {
             self.env.store.set(&self.page_key(&id, number), &log::to_bytes(page))?;
             index.pages.extend(page.first().map(|mark| hex::encode(mark.0)));
         }
@@ -85,8 +85,8 @@ impl<'a> SortedMarks<'a> {
         Ok(id)
     }
 
-    /// The unmarked ones of `candidates`, in order. `last` is the last batch. A page is read at most once, and only if
-    /// a candidate can be in it; the instance keeps the indexes. Fails as a cursor does if marks are lost.
+    /// The unmarked ones of `candidates`, in order; `last` is the last batch. A page is read at most once, and only if
+    /// it can contain a candidate; the instance caches the indexes. [`StepError::Cursor`] if marks are lost.
     pub fn unmarked(&self, last: Option<&str>, mut candidates: Vec<BlobId>) -> Result<Vec<BlobId>, StepError> {
         candidates.sort_unstable();
         candidates.dedup();
@@ -145,11 +145,11 @@ mod tests {
         KeyLayout { roots: vec![], records: vec![], blobs: vec![], marks: "gc/".into() }
     }
 
-    /// Every `step`th of so many marks.
+    /// Every `step`th of `count` marks.
     fn marks(count: u64, step: usize) -> Vec<BlobId> {
         let mark = |number: u64| {
             let mut bytes = [0; BlobId::LENGTH];
-            // Neighbours are far from one another.
+            // Consecutive numbers get distant marks.
             let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             bytes.iter_mut().zip(scattered.to_be_bytes()).for_each(|(byte, digit)| *byte = digit);
             BlobId(bytes)
@@ -174,7 +174,7 @@ mod tests {
         let env = testing::env(store.clone(), &[]);
         let (layout, run) = (layout(), env.id());
         let log = MarkLog::open(&env, &layout, &run);
-        let all = marks(BATCH as u64 + 200_000, 1);
+        let all = marks(BATCH_MARKS as u64 + 200_000, 1);
         let mut written = 0;
         for part in all.chunks(100_000) {
             log.append(&env, &mut written, "", part.iter().copied().collect()).unwrap();
@@ -183,11 +183,11 @@ mod tests {
         let (last, parts) = sort_all(&sorted, &log);
         assert_eq!(parts, 2);
 
-        let candidates = marks(2 * BATCH as u64, 100);
+        let candidates = marks(2 * BATCH_MARKS as u64, 100);
         let expected = candidates.iter().skip(all.len().div_ceil(100)).count();
         let before = store.operations();
         assert_eq!(sorted.unmarked(last.as_deref(), candidates).unwrap().len(), expected);
-        let pages = all.len() / PAGE + 2;
+        let pages = all.len() / PAGE_MARKS + 2;
         assert!(store.operations() - before <= pages as u64 + 2, "and an index for each batch");
 
         let before = store.operations();

@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::testing::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use std::rc::Rc;
 
-/// An area of blobs that name other blobs, by numbers; key `root` is a root.
+/// An area whose blobs name other blobs by number. The key `root` is a root.
 struct Graph {
     store: Rc<dyn Store>,
 }
@@ -64,7 +64,7 @@ impl Forest {
         Env { entropy: self.entropy.clone(), ..testing::env(store, &[]) }
     }
 
-    /// A whole run of removing garbage: how many steps it had.
+    /// Runs a whole garbage collection and returns the number of its steps.
     fn sweep(&self) -> Result<u64, StepError> {
         self.sweep_on(self.store.clone())
     }

@@ -1,55 +1,55 @@
 //! The walk: bounded steps over the graph of roots and blobs.
 
 use super::cursor::{Cursor, Phase, StepError};
-use super::log::{MARKS, MarkLog, VISITED};
-use super::{BlobId, KeyLayout, Node, GcSource, Tracer};
+use super::log::{MAX_BLOB_MARKS, MarkLog, VISITED};
+use super::{BlobId, GcSource, KeyLayout, Node, Tracer};
 use crate::env::Env;
 use crate::store::{StoreError, list_all};
 use std::collections::BTreeSet;
 
-/// Bounds of one step beside its bytes ([`Tracer::is_full`]): roots, and blobs.
-const ROOTS: usize = 200;
-const BLOBS: usize = 20_000;
+/// The most roots and blobs of one step; [`Tracer::is_full`] bounds its bytes.
+const MAX_ROOTS: usize = 200;
+const MAX_BLOBS: usize = 20_000;
 
 /// The work that a step has done.
 #[derive(Default)]
 pub struct Progress {
-    /// Roots that were traced to their end.
+    /// Roots that were traced completely.
     pub roots: u64,
     /// Blobs that were read, and their bytes.
     pub blobs: u64,
     pub bytes: u64,
-    /// The number of blobs of the mark log, once everything that roots reach is in it.
+    /// The number of blobs of the mark log, once the log has everything that roots reach.
     pub complete: Option<u64>,
 }
 
-/// A function that traces a node: [`GcSource::visit`], or more.
+/// A function that traces a node: [`GcSource::visit`], possibly with more work around it.
 pub type Visitor<'a> = dyn FnMut(Node, &mut Tracer) -> Result<bool, StoreError> + 'a;
 
-/// One step: visits the next nodes and advances `cursor`. With `check`, it visits the records too.
-pub fn step<K: GcSource + ?Sized>(
+/// Does one step: visits the next nodes and advances `cursor`. With `check`, it also visits the records.
+pub fn step<S: GcSource + ?Sized>(
     env: &Env,
-    roots: &K,
+    source: &S,
     cursor: &mut Cursor,
     check: bool,
     visitor: &mut Visitor,
 ) -> Result<Progress, StepError> {
-    let mut layout = roots.layout();
+    let mut layout = source.layout();
     let log = MarkLog::open(env, &layout, &cursor.run);
     if check {
         layout.roots.append(&mut layout.records);
         layout.roots.sort_unstable();
     }
     match cursor.phase {
-        Phase::Roots { .. } => visit_roots(env, roots, &layout, &log, cursor, visitor),
+        Phase::Roots { .. } => visit_roots(env, source, &layout, &log, cursor, visitor),
         Phase::Blobs { written, visited } => visit_blobs(env, &log, cursor, written, visited, visitor),
         Phase::Sort { .. } | Phase::Sweep { .. } | Phase::CleanUp => Err(StepError::Cursor),
     }
 }
 
-fn visit_roots<K: GcSource + ?Sized>(
+fn visit_roots<S: GcSource + ?Sized>(
     env: &Env,
-    roots: &K,
+    source: &S,
     layout: &KeyLayout,
     log: &MarkLog,
     cursor: &mut Cursor,
@@ -58,7 +58,7 @@ fn visit_roots<K: GcSource + ?Sized>(
     let Phase::Roots { mut written, ref position } = cursor.phase else { return Err(StepError::Cursor) };
     let mut tracer = Tracer { resumed: position.clone(), ..Tracer::default() };
     let prefixes: Vec<&str> = layout.roots.iter().map(String::as_str).collect();
-    let keys = list_all(&*env.store, &prefixes, &cursor.after, ROOTS)?;
+    let keys = list_all(&*env.store, &prefixes, &cursor.after, MAX_ROOTS)?;
     let mut progress = Progress::default();
     let mut remaining = keys.len();
     for key in &keys {
@@ -68,15 +68,15 @@ fn visit_roots<K: GcSource + ?Sized>(
         }
         remaining -= 1;
         cursor.after.clone_from(key);
-        if tracer.marks.len() >= MARKS || tracer.is_full() {
+        if tracer.marks.len() >= MAX_BLOB_MARKS || tracer.is_full() {
             break;
         }
     }
     (progress.blobs, progress.bytes) = (tracer.blobs, tracer.bytes);
     log.append(env, &mut written, "", tracer.marks.into_iter().collect())?;
-    if keys.len() >= ROOTS || remaining > 0 {
+    if keys.len() >= MAX_ROOTS || remaining > 0 {
         cursor.phase = Phase::Roots { written, position: tracer.suspended };
-    } else if roots.follows() {
+    } else if source.follows() {
         (cursor.phase, cursor.after) = (Phase::Blobs { written, visited: 0 }, String::new());
     } else {
         progress.complete = Some(written);
@@ -93,36 +93,36 @@ fn visit_blobs(
     visitor: &mut Visitor,
 ) -> Result<Progress, StepError> {
     let keys = log.keys()?;
-    // Fewer blobs than were counted mean that marks are lost. A repeated step leaves more, and some
-    // of them may sort before the cursor.
+    // Fewer log blobs than were counted mean that marks are lost. More are left by a repeated step, and some of them
+    // may sort before the cursor.
     if keys.len() as u64 != written {
         return Err(StepError::Cursor);
     }
     let (mut known, knows_all) = log.latest(&keys)?;
     let mut tracer = Tracer::default();
-    // A blob is visited as soon as it is found; otherwise a long chain would take a step per link.
+    // A blob is visited as soon as it is found. Otherwise a long chain would take a step per link.
     let (mut queue, mut visited_now) = (Vec::new(), Vec::new());
     let first = keys.partition_point(|key| *key <= cursor.after);
-    let mut pending = keys.iter().skip(first).filter(|key| !log.is_visited(key));
-    let (mut page, mut at): (Option<&String>, Vec<BlobId>) = (None, Vec::new());
+    let mut unvisited = keys.iter().skip(first).filter(|key| !log.is_visited(key));
+    let (mut log_blob, mut marks): (Option<&String>, Vec<BlobId>) = (None, Vec::new());
     let mut is_end = false;
-    for _ in 0..BLOBS {
-        if tracer.is_full() || queue.len() + visited_now.len() >= MARKS {
+    for _ in 0..MAX_BLOBS {
+        if tracer.is_full() || queue.len() + visited_now.len() >= MAX_BLOB_MARKS {
             break;
         }
         if let Some(mark) = queue.pop() {
             visitor(Node::Blob(&mark), &mut tracer)?;
             visited_now.push(mark);
         } else {
-            while visited >= at.len() {
-                if let Some(key) = page.take() {
+            while visited >= marks.len() {
+                if let Some(key) = log_blob.take() {
                     (visited, cursor.after) = (0, key.clone());
-                    at.clear();
+                    marks.clear();
                 }
-                let Some(key) = pending.next() else { break };
-                (page, at) = (Some(key), log.read(key)?);
+                let Some(key) = unvisited.next() else { break };
+                (log_blob, marks) = (Some(key), log.read(key)?);
             }
-            let Some(mark) = at.get(visited) else {
+            let Some(mark) = marks.get(visited) else {
                 is_end = true;
                 break;
             };

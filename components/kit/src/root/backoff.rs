@@ -1,18 +1,17 @@
-//! Pauses between repeated looks at a key that other writers are changing.
+//! Pauses between repeated reads of a key that other writers are changing.
 
 use crate::env::Env;
 use std::time::Duration;
 
-/// The first pause and the longest one, in microseconds. The first is about the time of a commit on a
-/// local disk.
+/// The first and the longest pause, in microseconds. A commit on a local disk takes about as long as the first.
 const FIRST: u64 = 3_000;
 const LONGEST: u64 = 100_000;
 
-/// Pauses that grow by half each time. Each is lengthened or shortened by up to a half at random, so that
-/// writers that began together do not go on together.
+/// Pauses that grow by half each time (exponential backoff with jitter). Each is changed by up to half at random, so
+/// that writers that began together spread out.
 pub struct Backoff<'a> {
     env: &'a Env,
-    /// In microseconds, before it is changed at random.
+    /// The next pause in microseconds, before jitter.
     next: u64,
 }
 
@@ -21,7 +20,7 @@ impl<'a> Backoff<'a> {
         Backoff { env, next: FIRST }
     }
 
-    /// Pauses, and returns for how long at least.
+    /// Pauses, and returns the least length of the pause.
     pub fn pause(&mut self) -> Duration {
         let mut random = [0];
         self.env.entropy.fill(&mut random);

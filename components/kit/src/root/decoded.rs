@@ -1,14 +1,14 @@
-//! Roots as an instance has decoded them.
+//! A cache of decoded roots in an instance.
 
 use crate::env::Env;
 use crate::lru::ByteLru;
 use crate::store::StoreError;
 use std::rc::Rc;
 
-/// Upper bound of the values of one type that an instance keeps, in bytes.
+/// The most bytes of values of one type that an instance caches.
 const CAPACITY: usize = 4 * 1024 * 1024;
 
-/// The bytes that a decoded value takes for each byte that it was decoded from, that byte included.
+/// The estimated bytes in memory for each stored byte: the decoded value and the stored byte.
 const SIZE_PER_BYTE: usize = 4;
 
 /// The size of an entry beyond its bytes and its value, in bytes.
@@ -20,27 +20,27 @@ struct DecodedValue<T> {
     value: Rc<T>,
 }
 
-/// The entries of one type, by their keys.
-struct Decoded<T>(ByteLru<String, Rc<DecodedValue<T>>>);
+/// The cached values of one type, by key.
+struct DecodedCache<T>(ByteLru<String, Rc<DecodedValue<T>>>);
 
-/// The value of these bytes of `key`, which `decode` makes unless the instance has made it before.
+/// The value of these bytes of `key`, from the cache or else by `decode`.
 pub fn get_or_decode<T: 'static>(
     env: &Env,
     key: &str,
     bytes: Vec<u8>,
     decode: impl FnOnce(&[u8]) -> Result<T, StoreError>,
 ) -> Result<Rc<T>, StoreError> {
-    let decoded = env.instance_cache.get::<Decoded<T>>().unwrap_or_else(|| {
-        let decoded = Rc::new(Decoded(ByteLru::new(CAPACITY)));
-        env.instance_cache.put(decoded.clone());
-        decoded
+    let cache = env.instance_cache.get::<DecodedCache<T>>().unwrap_or_else(|| {
+        let cache = Rc::new(DecodedCache(ByteLru::new(CAPACITY)));
+        env.instance_cache.put(cache.clone());
+        cache
     });
-    if let Some(known) = decoded.0.get(key).filter(|known| known.bytes == bytes) {
-        return Ok(known.value.clone());
+    if let Some(cached) = cache.0.get(key).filter(|cached| cached.bytes == bytes) {
+        return Ok(cached.value.clone());
     }
     let value = Rc::new(decode(&bytes)?);
     let size = bytes.len() * SIZE_PER_BYTE + key.len() + OVERHEAD;
-    decoded.0.put(key.to_owned(), size, Rc::new(DecodedValue { bytes, value: value.clone() }));
+    cache.0.put(key.to_owned(), size, Rc::new(DecodedValue { bytes, value: value.clone() }));
     Ok(value)
 }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Appends `event` once, however often it is asked.
+/// Appends `event` once, even if it is called again.
 fn append(env: &Env, event: u32) -> Result<(), StoreError> {
     update(env, "log", |log: Option<Vec<u32>>| {
         let mut log = log.unwrap_or_default();
@@ -60,7 +60,7 @@ fn a_store_that_never_tells_the_outcome_is_given_up() {
     assert!(matches!(append(&env, 1), Err(StoreError::Unknown(_))));
 }
 
-/// Whose every look shows ten seconds more.
+/// A clock that advances by ten seconds with each read.
 #[derive(Default)]
 struct SlowClock(Cell<i64>);
 
@@ -101,7 +101,7 @@ fn a_root_that_other_writers_always_win_is_given_up() {
         Ok(Decision::Replace(vec![], ()))
     });
     assert_eq!(outcome, Err(StoreError::Contended("log".into())));
-    assert_eq!(rivals, ATTEMPTS);
+    assert_eq!(rivals, MAX_ATTEMPTS);
 }
 
 #[test]
@@ -112,9 +112,12 @@ fn bytes_that_are_no_record_are_reported_with_their_key() {
     assert!(matches!(error, StoreError::Corrupt { key, .. } if key == "log"));
 }
 
-/// Stores of other hosts: one in a file, as under Spin; one with a commit of half a second; one whose
-/// every operation takes more than a second; one whose writes are seen half a second late; and one whose
-/// writers stall for longer than the election timeout.
+/// Stores of other hosts:
+/// - one in a file, as under Spin;
+/// - one with a commit of half a second;
+/// - one whose every operation takes more than a second;
+/// - one whose writes are seen half a second late;
+/// - one whose writers stall for longer than the election timeout.
 fn stores() -> [Behaviour; 5] {
     let file = Behaviour { read: 5..50, write: 1_300..4_000, seen_after: 0, stalls: 0, stall: 0 };
     [
@@ -195,7 +198,7 @@ fn writers_of_one_root_at_once_open_few_swaps() {
 fn a_creator_that_always_dies_is_not_waited_for_for_ever() {
     let store = Simulation::new(1, stores()[4].clone());
     store.env(9).store.increment("log/init", 1).unwrap();
-    // Another term begins at once, whichever writer this one waits for.
+    // The rival begins another term every half second.
     let rival = |env: Env| {
         for _ in 0..100 {
             env.clock.sleep(Duration::from_millis(500));

@@ -10,7 +10,7 @@ use super::outbound::{Budget, Network, chunks, failure, nanoseconds};
 use super::waiting;
 use crate::body::{Body, Chunk, HeldBody};
 use crate::field_lines::{RequestHead, field_lines, parse_fields, request_head};
-use crate::kept_bodies::{KeptBodies, Passage};
+use crate::kept_bodies::{KeptBodies, Transfer};
 use crate::outbound::{Client, OutboundError, OutboundRequest, OutboundResponse};
 use crate::request::{Origin, Request};
 use crate::response::Response;
@@ -50,10 +50,10 @@ fn whole(response: Response, head_only: bool, kept: wit::KeptBodies) -> Result<w
     let (body, number) = match response.body {
         _ if head_only => (Vec::new(), None),
         Body::Empty => (Vec::new(), None),
-        Body::Full(bytes) if bytes.len() <= PIECE => match KEPT.with(|known| known.passage(&bytes, kept)) {
-            Passage::Bytes => (bytes.into(), None),
-            Passage::Keep(number) => (bytes.into(), Some(number)),
-            Passage::Kept(number) => (Vec::new(), Some(number)),
+        Body::Full(bytes) if bytes.len() <= PIECE => match KEPT.with(|bodies| bodies.transfer(&bytes, kept)) {
+            Transfer::Bytes => (bytes.into(), None),
+            Transfer::Keep(number) => (bytes.into(), Some(number)),
+            Transfer::Kept(number) => (Vec::new(), Some(number)),
         },
         body => return Err(Response { body, ..response }),
     };
