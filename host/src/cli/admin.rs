@@ -18,8 +18,8 @@ use crate::admin::AdminAccess;
 use crate::bearer_token::is_sendable;
 use crate::redaction;
 
-/// The environment variable with the token of the admin listener. A host that starts with it uses it
-/// instead of a random one; a command needs it with `--admin`.
+/// The environment variable with the token of the admin listener. A host uses it instead of a random one. A command
+/// with `--admin` needs it.
 pub const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
 
 /// How long the host may take to answer a question, and a request for a change.
@@ -32,7 +32,7 @@ const MAX_RESPONSE: u64 = 16 << 20;
 /// Where the admin listener of a host is.
 #[derive(Args)]
 pub struct HostArgs {
-    /// The data folder of the running host: its admin listener is found through it.
+    /// The data folder of the running host. It has the address of the admin listener.
     #[arg(long, default_value = "data", value_name = "FOLDER")]
     data: PathBuf,
 
@@ -49,7 +49,7 @@ pub struct HostArgs {
 /// The token in [`TOKEN_VARIABLE`]; `None` if it is unset or empty.
 pub fn token_from_environment() -> Result<Option<String>> {
     let Some(token) = std::env::var_os(TOKEN_VARIABLE) else { return Ok(None) };
-    // A text that is no UTF-8 cannot be sent either.
+    // Text that is not UTF-8 cannot be sent either.
     checked_token(Some(token.to_string_lossy().into_owned()))
 }
 
@@ -78,7 +78,7 @@ pub enum AdminRequest<'a> {
 }
 
 impl AdminRequest<'_> {
-    /// The warning to the operator if there is no answer: the request may have been carried out.
+    /// The warning if there is no answer: the host may have carried out the request.
     fn uncertainty(&self) -> &'static str {
         match self {
             AdminRequest::Get | AdminRequest::SignIn => "",
@@ -131,7 +131,7 @@ impl HostArgs {
                 let get = || agent.get(&target).header("authorization", &bearer).call();
                 get().or_else(|error| match error {
                     ureq::Error::Timeout(_) => Err(error),
-                    // The host may have closed the connection to make place for another.
+                    // At its limit, the host may have closed the connection for another.
                     _ => get(),
                 })
             }
@@ -144,7 +144,7 @@ impl HostArgs {
                     Some(signature) => request.header("x-hexad-signature", signature),
                     None => request,
                 };
-                // With it, the host can refuse the request before the component is sent.
+                // With this header, the host can refuse the request before the component is sent.
                 request.header("expect", "100-continue").content_type("application/wasm").send(*component)
             }
         };
@@ -163,7 +163,7 @@ impl HostArgs {
             // The listener for clients gives only the status as the error of a path that it does not serve.
             Some(reason) if reason != status.to_string() => Err(anyhow!(printable(reason))),
             _ => {
-                // A proxy may have given up waiting.
+                // The error may be that of a proxy whose wait timed out.
                 let uncertainty = if status.is_server_error() { request.uncertainty() } else { "" };
                 Err(anyhow!(
                     "{url} answers {path} with {status}, and gives no reason; is this a host's admin listener?{uncertainty}"
@@ -173,7 +173,7 @@ impl HostArgs {
     }
 }
 
-/// Why there is no answer. `timeout` is how long it was waited for.
+/// Why there is no answer. `timeout` is how long the command waited.
 fn transport_error(
     url: &str,
     path: &str,

@@ -16,12 +16,12 @@ use crate::deploy;
 use crate::store::StoreProblem;
 use crate::store::sqlite::{self, BackupError};
 
-/// How long the host may take to say how its store is.
+/// How long the host may take to report the state of its store.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Copy the store into a file, also while a server uses it: everything that was acknowledged before,
-/// and nothing half done, with the components that were swapped in. To restore it, put the file into
-/// an empty data folder under the name `sqlite_key_value.db`.
+/// Copy the store into a file, also while a server uses it. The copy has all writes that were acknowledged before, no
+/// partial ones, and the components that were swapped in. To restore it, put the file into an empty data folder under
+/// the name `sqlite_key_value.db`.
 #[derive(Args)]
 pub struct Backup {
     /// The new file.
@@ -35,8 +35,8 @@ pub struct Backup {
 
 impl Backup {
     pub fn run(self) -> Result<()> {
-        // Only the host can tell. It is asked after the copy, because a file may be removed meanwhile, and if there is
-        // no copy, because a database without its log can look damaged.
+        // Only the host knows whether this file is its store. The command asks after the copy, because the file may be
+        // removed meanwhile. It also asks after a failed copy, because a database without its log can look damaged.
         let check_host = || host_objection(&self.data).map_or(Ok(()), Err);
         let copied = sqlite::backup(&self.data, &self.file, || {
             check_host()?;
@@ -51,14 +51,14 @@ impl Backup {
     }
 }
 
-/// The part of a host's status that is about its store.
+/// The part of a host's status about its store.
 #[derive(Deserialize)]
 struct StoreStatus {
     store_problem: Option<StoreProblemStatus>,
     postgres: Option<PostgresStatus>,
 }
 
-/// Why the files in the folder are not the store of the host that runs on it. A host that is about to stop says so, too.
+/// Why the files in the folder are not the store of the host that runs on it. A stopping host answers, too.
 fn host_objection(data: &Path) -> Option<BackupError> {
     #[derive(Deserialize)]
     struct StatusResponse {
@@ -66,7 +66,7 @@ fn host_objection(data: &Path) -> Option<BackupError> {
     }
     let AdminAccess { url, token } = AdminAccess::find(data).ok()?;
     let request = agent_with(STATUS_TIMEOUT).get(format!("{url}/status"));
-    // A host that was killed leaves the address of its listener: the backup is made if there is no answer.
+    // A killed host leaves the address of its listener behind. Without an answer, the backup is made.
     let mut response = request.header("authorization", format!("Bearer {token}")).call().ok()?;
     let text = response.body_mut().read_to_string().ok()?;
     let StoreStatus { store_problem, postgres } = serde_json::from_str::<StatusResponse>(&text).ok()?.host;
@@ -93,7 +93,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let host = std::thread::spawn(move || {
-            // It is asked for each backup.
+            // Each backup asks it.
             for _ in 0..2 {
                 let mut stream = accept(&listener, "the command to ask the host");
                 let _ = stream.read(&mut [0; 4096]).unwrap();
@@ -110,7 +110,7 @@ mod tests {
             assert!(!folder.path().join("copy").exists());
         };
         check();
-        // A store that was copied to PostgreSQL is in the folder still.
+        // A store that was copied to PostgreSQL is still in the folder.
         drop(sqlite::Sqlite::open(folder.path(), &sqlite::Options::default()).unwrap());
         check();
         join(host, "the end of the host");

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use crate::admin::entry_page;
 
-/// Opens an address that no other user may see, where there is a desktop: by a page in the data folder, or in the
-/// temporary folder if that of the host is elsewhere. If that is not possible, the user has the address in the
-/// command's output.
+/// Opens an address that no other user may see, if there is a desktop. The browser gets the path of a page in the data
+/// folder, or in the temporary folder if `data` is `None`. If that fails, the user has the address in the command's
+/// output.
 pub fn open(address: &str, data: Option<&Path>) {
     let Some(program) = program() else { return };
     let started = write_page(address, data).and_then(|page| command(&program, &page).spawn());
@@ -38,7 +38,7 @@ fn write_page(address: &str, data: Option<&Path>) -> io::Result<PathBuf> {
             let private = Permissions::from_mode(0o700);
             let folder = tempfile::Builder::new().prefix("hexad-").permissions(private).tempdir()?;
             let page = entry_page::write(folder.path(), address)?;
-            // The browser reads it after this program has ended. The system clears its temporary folder.
+            // The browser reads the page after this program has ended. The system clears its temporary folder.
             let _ = folder.keep();
             Ok(page)
         }

@@ -1,4 +1,4 @@
-//! The files and sockets that the process may open, and how many of them clients may have.
+//! The limit of open files and sockets, and how many of them clients may have.
 
 use anyhow::{Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -11,26 +11,26 @@ use crate::ingress::IngressOptions;
 const BASE: u64 = 40;
 const OF_A_THREAD: u64 = 6;
 
-/// Images of a component's memory: of the revision that serves, of the one before, and of a canary.
+/// Images of a component's memory: of the active revision, the previous one, and a canary.
 const OF_A_COMPONENT: u64 = 3;
 
 /// Connections to PostgreSQL beside the writers and each thread's reader: for barriers, reports and a cancel request.
 const OF_POSTGRES: u64 = 4;
 
-/// Descriptors that neither clients nor operators may have: for outbound connections of components, connections of the
-/// process to itself, and files that are open for a moment, such as a swap's.
+/// Descriptors for neither clients nor operators. Outbound connections of components, connections of the process to
+/// itself, and files that are briefly open, such as a swap's, use them.
 const OTHERS: u64 = 32;
 
-/// Connections of the process to itself that there may be at once.
+/// The maximum of simultaneous connections of the process to itself.
 const OWN_CONNECTIONS: usize = 8;
 
-/// Descriptors that clients may not have: the others, and those of the operator's listener beyond the least.
+/// Descriptors that clients may not have: [`OTHERS`], and those of the operator's listener above its least.
 const RESERVE: u64 = OTHERS + (ConnectionBounds::MOST.total() - ConnectionBounds::LEAST.total()) as u64;
 
-/// The reserve is at most one in so many of the descriptors that the host itself leaves.
+/// The reserve is at most a quarter of the descriptors that the host itself does not need.
 const RESERVE_SHARE: u64 = 4;
 
-/// Where descriptors bound the connections, an address may have one in so many, so that no client has all of them.
+/// When descriptors limit the connections, an address may have a quarter of them, so that no client has all.
 const ADDRESS_SHARE: usize = 4;
 
 /// The connections that a limit leaves to clients and to operators.
@@ -40,9 +40,8 @@ struct Division {
     operators: ConnectionBounds,
 }
 
-/// Raises the process's soft limit to the hard one, and lowers the bounds of connections, those of operators too, to
-/// what that leaves, so that clients use up no descriptor that the host needs. Fails if a host without clients needs
-/// more.
+/// Raises the process's soft limit to the hard one. Lowers the limits of clients' and operators' connections to the
+/// rest, so that clients use up no descriptor that the host needs. Fails if a host without clients needs more.
 pub fn fit(ingress: &mut IngressOptions, options: &mut Options, components: usize) -> Result<()> {
     let Some(limit) = raise_limit() else { return Ok(()) };
     let (threads, needed) = (options.threads, needed(options, components));
@@ -75,7 +74,7 @@ pub fn of_own_connections() -> IngressOptions {
     IngressOptions { connections: OWN_CONNECTIONS, ..IngressOptions::default() }
 }
 
-/// Raises the soft limit to the hard one, and returns the one in force; `None` if there is no limit.
+/// Raises the soft limit to the hard one, and returns the limit in force. `None` if there is no limit.
 fn raise_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -90,8 +89,8 @@ fn raise_limit() -> Option<u64> {
     }
 }
 
-/// The descriptors that a host of so many components has open without clients, and those of the least connections of
-/// operators.
+/// The descriptors that a host with `components` components has open without clients, and those of the least
+/// connections of operators.
 fn needed(options: &Options, components: usize) -> u64 {
     let threads = options.threads.get() as u64;
     let postgres = options.postgres.as_ref().map_or(0, |postgres| postgres.writers as u64 + threads + OF_POSTGRES);
@@ -99,7 +98,7 @@ fn needed(options: &Options, components: usize) -> u64 {
     BASE + OF_A_THREAD * threads + of_components + postgres + ConnectionBounds::LEAST.total() as u64
 }
 
-/// Divides what a limit leaves; `None` if it leaves nothing.
+/// Divides the descriptors that a limit leaves. `None` if it leaves none.
 fn divide(limit: u64, needed: u64) -> Option<Division> {
     let left = limit.checked_sub(needed).filter(|left| *left > 0)?;
     let reserve = RESERVE.min(left / RESERVE_SHARE);
@@ -108,7 +107,7 @@ fn divide(limit: u64, needed: u64) -> Option<Division> {
     Some(Division { clients: count(left - reserve), operators: ConnectionBounds::least_and(count(of_operators)) })
 }
 
-/// Lowers the bounds if there are more connections than `most`, and returns whether it has.
+/// Lowers the limits if they allow more connections than `most`. Returns whether it has lowered them.
 fn lower(ingress: &mut IngressOptions, most: usize) -> bool {
     if ingress.connections <= most {
         return false;

@@ -5,8 +5,8 @@ use widgets::age;
 use super::terminal::printable;
 use crate::admin::FleetHostStatus;
 
-/// A line for each host of the store if there are several, and the differences between them. While the store cannot be
-/// used, there are no new reports of them.
+/// A line for each host of the store if there are several, and the differences between them. While the store fails,
+/// there are no new reports.
 pub fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String {
     let mut text = String::new();
     if hosts.len() > 1 {

@@ -10,8 +10,8 @@ use ureq::typestate::AgentScope;
 /// The timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client for requests of any length: a server has `timeout` to take the next part of the request, to begin the
-/// response when it has all of it, and to end the response.
+/// A client for requests of any length. `timeout` applies to each of three waits: for the server to take the next part
+/// of the request, to begin the response, and to end it.
 pub fn agent(timeout: Duration) -> Agent {
     let config = config().timeout_send_request(Some(timeout)).timeout_per_write(Some(timeout));
     config.timeout_recv_response(Some(timeout)).timeout_recv_body(Some(timeout)).build().into()
@@ -22,15 +22,15 @@ pub fn agent_with(timeout: Duration) -> Agent {
     config().timeout_global(Some(timeout)).build().into()
 }
 
-/// It trusts the system's certificate authorities, uses no proxy, and an error status is not an error.
+/// The client trusts the system's certificate authorities and uses no proxy. An error status is not an error.
 fn config() -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
     Agent::config_builder()
         .tls_config(tls)
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .http_status_as_error(false)
-        // ureq takes one from `http_proxy` and the like. Over plain HTTP a proxy would read the token, and it does not
-        // reach a host on this machine.
+        // By default, ureq takes a proxy from variables such as `http_proxy`. Over plain HTTP a proxy would read the
+        // token, and it cannot reach a host on this machine.
         .proxy(None)
         // A redirect would send the token to another server.
         .max_redirects(0)

@@ -15,7 +15,7 @@ use crate::access_log::{AccessLog, AccessLogFormat};
 use crate::ingress::{ForwardedFamily, Forwarding, IngressOptions};
 use crate::send_buffer::{DrainPolicy, SendLimits};
 
-/// Who may connect, what is believed of a client, and what a client may use up.
+/// Who may connect, which claims of clients the host believes, and limits of clients.
 #[derive(Args)]
 pub struct IngressArgs {
     /// The certificates to show to clients (PEM): with them, the host speaks TLS. SIGHUP reads
@@ -32,8 +32,8 @@ pub struct IngressArgs {
     #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = parse_network)]
     trusted_proxies: Vec<IpNet>,
 
-    /// The headers in which trusted proxies name them: `X-Forwarded-For` and `-Proto`, or `Forwarded`.
-    /// All others are dropped.
+    /// The headers in which trusted proxies name their clients: `X-Forwarded-For` and `-Proto`, or `Forwarded`. The
+    /// host drops all others.
     #[arg(long, value_name = "FAMILY", default_value = "x-forwarded")]
     trusted_proxy_headers: ForwardedFamily,
 
@@ -42,12 +42,12 @@ pub struct IngressArgs {
     #[arg(long)]
     trusted_proxy_host: bool,
 
-    /// How many connections there may be at once; more wait. Fewer, if the process may not open as many files and
-    /// sockets [default: 10000].
+    /// How many connections there may be at once; more wait. The limit is lower if the process may not open as many
+    /// files and sockets [default: 10000].
     #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     max_connections: Option<NonZeroUsize>,
 
-    /// How many of them may be from one address; more are closed [default: 1000].
+    /// How many connections one address may have; more are closed [default: 1000].
     #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     max_connections_per_address: Option<NonZeroUsize>,
 
@@ -55,7 +55,7 @@ pub struct IngressArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     keep_alive: Option<Duration>,
 
-    /// HTTP/2: how long a connection takes requests; those under way may finish [default: 1h].
+    /// HTTP/2: how long a connection takes requests; requests under way may finish [default: 1h].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     max_connection_age: Option<Duration>,
 
@@ -63,7 +63,7 @@ pub struct IngressArgs {
     #[arg(long, value_name = "N", value_parser = parse_count::<NonZeroU32>)]
     max_streams: Option<NonZeroU32>,
 
-    /// Bytes of responses that are kept for one connection whose client reads slowly; then the component
+    /// How many bytes of responses the host keeps for one connection whose client reads slowly; then the component
     /// waits [default: 4MiB].
     #[arg(long, value_name = "SIZE")]
     send_buffer_per_connection: Option<ByteSize>,
@@ -76,13 +76,13 @@ pub struct IngressArgs {
     #[arg(long, value_name = "SIZE")]
     send_buffer: Option<ByteSize>,
 
-    /// HTTP/2: bytes of requests' bodies that clients may send before the components have read them; more requests
-    /// with a body are refused for a while [default: 128MiB].
+    /// HTTP/2: how many bytes of requests' bodies may wait for the components; above it, the host refuses requests with
+    /// a body for a while [default: 128MiB].
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<ByteSize>,
 
-    /// What a client must take of a response that waits for it, in bytes per second, and send of a request's body
-    /// while others wait for the instance; 0 is no minimum. One that is slower loses its request [default: 8KiB].
+    /// The minimum rate, in bytes per second, at which a client must read a waiting response, or send a request's body
+    /// while others wait for the instance. A slower client loses its request; 0 is no minimum [default: 8KiB].
     #[arg(long, value_name = "SIZE")]
     min_send_rate: Option<ByteSize>,
 
@@ -95,7 +95,7 @@ pub struct IngressArgs {
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
 
-    /// The form of these lines.
+    /// The form of the lines of the access log.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     access_log_format: AccessLogFormat,
 }

@@ -21,16 +21,16 @@ enum Format {
     Json,
 }
 
-/// The HTTP/2 implementation warns of what clients send, once for each frame, and wasmtime's of bodies that break off,
-/// once for each request. It comes before the operator's filter, which may ask for more.
+/// Without it, h2 warns of clients' errors once for each frame, and wasmtime of broken bodies once for each request. It
+/// comes before the operator's filter, which may ask for more.
 const QUIET: &str = "h2=error,wasmtime_wasi_http=error";
 
 impl LogOptions {
     pub fn init(&self) -> Result<()> {
         let filter = EnvFilter::try_new(format!("{QUIET},{}", self.log_level))
             .map_err(|error| anyhow!("--log-level {}: {error}; write `debug`, for example", self.log_level))?;
-        // An error of the log would be written to the same standard error, which panics if it cannot be written:
-        // the program that reads the log could end the threads that serve.
+        // tracing would print an error of the log to the same standard error, and panic if that fails. Then the program
+        // that reads the log could end the threads that serve.
         let builder =
             tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
         match self.log_format {

@@ -8,13 +8,13 @@ use crate::deploy::TrustPolicy;
 
 #[derive(Args)]
 pub struct PolicyArgs {
-    /// Serve only components whose SHA-256 is in this file, one a line, at the start and after
-    /// every swap; or that a trusted key has signed.
+    /// Serve only components whose SHA-256 is in this file (one a line), or that a trusted key has signed. The host
+    /// checks at the start and at every swap.
     #[arg(long, value_name = "FILE")]
     allow_digests: Option<PathBuf>,
 
-    /// Serve only components with a signature of this Ed25519 public key (PEM), which is expected
-    /// beside the manifest's sources as `<source>.sig`; or that are listed. Can be repeated.
+    /// Serve only components that this Ed25519 public key (PEM) has signed, or that --allow-digests lists. The
+    /// signature of a manifest's source is in `<source>.sig`. Can be repeated.
     #[arg(long = "trusted-key", value_name = "FILE")]
     trusted_keys: Vec<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! The files that SIGHUP has the host read again: the manifest on one thread, certificates and access log on another.
-//! A file that cannot be read now, or a component that is compiled, keeps no other file and no signal waiting.
+//! The files that the host reads again on SIGHUP: the manifest on one thread, certificates and access log on another. A
+//! slow file, or a component that is being compiled, delays neither other files nor signals.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ impl ManifestSource {
     }
 }
 
-/// The threads. They end with the process, even while they wait for a file.
+/// The threads. They end with the process, also while they wait for a file.
 pub struct Reloads {
     manifest: SyncSender<()>,
     ingress: SyncSender<()>,
@@ -63,7 +63,7 @@ impl Reloads {
     }
 }
 
-/// Does the work for each message. Messages that come during the work are taken as one.
+/// Does the work for each message. Messages that arrive during the work count as one.
 fn start_thread(name: &str, mut work: impl FnMut() + Send + 'static) -> io::Result<SyncSender<()>> {
     let (sender, messages) = sync_channel(1);
     let thread = name.to_owned();

@@ -1,13 +1,13 @@
-//! What `hexad status` says of a machine that has too little for its host.
+//! The warnings of `hexad status` about a machine that is too small for its host.
 
 use bytesize::ByteSize;
 
 use crate::admin::HostStatus;
 
-/// A line for each resource of which the host may use up all that there is.
+/// A line for each resource that the host may use up.
 pub fn resource_warnings(host: &HostStatus) -> String {
     let mut text = String::new();
-    // A host of an earlier build does not tell the machine's memory.
+    // A host of an earlier build does not report the machine's memory.
     if host.memory.machine > 0 && host.memory.budget > host.memory.machine {
         text += &format!(
             "WARNING: the budget is more than the {} of the machine or container: under load the system may end the \

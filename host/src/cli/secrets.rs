@@ -36,7 +36,7 @@ pub struct SecretArgs {
 #[derive(Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
-    /// Files that no variable was read from yet.
+    /// Files whose value no variable has used yet.
     unread: Mutex<BTreeMap<String, PathBuf>>,
 }
 
@@ -72,7 +72,7 @@ impl SecretArgs {
                 unread.insert(name, path);
             }
         }
-        // Of a service manager's folder, files may be for others.
+        // A service manager's folder may have files for other programs.
         if self.secrets_from.is_some() {
             secrets.unread = Mutex::new(unread);
         }
@@ -86,7 +86,7 @@ impl Secrets {
         if let Ok(mut unread) = self.unread.lock() {
             unread.remove(name);
         }
-        // A value that is no UTF-8 is wrong, and not absent.
+        // A value that is not UTF-8 is wrong, not absent.
         let given = || env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         self.values.get(name).cloned().or_else(given)
     }
@@ -98,7 +98,7 @@ impl Secrets {
         self
     }
 
-    /// An error if a file was not read by now, which may have a misspelt name.
+    /// An error if no variable has used a file: its name may be misspelt.
     pub fn check_all_read(&self) -> Result<()> {
         let unread = self.unread.lock().map(|unread| unread.values().cloned().collect::<BTreeSet<_>>());
         match unread.unwrap_or_default().first() {
@@ -108,7 +108,7 @@ impl Secrets {
     }
 }
 
-/// Keeps secrets out of core dumps: the system writes none of this process.
+/// Keeps secrets out of core dumps: the system writes no core dump of this process.
 pub fn forbid_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
@@ -116,7 +116,7 @@ pub fn forbid_core_dumps() {
     }
 }
 
-/// The environment variable that a file stands for. Hidden files, as Kubernetes makes them, stand for none.
+/// The environment variable that a file stands for. `None` for hidden files, as Kubernetes makes them.
 fn variable(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

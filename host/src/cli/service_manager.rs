@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// The environment variable that names the service manager's socket.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// A state of the process that the service manager is told.
+/// A state of the process, for the service manager.
 #[derive(Clone, Copy, Debug)]
 pub enum ServiceState {
     Ready,
@@ -27,7 +27,7 @@ impl ServiceState {
     }
 }
 
-/// Tells the service manager, if there is one. It does not wait for one that does not read.
+/// Sends the state to the service manager, if there is one. It does not block when the service manager does not read.
 pub fn notify(state: ServiceState) {
     let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
     if let Err(error) = send(state.message(), &socket) {
@@ -47,7 +47,7 @@ fn address(socket: &OsStr) -> io::Result<SocketAddr> {
 fn send(message: &str, socket: &OsStr) -> io::Result<()> {
     let address = address(socket)?;
     let datagrams = UnixDatagram::unbound()?;
-    // The queue of a service manager that does not read is full.
+    // If the service manager does not read, its queue is full.
     datagrams.set_nonblocking(true)?;
     datagrams.send_to_addr(message.as_bytes(), &address)?;
     Ok(())

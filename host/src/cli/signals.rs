@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::error::Elapsed;
 
-/// The signals that stop the host or have it read its files again. They are caught before the host starts.
+/// The signals that stop the host or make it read its files again. They are caught before the host starts.
 pub struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,

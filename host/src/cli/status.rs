@@ -20,7 +20,7 @@ use crate::admin::{
     ReloadStatus, StoreProblemStatus,
 };
 
-/// How often `--watch` requests the status.
+/// How often `--watch` asks for the status.
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// Characters of a version and of a digest that are printed.
@@ -30,11 +30,11 @@ const DIGEST: usize = 8;
 /// Show the components and figures of a running host.
 #[derive(Args)]
 pub struct StatusReport {
-    /// Show it again every second, with the requests of that second.
+    /// Show the status again every second, with the requests of that second.
     #[arg(long)]
     watch: bool,
 
-    /// Show everything, as JSON; with `--watch`, a line each time.
+    /// Show everything as JSON; with `--watch`, one line each time.
     #[arg(long)]
     json: bool,
 
@@ -82,7 +82,7 @@ struct CanaryStatus {
     #[serde(rename = "answers")]
     responses: u64,
     failed: u64,
-    /// Hosts of earlier versions do not say it.
+    /// Hosts of earlier versions do not send it.
     #[serde(rename = "answers_missing", default)]
     missing_responses: u64,
     seconds_left: f64,
@@ -215,8 +215,8 @@ fn postgres_summary(status: &PostgresStatus) -> String {
     text
 }
 
-/// A line for each component, with the rate of requests since `previous`, if there is one, or else the
-/// digest. `previous` has its age.
+/// A line for each component. With `previous`, an earlier response and its age, it has the rate of requests since then;
+/// otherwise, the digest.
 fn table(components: &[ComponentStatus], previous: Option<(&StatusResponse, Duration)>) -> String {
     const COLUMNS: usize = 8;
     let third = if previous.is_some() { "REQ/S" } else { "DIGEST" };
@@ -289,7 +289,7 @@ impl ComponentStatus {
 }
 
 impl ServedVersion {
-    /// With the revision, because two revisions can have the same version.
+    /// The version and the revision, because two revisions can have the same version.
     fn short_version(&self) -> String {
         let version: String = self.version.as_deref().unwrap_or("-").chars().take(VERSION).collect();
         format!("{} #{}", printable(&version), self.revision)

@@ -19,12 +19,13 @@ pub struct StoreArgs {
     #[arg(long, env = "HEXAD_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<String>,
 
-    /// How many connections to PostgreSQL write; each thread has another one that reads.
+    /// How many connections to PostgreSQL write. Each thread has one more, which reads.
     #[arg(long, default_value = "12", value_name = "N", value_parser = parse_count::<NonZeroUsize>)]
     store_connections: NonZeroUsize,
 
-    /// How fresh an answer from memory is, on PostgreSQL: `exact` asks before each whether another host
-    /// has changed what it is made of; a time, such as 500ms, asks only if the last question is older.
+    /// On PostgreSQL, how fresh answers from memory are. With `exact`, the host asks the database before each answer
+    /// whether another host has changed its data. With a time, such as 500ms, it asks only if its last question is
+    /// older.
     #[arg(long, default_value = "exact", value_name = "TIME", value_parser = parse_freshness)]
     freshness: Duration,
 }

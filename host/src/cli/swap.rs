@@ -20,31 +20,31 @@ pub struct Swap {
     /// The new version.
     file: PathBuf,
 
-    /// Its Ed25519 signature, 64 bytes or base64, for a host that asks for one (`hexad up
-    /// --trusted-key`) [default: the file's name with `.sig` behind it, if that is there].
+    /// The file's Ed25519 signature, 64 bytes or base64, for a host that requires one (`hexad up --trusted-key`)
+    /// [default: the file's name with `.sig` behind it, if it exists].
     #[arg(long, value_name = "FILE")]
     signature: Option<PathBuf>,
 
-    /// Let only this part of the callers have it, and go back by itself if it does badly.
+    /// Run a canary: only this part of the callers gets the new version. The host rolls it back if it fails.
     #[arg(long, value_name = "PERCENT")]
     percent: Option<f64>,
 
-    /// How long the new version is on trial before all callers get it. The trial goes on until there are ten of its
-    /// answers.
+    /// How long the new version is on trial before all callers get it. The trial goes on until the new version has
+    /// answered ten requests.
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "60s")]
     window: String,
 
-    /// How many percentage points more of its answers may fail (status 500 and above, or a body that
-    /// breaks) than of the present version's.
+    /// By how many percentage points the canary's share of failed answers (status 500 and above, or a body that breaks)
+    /// may exceed the active version's.
     #[arg(long, value_name = "PERCENT", requires = "percent", default_value_t = 5.0)]
     max_errors: f64,
 
-    /// The longest time that 95 of 100 of its answers may take.
+    /// The maximum latency of 95 % of the canary's answers.
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "1s")]
     max_latency: String,
 
-    /// Do not ask this host, one of those that share the store, whether it can serve it: it is not ready until it
-    /// can. As `hexad status` names it; may be given several times.
+    /// Do not ask this host of the store whether it can serve the new version. The host is not ready until it can. Use
+    /// the name from `hexad status`; can be repeated.
     #[arg(long, value_name = "HOST")]
     without: Vec<String>,
 
@@ -52,7 +52,7 @@ pub struct Swap {
     host: HostArgs,
 }
 
-/// Let all callers have the canary now.
+/// Give the canary to all callers now.
 #[derive(Args)]
 pub struct Promote {
     /// The component's id in the manifest.
@@ -62,7 +62,7 @@ pub struct Promote {
     host: HostArgs,
 }
 
-/// End a canary; without one, serve the version before again.
+/// End a canary. Without a canary, serve the previous version again.
 #[derive(Args)]
 pub struct Rollback {
     /// The component's id in the manifest.

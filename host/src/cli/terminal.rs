@@ -11,7 +11,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// An error with its causes on one line. A cause that the text before it names already is left out.
+/// An error with its causes on one line. A cause that the text before already has is left out.
 pub fn one_line(error: &Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -24,8 +24,8 @@ pub fn one_line(error: &Error) -> String {
     line
 }
 
-/// Writes the text of a command that serves to standard output. The command serves on if that has no reader any more,
-/// because the reader may have all that it needs.
+/// Writes text of a serving command to standard output. When the reader has gone, the command goes on, because the
+/// reader may have all that it needs.
 pub fn announce(text: &str) {
     let mut out = io::stdout();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -33,13 +33,12 @@ pub fn announce(text: &str) {
     }
 }
 
-/// Whether a command failed because the program that read its output has gone, as `head` does after ten lines. Nothing
-/// is wrong with such a command, and its output has no reader.
+/// Whether a command failed only because the reader of its output has gone, as `head` does after ten lines.
 pub fn has_lost_reader(error: &Error) -> bool {
     is_broken_pipe(error) && (is_without_reader(io::stdout()) || is_without_reader(io::stderr()))
 }
 
-/// A pipe to another program can be the one that broke.
+/// The broken pipe can also be one to another program.
 fn is_broken_pipe(error: &Error) -> bool {
     error
         .chain()

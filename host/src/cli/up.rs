@@ -1,4 +1,4 @@
-//! `hexad up`: serves an application until it is told to stop.
+//! `hexad up`: serves an application until a signal stops it.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -35,7 +35,7 @@ use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
 
-/// How long the last steps after the grace period may take: the last spans, the last responses to operators.
+/// How long the last steps after the grace period may take, such as exporting spans and answering operators.
 const LAST_STEPS: Duration = Duration::from_secs(4);
 
 /// How long the last line of the log may take.
@@ -48,16 +48,16 @@ pub struct Up {
     #[arg(long, default_value = manifest::FILE_NAME, value_name = "FILE")]
     manifest: PathBuf,
 
-    /// The address to listen on; port 0 takes a free one. Sockets that a supervisor passes on
-    /// (LISTEN_FDS) are used instead of it.
+    /// The address to listen on; port 0 takes a free one. If a supervisor passes sockets (LISTEN_FDS), the host uses
+    /// them instead.
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
 
     #[command(flatten)]
     ingress: IngressArgs,
 
-    /// The address of the operator's listener (`hexad swap`, `hexad status`, metrics). It is found
-    /// through the data folder; keep it on the loopback interface.
+    /// The address of the operator's listener (`hexad swap`, `hexad status`, metrics). Commands find it through the
+    /// data folder. Keep it on the loopback interface.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     admin: SocketAddr,
 
@@ -72,7 +72,7 @@ pub struct Up {
     #[arg(long, default_value = "data", value_name = "FOLDER")]
     data: PathBuf,
 
-    /// The address under which clients reach this host, if it is not the one it listens on.
+    /// The URL under which clients reach this host, if it is not the address to listen on.
     #[arg(long, value_name = "URL", value_parser = parse_external_url)]
     external_url: Option<String>,
 
@@ -81,8 +81,8 @@ pub struct Up {
     #[arg(long, value_name = "FILE")]
     outbound_ca: Option<PathBuf>,
 
-    /// What caches, responses that wait for their clients, and components may take of the machine's memory
-    /// together [default: three quarters of it, or of the container's].
+    /// The memory for caches, responses that wait for their clients, and components together [default: three quarters
+    /// of the machine's or container's].
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
 
@@ -90,47 +90,47 @@ pub struct Up {
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
 
-    /// How long a thread that has just had work polls for more before it sleeps: requests are answered sooner, and an
-    /// idle processor works for so long after each of them; 0 is not at all [default: 50us; 0 if there are more threads
-    /// than processors, or the container has less than one].
+    /// How long a thread polls for more work before it sleeps. Answers come sooner, but each request keeps an idle
+    /// processor busy that long; 0 is off [default: 50us; 0 if threads exceed processors, or the container has less
+    /// than one].
     #[arg(long, value_name = "TIME", value_parser = parse_busy_poll)]
     busy_poll: Option<Duration>,
 
-    /// How often the maintenance that the manifest asks for is done, such as the removal of stored
-    /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
+    /// How often the host runs the manifest's maintenance, such as the removal of unreachable data; 0 is never
+    /// [default: the periods of the manifest].
     #[arg(long, value_name = "TIME", value_parser = parse_rare_period)]
     gc_every: Option<Duration>,
 
-    /// How much processor time components may take in a minute for the clients of one address (IPv6: of a /64 network)
-    /// that have no accepted credential; 0 is no limit.
+    /// How much processor time per minute components may use for clients of one address (IPv6: /64 network) without an
+    /// accepted credential; 0 is no limit.
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_period)]
     anonymous_cpu_time: Duration,
 
-    /// How much they may read and write in the store in a minute for the same clients; 0 is no limit.
+    /// How many bytes per minute components may read and write in the store for the same clients; 0 is no limit.
     #[arg(long, default_value = "8GiB", value_name = "SIZE")]
     anonymous_store_bytes: ByteSize,
 
-    /// Replace the keys that the host has drawn for variables of the manifest (`generate`). What was sealed with the key
-    /// before stays readable, until the next time.
+    /// Replace the keys that the host has generated for variables of the manifest (`generate`). Data that was sealed
+    /// with the previous key stays readable until the next rotation.
     #[arg(long)]
     rotate_secrets: bool,
 
-    /// How long writes that no response waits for yet may stay off the disk. A host that is killed
-    /// loses them; they are not acknowledged.
+    /// How long writes that no response waits for may stay in memory. If the host is killed, it loses them; they were
+    /// not acknowledged.
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_period)]
     flush_after: Duration,
 
-    /// How long requests under way, and what components do after their responses, may take when the
-    /// host is told to stop. A second signal ends the host at once.
+    /// When a signal stops the host, how long requests under way, and components' work after their responses, may take.
+    /// A second signal ends the host at once.
     #[arg(long, default_value = "25s", value_name = "TIME", value_parser = parse_period)]
     grace: Duration,
 
-    /// How long the host goes on serving after it was told to stop, while `/readyz` says 503: give load
-    /// balancers the time to find out.
+    /// How long the host goes on serving after the signal to stop, while `/readyz` answers 503, so that load balancers
+    /// notice.
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_period)]
     drain_delay: Duration,
 
-    /// Let the system write a core dump if the host crashes. It has tokens and keys in it.
+    /// Let the system write a core dump if the host crashes. The dump contains tokens and keys.
     #[arg(long)]
     core_dumps: bool,
 
@@ -204,9 +204,9 @@ impl Up {
         descriptors::fit(&mut ingress, &mut options, manifest.components.len())?;
         let ingress = Arc::new(Ingress::new(ingress)?);
         let mut signals = Signals::catch()?;
-        // Before the store is opened, so that an address in use is found at once.
+        // Listens before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
-        // Components that are not in the cache of compiled code take their time.
+        // Compiling components that are not in the code cache can take long.
         let mut host = signals.watch_during(leave_before_ready, || Host::start(&runtime, manifest, &options))?;
         let mut addresses = Vec::with_capacity(listeners.len());
         for listener in listeners {
@@ -233,7 +233,7 @@ impl Up {
         let is_started = signals.watch_during(|request| stop.request(request), || started(&mut serving));
         // `started` fails if the host stops meanwhile.
         if let Some(begun) = stop.into_begun() {
-            // From here on the stop has its own limit of time.
+            // From here on, the stop has its own time limit.
             drop(begun.is_over);
             return self.stop((host, ingress), (begun.request, begun.at), &mut signals);
         }
@@ -246,8 +246,8 @@ impl Up {
         self.stop((host, ingress), (request, Instant::now()), &mut signals)
     }
 
-    /// Stops the host, as a signal at some time has asked. The process ends at once if another signal comes, or if the
-    /// stop takes too long.
+    /// Stops the host after a signal that came at `since`. A second signal, or a stop that takes too long, ends the
+    /// process at once.
     fn stop(
         &self,
         (host, ingress): (Host, Arc<Ingress>),
@@ -256,9 +256,9 @@ impl Up {
     ) -> Result<()> {
         let (sender, stopped) = tokio::sync::oneshot::channel();
         let (drain_delay, grace) = (self.drain_delay, self.grace);
-        // All of it counts from the signal.
+        // All times count from the signal.
         let left = move |time: Duration| time.saturating_sub(since.elapsed());
-        // On a thread of its own, because it blocks, and the log may; this one does nothing but wait for signals.
+        // On another thread, because the stop blocks, and the log may. This thread only waits for signals.
         std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
             host.drain();
             service_manager::notify(ServiceState::Stopping);
@@ -268,7 +268,7 @@ impl Up {
             );
             std::thread::sleep(left(drain_delay));
             host.stop(left(drain_delay + grace));
-            // Not by the last reference, which may be that of certificates that are being read.
+            // Closed here, because a reload of certificates may hold the last reference.
             if let Some(log) = &ingress.access_log {
                 log.close();
             }
@@ -304,10 +304,10 @@ impl Up {
     }
 }
 
-/// The stop of a host that serves clients and is not ready yet, because `started` has not returned.
+/// The stop of a host that serves clients, but is not ready yet because `started` has not returned.
 struct EarlyStop<C> {
     deployer: Arc<Deployer>,
-    /// Ends the requests of clients, this process among them.
+    /// Ends the requests of clients, also those of this process.
     close: C,
     drain_delay: Duration,
     grace: Duration,
@@ -341,13 +341,13 @@ impl<C: Fn(Duration) + Clone + Send + 'static> EarlyStop<C> {
         self.begun = Some(BegunStop { request, at: Instant::now(), is_over });
     }
 
-    /// Drops the references that would keep parts of the host alive.
+    /// Consumes `self`, because its references keep parts of the host alive.
     fn into_begun(self) -> Option<BegunStop> {
         self.begun
     }
 }
 
-/// Ends the process: it serves no clients yet, and its store survives an end at any time.
+/// Ends the process at once: it serves no clients yet, and its store survives that.
 fn leave_before_ready(request: StopRequest) {
     exit_after(move || tracing::info!(signal = request.name(), "stopped before the host was ready"), 0)
 }
@@ -363,7 +363,7 @@ fn leave_at_once(repeated: StopRequest) -> ! {
     exit_after(log, repeated.exit_status())
 }
 
-/// The sockets that the service manager passes on, or else a new one.
+/// The sockets that the service manager passes, or else a new one.
 fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     let mut passed_on = ListenFd::from_env();
     if passed_on.len() == 0 {
@@ -383,7 +383,7 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-/// A bound socket accepts no connection, and reports no error that says why.
+/// Fails if the socket is only bound. Such a socket accepts no connection and reports no clear error.
 fn check_listening(socket: &TcpListener, index: usize) -> Result<()> {
     if SockRef::from(socket).is_listener()? {
         return Ok(());
@@ -394,7 +394,7 @@ fn check_listening(socket: &TcpListener, index: usize) -> Result<()> {
     )
 }
 
-/// Ends the process once `log` has said why. If standard error is a pipe that no program reads, it ends without that.
+/// Ends the process after `log`, or after [`LAST_LOG`] if standard error is a pipe that no program reads.
 fn exit_after(log: impl FnOnce() + Send + 'static, status: i32) -> ! {
     let (logged, is_logged) = std::sync::mpsc::channel();
     let logging = std::thread::Builder::new().name("last-log".to_owned()).spawn(move || {

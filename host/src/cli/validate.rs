@@ -15,18 +15,18 @@ use super::values::parse_external_url;
 use crate::manifest::{self, LoadOptions, MaintenanceTokens, Manifest, ManifestError, sharing_notes};
 use crate::validation::{ValidComponent, ValidationOptions, validate};
 
-/// Say whether a host would serve a manifest and its components, or swap in a file, before one runs. It
+/// Check whether a host would serve a manifest and its components, or swap in a file. The command needs no host. It
 /// fails if not, and names every reason.
 ///
-/// Variables have the values that the environment and files of secrets give them. That components can read what is stored is
-/// told by a host only.
+/// Variables get their values from the environment and files of secrets. Only a running host checks whether components
+/// can read the stored data.
 #[derive(Args)]
 pub struct Validate {
     /// The application's manifest.
     #[arg(value_name = "MANIFEST", default_value = manifest::FILE_NAME)]
     manifest: PathBuf,
 
-    /// Say whether `hexad swap` could serve FILE as this component of the manifest.
+    /// Check whether `hexad swap` could serve FILE as this component of the manifest.
     #[arg(long, value_name = "ID", requires = "file")]
     component: Option<String>,
 
@@ -34,7 +34,7 @@ pub struct Validate {
     #[arg(long, value_name = "FILE", requires = "component")]
     file: Option<PathBuf>,
 
-    /// The address under which clients reach the host.
+    /// The URL under which clients reach the host.
     #[arg(long, value_name = "URL", value_parser = parse_external_url)]
     external_url: Option<String>,
 
@@ -99,7 +99,7 @@ impl Validate {
 }
 
 fn print_problem(problem: impl Display) {
-    // Without a reader, the exit status still tells.
+    // Without a reader, the exit status still shows the failure.
     let _ = writeln!(std::io::stderr(), "hexad: {}", one_line(&anyhow!("{problem}")));
 }
 

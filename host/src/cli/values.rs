@@ -9,16 +9,17 @@ use url::Url;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// The longest time that a client, a request or a stop can be given.
+/// The longest time for a client, a request or a stop, in hours.
 const LONGEST: u32 = 24;
 
-/// The longest period of maintenance.
+/// The longest period of maintenance, in hours.
 const RAREST: u32 = 366 * 24;
 
-/// The longest time of polling: with more, a processor would do nothing else.
+/// The longest polling time. With more, a processor would do nothing else.
 const LONGEST_BUSY_POLL: Duration = Duration::from_millis(10);
 
-/// The most threads: more share the same processors, and each has memory, files and instances of its own.
+/// The maximum number of threads. More would share the same processors, and each has its own memory, files and
+/// instances.
 const MAX_THREADS: usize = 1024;
 
 /// A time of at most a day, or 0.
@@ -54,7 +55,7 @@ pub fn parse_busy_poll(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "write a number and a unit, such as 50us, and at most 10ms, or 0".to_owned())
 }
 
-/// A number other than zero.
+/// A number above zero.
 pub fn parse_count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "write a number from 1".to_owned())
 }
@@ -64,7 +65,7 @@ pub fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
     parsed.ok_or_else(|| format!("write a number from 1 to {MAX_THREADS}; one for each processor is enough"))
 }
 
-/// The address under which clients reach the application, as it is written.
+/// The URL under which clients reach the application, unchanged.
 pub fn parse_external_url(text: &str) -> Result<String, String> {
     let parsed = Url::parse(text).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https")
@@ -73,7 +74,7 @@ pub fn parse_external_url(text: &str) -> Result<String, String> {
             && url.password().is_none()
             && url.query().is_none()
             && url.fragment().is_none()
-            // Only browsers accept a URL without its slashes, or with others, as this parser does.
+            // This parser, like browsers, accepts a URL without slashes or with other ones. Other clients do not.
             && text.get(url.scheme().len()..).and_then(|rest| rest.strip_prefix("://")).is_some_and(|rest| {
                 !rest.starts_with('/') && !rest.contains(|character: char| character.is_whitespace() || character == '\\')
             })
