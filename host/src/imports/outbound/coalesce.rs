@@ -1,5 +1,5 @@
 //! Request coalescing: concurrent requests of one component that are equal byte for byte are sent
-//! once, if the manifest says so of their method (`share`, `share_methods`). Two equal requests of a method that is not safe, such as
+//! once, if the manifest says so of their method (`coalesce`, `coalesce_methods`). Two equal requests of a method that is not safe, such as
 //! POST, may be meant to do something twice.
 //!
 //! The first request is the leader and is sent. Equal requests that come before the head of its
