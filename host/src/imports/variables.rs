@@ -1,4 +1,4 @@
-//! `spin:variables@3.0.0`: the component's variables, which are fixed when the component is loaded.
+//! `spin:variables@3.0.0`: the component's variables, which do not change after the component is loaded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

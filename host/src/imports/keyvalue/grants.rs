@@ -13,10 +13,10 @@ pub struct Grants {
     /// Every label in the manifest, of all components.
     all_labels: Arc<BTreeSet<String>>,
     labels: BTreeSet<String>,
-    /// Sorted, and none is a prefix of another, so that a listing visits each key once.
+    /// Sorted. No prefix starts with another one, so that a listing visits each key once.
     read: Vec<String>,
     write: Vec<String>,
-    /// Prefixes of keys of which a crash may undo the last changes.
+    /// Prefixes of volatile keys: a crash may undo the last changes.
     volatile: Vec<String>,
     denied: AtomicU64,
     throttle: LogThrottle,
@@ -31,8 +31,8 @@ pub enum LabelAccess {
 }
 
 impl Grants {
-    /// `prefixes` are those to read and those to write; writing implies reading. `None` grants every
-    /// key, as a manifest without `read` and `write` does.
+    /// `prefixes` are the prefixes to read and to write; writing implies reading. `None` grants every key, as a
+    /// manifest without `read` and `write` does.
     pub fn new(
         component: &str,
         all_labels: Arc<BTreeSet<String>>,
@@ -64,7 +64,7 @@ impl Grants {
         Ok(Self { volatile: outermost(prefixes), ..self })
     }
 
-    /// The same grants with nothing writable.
+    /// The same grants without writable prefixes.
     pub fn read_only(&self) -> Self {
         Self {
             component: self.component.clone(),
@@ -83,7 +83,7 @@ impl Grants {
         self.labels.iter().map(String::as_str)
     }
 
-    /// Goes on counting where `earlier` grants of the component have stopped.
+    /// Continues the count of the component's `earlier` grants.
     pub fn continue_count(&self, earlier: &Self) {
         self.denied.store(earlier.denied(), Ordering::Relaxed);
     }
@@ -138,7 +138,7 @@ impl Grants {
     }
 }
 
-/// Whether they grant the same.
+/// Equal if they grant the same accesses.
 impl PartialEq for Grants {
     fn eq(&self, other: &Self) -> bool {
         let Self { component, all_labels, labels, read, write, volatile, denied: _, throttle: _ } = self;

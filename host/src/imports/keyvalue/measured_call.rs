@@ -8,8 +8,8 @@ use opentelemetry_sdk::trace::Span;
 use crate::metrics::{Counters, Operation};
 use crate::trace::{self, Trace};
 
-/// An operation that is counted, timed and part of the request's trace. It ends when it is dropped,
-/// also if its instance ends first.
+/// An operation that is counted, timed and part of the request's trace. It ends on drop, also if its instance ends
+/// first.
 pub struct MeasuredCall {
     operation: Operation,
     started: Instant,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::{Backend, Ledger, StoreError};
 
-/// The writes of one request. The guest's instance makes them; the host holds the response head back
-/// until they are durable.
+/// The writes of one request. The guest's instance makes them. The host holds the response head back until they are
+/// durable.
 #[derive(Clone, Debug, Default)]
 pub struct RequestWrites {
     ledger: Ledger,
@@ -14,8 +14,8 @@ pub struct RequestWrites {
 }
 
 impl RequestWrites {
-    /// Makes the guest wait until each further write is durable. The host calls this before its own
-    /// wait for the ledger, after which it does not wait again.
+    /// From now on, the guest waits until each write is durable. The host calls this before its only wait for the
+    /// ledger.
     pub fn write_through(&self) {
         self.is_write_through.store(true, Ordering::SeqCst);
     }
@@ -38,7 +38,7 @@ impl RequestWrites {
         self.ledger.may_have_stored()
     }
 
-    /// Whether a write was lost after the guest was told that it took place.
+    /// Whether a write was lost after the guest got its success.
     pub fn has_failed(&self) -> bool {
         self.ledger.check().is_err()
     }
@@ -48,7 +48,7 @@ impl RequestWrites {
         backend.bind_reads(&self.ledger);
     }
 
-    /// Why an operation of the request has failed that may succeed later.
+    /// Why an operation of the request failed, if it may succeed later.
     pub fn outage(&self) -> Option<&StoreError> {
         self.ledger.outage()
     }

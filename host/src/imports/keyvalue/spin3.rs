@@ -63,7 +63,7 @@ async fn settle<T>(accessor: &Accessor<T, HasKeyValue>, wait: Option<DurabilityW
     Ok(())
 }
 
-/// Records a write, and waits until it is durable if the guest may not go on before that.
+/// Records a write. If the guest may not go on before that, waits until the write is durable.
 async fn record_write<T>(accessor: &Accessor<T, HasKeyValue>, key: Key) -> Result<(), StoreError> {
     let wait = accessor.with(|mut access| {
         let ctx = access.get().ctx;
@@ -178,7 +178,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             };
             let stream = StreamReader::new(&mut access, keys)?;
             let end = FutureReader::new(&mut access, async {
-                // The sender is dropped if the guest does not read the listing to its end.
+                // If the guest does not read the listing to its end, the sender is dropped.
                 wasmtime::error::Ok(end_receiver.await.unwrap_or(Ok(())))
             })?;
             Ok((stream, end))
@@ -201,7 +201,7 @@ struct KeyListing {
     wait: Option<DurabilityWait>,
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
-    /// Index of the readable prefix that is read now.
+    /// Index of the readable prefix that the listing is at.
     prefix: usize,
     /// The last key of the previous page.
     after: String,

@@ -1,7 +1,7 @@
 //! The key-value state of one instance, and the waits before reads.
 //!
-//! Backends read committed data only. A request that reads what it wrote, or what another request
-//! wrote and it has seen, first waits until that is committed.
+//! Backends read committed data only. Before a request reads its own write, or a write of another request that it has
+//! seen, it waits for the commit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,25 +17,23 @@ use crate::response_cache::Dependencies;
 use crate::store::{Backend, CasOutcome, Key, ServerClock, StoreError};
 use crate::trace::Trace;
 
-/// Bytes that the values of one instance may take in the writer's queue. An instance that writes faster
-/// than the disk waits for its own writes; the engine bounds the deletions of each request, and the
-/// queue of all instances together.
+/// Bytes that the values of one instance may take in the writer's queue. An instance that writes faster than the disk
+/// waits for its own writes. The engine bounds the deletions of each request, and the queue of all instances together.
 const MAX_QUEUED_BYTES: u32 = 4 * 1024 * 1024;
 
-/// Bytes that a value in the queue takes beside itself and the text of its key. Without them, a guest that writes empty
-/// values would never wait.
+/// Bytes that a queued value takes in addition to itself and the text of its key. Without them, a guest that writes
+/// empty values would never wait.
 const QUEUED_VALUE_BYTES: usize = 256;
 
-/// Bytes that the values of one instance may take in calls that it has begun and not awaited, before they are in the
-/// queue. wasmtime lifts a value out of the guest's memory when its call begins, so that no other bound counts it.
+/// Bytes that the values of one instance may take in begun calls before they are in the queue. wasmtime lifts a value
+/// out of the guest's memory when its call begins, so that no other bound counts it.
 const MAX_UNQUEUED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Values of one instance that are read at the same time; further reads wait. The host holds each until the guest takes
-/// it.
+/// Values that one instance may read at the same time; further reads wait. The host holds each value until the guest
+/// takes it.
 const MAX_CONCURRENT_READS: usize = 16;
 
-/// Keys that are remembered as written and not yet durable. An instance with more waits until they
-/// are durable.
+/// How many written keys the host remembers until they are durable. An instance with more waits until they are durable.
 const MAX_UNSETTLED_KEYS: usize = 4096;
 
 /// The key-value state of one instance.
@@ -47,11 +45,11 @@ pub struct KeyValue {
     dependencies: Option<Arc<Dependencies>>,
     pub(super) trace: Option<Arc<Trace>>,
     work: Option<Arc<ClientWork>>,
-    /// Keys that the current request has written, or lost a swap for, since its ledger was last
-    /// settled. A committed read of them could be older than what the guest knows.
+    /// Keys that the current request has written, or lost a swap for, since its ledger last settled. A committed read
+    /// of them could be older than the value that the guest knows.
     unsettled_keys: HashSet<Key>,
-    /// Whether the guest has seen a value that another request wrote and that is not committed. Any
-    /// committed read could be older: keys that this value names may not be there yet.
+    /// Whether the guest has seen another request's uncommitted value. Any committed read could be older: keys that
+    /// this value names may not exist yet.
     pub(super) saw_uncommitted: bool,
     /// Counts the changes of the two fields above.
     revision: u64,
@@ -77,7 +75,7 @@ pub(super) async fn reserve_queue_bytes(
     permit.map_err(|_| StoreError::writer_stopped())
 }
 
-/// The calls that an instance has begun and not awaited hold more bytes than they may.
+/// The unawaited calls of an instance hold too many bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("calls that have not ended hold at most {MAX_UNQUEUED_BYTES} bytes; await some of them first")]
 pub(super) struct TooManyUnqueuedBytes;
@@ -116,7 +114,7 @@ impl KeyValue {
         self.backend.server_clock()
     }
 
-    /// Begins another request: its reads and writes are recorded in the given scope and read set.
+    /// Begins another request. Its writes go to `scope`, and its reads to `dependencies`.
     pub fn enter(
         &mut self,
         scope: RequestWrites,
@@ -159,8 +157,7 @@ impl KeyValue {
         }
     }
 
-    /// Counts the bytes of a value in a call that waits until they may be queued. An error if the calls
-    /// before it hold too many.
+    /// Counts the bytes of a value whose call waits for the queue. An error if earlier calls hold too many.
     pub(super) fn hold_unqueued(&self, bytes: usize) -> Result<OwnedSemaphorePermit, TooManyUnqueuedBytes> {
         let permits = u32::try_from(bytes).map_err(|_| TooManyUnqueuedBytes)?;
         self.unqueued_budget.clone().try_acquire_many_owned(permits).map_err(|_| TooManyUnqueuedBytes)
@@ -203,7 +200,7 @@ impl KeyValue {
         Ok(())
     }
 
-    /// Makes the next committed read of `key` no older than the values that the request has written and seen.
+    /// Makes the next committed read of `key` at least as new as the values that the request has written and seen.
     pub(super) async fn settle_before_read(&mut self, key: &Key) -> Result<(), StoreError> {
         self.bind_reads();
         match self.saw_uncommitted || self.unsettled_keys.contains(key) {
@@ -234,7 +231,7 @@ impl KeyValue {
         self.scope.is_write_through() || self.unsettled_keys.len() > MAX_UNSETTLED_KEYS
     }
 
-    /// The wait before a committed read of `key`. For calls that do not hold the instance.
+    /// The wait before a committed read of `key`, for calls that do not hold the instance.
     pub(super) fn wait_before_read(&self, key: &Key) -> Option<DurabilityWait> {
         self.bind_reads();
         (self.saw_uncommitted || self.unsettled_keys.contains(key)).then(|| self.durability_wait())
@@ -251,7 +248,7 @@ impl KeyValue {
 
     /// Records that a wait is over.
     pub(super) fn finish_wait(&mut self, wait: &DurabilityWait) {
-        // Writes that were made during the wait are not settled by it.
+        // The wait does not settle writes that were made during it.
         if self.revision == wait.revision {
             self.unsettled_keys.clear();
             self.saw_uncommitted = false;

@@ -1,5 +1,5 @@
-//! `wasi:keyvalue@0.2.0-draft`, the draft before the one that the areas import: the same stores
-//! and grants. It has no compare-and-swap; its counters have no sign and its cursors are numbers.
+//! `wasi:keyvalue@0.2.0-draft`, the draft before `draft2`: the same stores and grants. It has no compare-and-swap; its
+//! counters have no sign, and its cursors are numbers.
 
 use wasmtime::Result;
 use wasmtime::component::{Linker, Resource};
@@ -57,8 +57,8 @@ impl store::HostBucket for KeyValueView<'_> {
         to_guest_result(current::store::HostBucket::exists(self, bucket, key).await)
     }
 
-    /// The cursor is the number of keys listed so far. The host remembers where the last page ended; a
-    /// page with another cursor costs as much as all pages before it.
+    /// The cursor is the number of keys listed so far. The host remembers where the last page ended. A page with
+    /// another cursor costs as much as all pages before it.
     async fn list_keys(
         &mut self,
         bucket: Resource<Bucket>,
@@ -90,7 +90,7 @@ impl store::HostBucket for KeyValueView<'_> {
                 return Ok(Ok(store::KeyResponse { keys, cursor: page.cursor.map(|_| seen) }));
             }
             after = page.cursor;
-            // The shard serves its other requests between two pages.
+            // Between two pages, the shard serves its other requests.
             tokio::task::yield_now().await;
         }
     }

@@ -51,7 +51,7 @@ pub struct Cas {
     key: Key,
     /// The value that the swap must find.
     expected: Option<Vec<u8>>,
-    /// Whether `current` has not returned `expected` yet. Later calls read the store again.
+    /// Whether the guest has not yet got `expected` from `current`. Later calls read the store again.
     is_unread: bool,
 }
 
@@ -276,8 +276,8 @@ impl store::HostBucket for KeyValueView<'_> {
             let store = store?;
             self.ctx.mark_uncacheable();
             self.ctx.settle_before_list().await?;
-            // The cursor is the last key of the previous page. With a forged one the component gets
-            // only keys that it may list.
+            // The cursor is the last key of the previous page. With a forged cursor, the component gets only keys that
+            // it may list.
             let after = cursor.unwrap_or_default();
             let mut keys = Vec::new();
             for prefix in self.ctx.grants.readable() {
@@ -330,7 +330,7 @@ impl atomics::Host for KeyValueView<'_> {
 }
 
 impl KeyValueView<'_> {
-    /// Returns a handle with the present value if another write came first.
+    /// If another write came first, returns a handle with the present value.
     async fn compare_and_swap(&mut self, cas: Cas, value: Vec<u8>) -> Result<Option<Resource<Cas>>, KeyValueError> {
         let call = MeasuredCall::begin(Operation::Swap, &self.ctx.counters, self.ctx.trace.as_ref(), &cas.key.store);
         let outcome = async {

@@ -1,4 +1,4 @@
-//! Which addresses are public. A component reaches others only if its manifest names them.
+//! Which addresses are public. A component reaches other addresses only if its manifest names them.
 
 use std::net::IpAddr;
 
@@ -121,7 +121,7 @@ mod tests {
             "239.255.255.255",
             "240.0.0.1",
             "255.255.255.255",
-            // Each form in which an IPv6 address can hold one of the above.
+            // Each form of an IPv6 address that can embed one of the addresses above.
             "::",
             "::1",
             "::7f00:1",

@@ -1,11 +1,14 @@
 //! `allowed_outbound_hosts`: which origins a component may send requests to, by Spin's rules.
 //!
-//! An entry is `scheme://host[:port]`. The scheme is a word or `*`; the host is a name, an
-//! address, `*.name` (any name below it), a network such as `10.0.0.0/8`, or `*`; the port is a
-//! number, a range `8000..9000` without its end, or `*`, and may be left out for schemes with
-//! a default port. `http://self` is the application itself, which guests address as `self.alt`, and
-//! `http://<component>.spin.internal` one of its components. Only entries that name them cover them: `*`
-//! does not, as it does not cover addresses that are not public.
+//! An entry is `scheme://host[:port]`:
+//!
+//! - The scheme is a word or `*`.
+//! - The host is a name, an address, `*.name` (any name below it), a network such as `10.0.0.0/8`, or `*`.
+//! - The port is a number, a range `8000..9000` without its end, or `*`. Schemes with a default port may omit it.
+//!
+//! `http://self` is the application itself, which guests address as `self.alt`. `http://<component>.spin.internal` is
+//! one of its components. Only entries that name the application or an address that is not public cover it: `*` does
+//! not.
 
 use std::ops::Range;
 
@@ -58,14 +61,14 @@ enum Ports {
 pub enum Reach {
     /// Public addresses only.
     Public,
-    /// Also addresses that are not public: the entry names an address, a network without public
-    /// addresses, or `localhost`.
+    /// Also addresses that are not public: the entry names an address, a network without public addresses, or
+    /// `localhost`.
     Named,
 }
 
 impl AllowedHosts {
-    /// Adds an entry. One that a `template` with variables stands for may be empty, for a host that is not configured.
-    /// The error names the entry and says what to write, but no value of a variable, which can be secret.
+    /// Adds an entry. If it comes from a `template` with variables, it may be empty, for a host that is not configured.
+    /// The error names the entry and the remedy, but no value of a variable, which can be secret.
     pub fn add(&mut self, entry: &str, template: Option<&str>) -> Result<(), String> {
         if template.is_some() && matches!(entry, "" | "http://" | "https://") {
             return Ok(());
@@ -88,7 +91,7 @@ impl AllowedHosts {
         self.0.iter().all(|allowed| matches!(allowed.host, Application | Component(_) | AnyComponent))
     }
 
-    /// The components that entries name, by their ids.
+    /// The ids of the components that entries name.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|allowed| match &allowed.host {
             HostPattern::Component(id) => Some(&**id),
@@ -108,7 +111,7 @@ impl AllowedHost {
         let (host, port) = match rest.rsplit_once(':') {
             None => (rest, ""),
             Some((host, "")) => (host, ""),
-            // The last colon may be one of an IPv6 address.
+            // The last colon may be part of an IPv6 address.
             Some(_) if HostPattern::parse(rest).is_ok() => (rest, ""),
             Some((host, tail)) => match tail.split_once('/') {
                 Some((_, path)) if !path.is_empty() => return Err("has a path".to_owned()),

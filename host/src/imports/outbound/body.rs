@@ -18,10 +18,10 @@ use crate::read_bounds::OverheadMeter;
 
 /// A response body. It holds the request's permits until it ends or is dropped.
 pub struct OutboundBody {
-    /// `None` after the end, so that the connection is closed or goes back to the pool.
+    /// `None` after the end, so that the connection is closed or returns to the pool.
     inner: Option<(WasiBody, Permits)>,
     egress: Arc<ComponentOutbound>,
-    /// The meter of its connection, if that is one of HTTP/1.
+    /// The meter of its HTTP/1 connection; `None` on HTTP/2.
     overhead: Option<Arc<OverheadMeter>>,
     remaining: u64,
     idle_timeout: Duration,
@@ -63,7 +63,7 @@ impl Body for OutboundBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
         count_host_body_poll();
-        // Before the body, which may have a frame whenever the guest asks for one.
+        // The check comes before the body's poll: the body may have a frame at every poll of the guest.
         if self.inner.is_some() && Instant::now() >= self.deadline {
             self.egress.counters.timeouts.add(1);
             return self.end(WasiError::HttpResponseTimeout);
@@ -130,7 +130,7 @@ impl Body for OutboundBody {
     }
 }
 
-/// A response body whose request is under way until it ends or is dropped.
+/// A response body whose request is in progress until it ends or is dropped.
 pub struct BodyInProgress {
     inner: WasiBody,
     in_progress: Option<OutboundInProgress>,
@@ -151,7 +151,7 @@ impl Body for BodyInProgress {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
         let has_ended = match &frame {
             Poll::Ready(None | Some(Err(_))) => true,
-            // The next poll may be that of a guest that has waited for its client meanwhile.
+            // Before the next poll, the guest may have waited for its client.
             Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
             Poll::Pending => false,
         };

@@ -1,17 +1,18 @@
-//! Request coalescing: concurrent requests of one component that are equal byte for byte are sent
-//! once, if the manifest says so of their method (`coalesce`, `coalesce_methods`). Two equal requests of a method that is not safe, such as
-//! POST, may be meant to do something twice.
+//! Request coalescing: the host sends equal concurrent requests of one component once. The requests must be equal byte
+//! for byte, and the manifest must allow it for their method (`coalesce`, `coalesce_methods`). Two equal requests of an
+//! unsafe method, such as POST, may be meant to have their effect twice.
 //!
-//! The first request is the leader and is sent. Equal requests that come before the head of its
-//! response are followers: they wait for it without a permit and get a copy. If the leader is
-//! cancelled before that, one of the followers becomes the leader. A response without followers is
-//! not copied. A shared one is kept until its last reader has read it, so that a slow reader does not
-//! delay the others. Its size has the limit of every response, and its memory is of the host's budget.
+//! The first request is the leader, and the host sends it. Equal requests that come before the head of its response are
+//! followers: they wait without a permit and get a copy. If the leader is cancelled before the head, one of the
+//! followers becomes the leader.
 //!
-//! The leader waits for a permit of its own client. If it gets none, that says nothing about the
-//! clients of its followers: each of them then waits for a permit of its own, all at the same time,
-//! and gets its own error if there is none. The first that has one becomes the leader, and the others
-//! give theirs back and follow it. With a permit, a request follows only a leader that has one too.
+//! A response without followers is not copied. A shared one is kept until its last reader has read it, so that a slow
+//! reader does not delay the others. Its size has the limit of every response, and the host's memory budget counts its
+//! bytes.
+//!
+//! Permits are per client. If the leader gets no permit, each follower waits for a permit of its own client. A follower
+//! that gets none fails alone. The first follower with a permit becomes the leader, and the others give their permits
+//! back and follow it. A request with a permit follows only a leader with a permit.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -31,11 +32,11 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 use super::counters::OutboundCounters;
 use crate::memory_budget::{MemoryBudget, Reservation};
 
-/// Bytes of a request body that are compared. A request with a larger body is not coalesced, nor is
-/// one without a declared length, unless its method usually has no body.
+/// The longest request body that is compared, in bytes. Requests with a longer body are not coalesced. Requests without
+/// a declared length are coalesced only if their method usually has no body.
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
-/// A request as the server gets it.
+/// A request as the server receives it.
 #[derive(PartialEq, Eq, Hash)]
 struct RequestParts {
     method: Method,
@@ -44,7 +45,7 @@ struct RequestParts {
     body: Bytes,
 }
 
-/// The same with its hash, which is computed once, because that takes longer than all other work on the key.
+/// Request parts with their hash, computed once: hashing takes longer than all other work on the key.
 #[derive(Clone, PartialEq, Eq)]
 struct RequestKey {
     hash: u64,
@@ -57,14 +58,14 @@ impl Hash for RequestKey {
     }
 }
 
-/// How far a leader is with the request that its followers wait for.
+/// The progress of a leader's request.
 #[derive(Clone)]
 enum LeaderProgress {
-    /// It waits for its permit.
+    /// The leader waits for its permit.
     Queued,
-    /// It has its permit.
+    /// The leader has its permit.
     Permitted,
-    /// It got no permit: nothing was sent.
+    /// The leader got no permit: nothing was sent.
     Refused,
     Done(Result<Arc<SharedResponse>, Arc<WasiError>>),
 }
@@ -94,8 +95,7 @@ impl Coalescer {
         Self { memory, in_flight: Mutex::default(), hasher: RandomState::new(), counters }
     }
 
-    /// Sends `request` by `send` with a permit that `acquire` waits for, or waits for the response to an
-    /// equal one.
+    /// Waits for a permit (`acquire`) and sends the request (`send`), or waits for the response to an equal request.
     pub async fn send<P, A, F>(
         &self,
         request: Request<WasiBody>,
@@ -118,7 +118,7 @@ impl Coalescer {
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = RequestParts { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
         let key = RequestKey { hash: self.hasher.hash_one(&key), parts: Arc::new(key) };
-        // The permit of a request whose leader got none.
+        // The permit that this request got itself, after its leader got none.
         let mut own_permit: Option<P> = None;
         loop {
             match self.join(&key, own_permit.is_some()) {
@@ -149,7 +149,7 @@ impl Coalescer {
                     match progress {
                         Ok(LeaderProgress::Done(Ok(shared))) => return Ok(shared.copy()),
                         Ok(LeaderProgress::Done(Err(error))) => return Err(clone_error(&error)),
-                        // From now on this request follows only a leader with a permit, so this comes once, unless
+                        // From now on, this request follows only a leader with a permit. So this happens once, unless
                         // that leader is cancelled.
                         Ok(LeaderProgress::Refused) => own_permit = Some(acquire().await?),
                         // The leader was cancelled.
@@ -160,8 +160,8 @@ impl Coalescer {
         }
     }
 
-    /// Follows the leader of that request, or becomes the leader. A request with a permit takes the place of
-    /// a leader that still waits for one. That leader's followers stay with it.
+    /// Follows the leader of an equal request, or becomes the leader. A request with a permit replaces a leader that
+    /// still waits for one; the replaced leader keeps its followers.
     fn join(&self, key: &RequestKey, has_permit: bool) -> Role {
         let mut in_flight = self.lock();
         let entry = in_flight.entry(key.clone());
@@ -179,7 +179,7 @@ impl Coalescer {
         Role::Leader(sender)
     }
 
-    /// Gives the outcome to the followers, and returns it to the leader.
+    /// Gives the outcome to the followers and to the leader.
     fn publish(
         &self,
         sender: &watch::Sender<LeaderProgress>,
@@ -213,7 +213,7 @@ fn is_queued(sender: &watch::Sender<LeaderProgress>) -> bool {
     matches!(*sender.borrow(), LeaderProgress::Queued)
 }
 
-/// Reads a request body of at most [`MAX_COMPARED_BODY`]. Its bytes hold their memory of the host's budget.
+/// Reads a request body of at most [`MAX_COMPARED_BODY`]. The host's memory budget counts its bytes.
 async fn buffer_body(body: WasiBody, memory: Reservation) -> Result<Bytes, WasiError> {
     let mut body = Limited::new(body, MAX_COMPARED_BODY as usize);
     let mut buffered = BufferedBody { bytes: Vec::new(), memory };
@@ -248,7 +248,7 @@ impl AsRef<[u8]> for BufferedBody {
     }
 }
 
-/// A leader's entry. After it is dropped no follower joins.
+/// A leader's entry. After its drop, no follower joins.
 struct Registration<'a> {
     coalescer: &'a Coalescer,
     key: &'a RequestKey,
@@ -258,7 +258,7 @@ struct Registration<'a> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         let mut in_flight = self.coalescer.lock();
-        // Another leader may have taken its place.
+        // Another leader may have replaced the entry.
         if in_flight.get(self.key).is_some_and(|sender| std::ptr::eq(sender.as_ptr(), Arc::as_ptr(self.sender))) {
             in_flight.remove(self.key);
         }
@@ -305,7 +305,7 @@ struct SharedState {
 }
 
 impl SharedState {
-    /// Keeps a chunk for all readers. Trailers of a shared response are left out.
+    /// Keeps a chunk for all readers. A shared response loses its trailers.
     fn keep(&mut self, frame: Frame<Bytes>) {
         let Ok(data) = frame.into_data() else { return };
         if self.reserved.grow(data.len() as u64) {
@@ -316,7 +316,7 @@ impl SharedState {
     }
 }
 
-/// The readers that wait for the source. All are woken, because the one that polled it may be gone.
+/// The readers that wait for the source. All are woken, because the reader that polled the source may be gone.
 #[derive(Default)]
 struct Wakers(Mutex<Vec<Waker>>);
 
@@ -371,7 +371,7 @@ impl Body for ResponseReader {
                 return Poll::Ready(Some(Err(clone_error(error))));
             }
             let Some(source) = &mut state.source else { return Poll::Ready(None) };
-            // Before the source is polled, so that no wake-up is missed.
+            // The waker is added before the source is polled, so that no wake-up is lost.
             shared.wakers.add(cx.waker());
             let waker = Waker::from(shared.wakers.clone());
             match Pin::new(source).poll_frame(&mut Context::from_waker(&waker)) {

@@ -14,10 +14,10 @@ use crate::concurrency_limit::ConcurrencyLimit;
 use crate::log_throttle::LogThrottle;
 use crate::nested_request::DepthLimits;
 
-/// Connections that a component may keep open without using them, in addition to those in use.
+/// Idle connections that a component may keep, in addition to the connections in use.
 const IDLE_CONNECTIONS: usize = 64;
 
-/// Requests that may wait, for each that may be in flight.
+/// Waiting requests per request that may be in flight.
 const WAITING_PER_REQUEST: usize = 16;
 
 /// The state that the outbound requests of all instances of one component share.
@@ -30,7 +30,7 @@ pub struct ComponentOutbound {
     pub connections: ConcurrencyLimit,
     pub lookups: ConcurrencyLimit,
     pub counters: Arc<OutboundCounters>,
-    /// Bounds the log, because the component decides how many requests are refused.
+    /// Bounds the log, because the component decides how many requests the host refuses.
     pub log_throttle: LogThrottle,
 }
 
@@ -64,8 +64,8 @@ impl ComponentOutbound {
         }
     }
 
-    /// Whether the component may connect to `address` for `target`. DNS can give any address for a
-    /// name, so the address must be public, unless the manifest names it or its network.
+    /// Whether the component may connect to `address` for `target`. DNS can return any address for a name. So the
+    /// address must be public, unless the manifest names it or its network.
     pub fn is_permitted(&self, target: &Target, reach: Reach, address: IpAddr) -> bool {
         let named =
             reach == Reach::Named && (target.ip() == Some(address) || (target.is_localhost() && address.is_loopback()));

@@ -1,4 +1,4 @@
-//! Opens connections, only to addresses that were checked.
+//! Opens connections, only to checked addresses.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -79,7 +79,7 @@ async fn connect(
     uri: Uri,
     timeout: Duration,
 ) -> Result<OutboundConnection, ConnectError> {
-    // Checked here again, directly before the connection is opened.
+    // A second check, directly before the connection is opened.
     let target = Target::of(&uri).ok_or(ConnectError::Denied)?;
     let reach = egress.allowed_hosts.reach(&target).ok_or(ConnectError::Denied)?;
     if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
@@ -90,7 +90,7 @@ async fn connect(
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // Each address of a name has its part of the time, so that one that does not answer leaves some to the next.
+    // Each address of a name gets a part of the time, so that an unresponsive address leaves time for the next.
     tcp.set_connect_timeout(Some(timeout));
     let tcp = Socket(tcp.call(uri).await.map_err(ConnectError::Connect)?.into_inner());
     let (stream, h2): (Box<dyn Stream>, _) = match target.tls {
@@ -114,7 +114,7 @@ async fn connect(
     Ok(OutboundConnection { stream, overhead, _permit: permit })
 }
 
-/// Resolves a name for one connection, without the addresses that the component may not reach.
+/// Resolves a name for one connection. It leaves out addresses that the component may not reach.
 #[derive(Clone)]
 struct CheckedResolver {
     egress: Arc<ComponentOutbound>,
@@ -149,7 +149,7 @@ impl Service<Name> for CheckedResolver {
     }
 }
 
-/// A connected socket, below TLS, whose reads are within turns.
+/// A connected socket, below TLS. It bounds the bytes that it reads in one turn.
 struct Socket(TcpStream);
 
 impl AsyncRead for Socket {
@@ -211,7 +211,7 @@ where
 /// An open connection. It holds its permit until it is closed.
 pub struct OutboundConnection {
     stream: Box<dyn Stream>,
-    /// The meter, which its responses share to tell when their heads and frames have come. `None` on HTTP/2.
+    /// The meter, which the connection's responses update at their heads and frames. `None` on HTTP/2.
     overhead: Option<Arc<OverheadMeter>>,
     _permit: Permit,
 }

@@ -2,14 +2,14 @@
 
 use crate::metrics::{Counter, Histogram};
 
-/// Counts since the start of the host. Readers get each count at a slightly different moment.
+/// Counts since the start of the host. A reader gets each count at a slightly different moment.
 #[derive(Debug, Default)]
 pub struct OutboundCounters {
     /// All requests of the component.
     pub requests: Counter,
     /// Requests that no entry of `allowed_outbound_hosts` covers.
     pub denied: Counter,
-    /// Requests to hosts with only addresses that the component may not reach.
+    /// Requests to hosts that have only addresses that the component may not reach.
     pub prohibited: Counter,
     /// Requests that got no permit in time.
     pub busy: Counter,

@@ -60,7 +60,7 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
                 Some(WasiError::DnsError { rcode: Some("address not available".to_owned()), info_code: None })
             }
             ConnectError::InvalidServerName => Some(WasiError::TlsCertificateError),
-            // A source has a more specific code.
+            // The error's source has a more specific code.
             ConnectError::Connect(_) | ConnectError::Tls(_) => None,
         };
     }
@@ -109,7 +109,7 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
             false => Some(WasiError::HttpProtocolError),
         };
     }
-    // An error of the request body, which the guest sends.
+    // An error of the guest's request body.
     match cause.downcast_ref::<WasiError>() {
         Some(WasiError::HttpRequestBodySize(size)) => Some(WasiError::HttpRequestBodySize(*size)),
         Some(_) => Some(WasiError::InternalError(Some("the request's body failed".to_owned()))),

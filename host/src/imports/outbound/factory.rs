@@ -8,14 +8,14 @@ use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
 use crate::memory_budget::MemoryBudget;
 
-/// Makes the outbound HTTP of a host's components. The system's certificates are read for the first component that may
-/// send requests, and the operator's own at once.
+/// Makes the outbound HTTP of a host's components. It reads the system's certificates for the first component that may
+/// send requests, and the operator's own immediately.
 pub struct OutboundFactory {
     options: OutboundOptions,
     shards: usize,
     memory: Arc<MemoryBudget>,
     network: Mutex<Option<Arc<SharedOutbound>>>,
-    /// The application that the components are part of.
+    /// The application of the components.
     local: OnceLock<Weak<dyn LocalService>>,
 }
 
@@ -28,7 +28,8 @@ impl OutboundFactory {
         Ok(factory)
     }
 
-    /// Sets the service that handles the requests of components to their own application. The first call counts.
+    /// Sets the service that handles requests of components to their own application. Only the first call has an
+    /// effect.
     pub fn connect(&self, service: Weak<dyn LocalService>) {
         if let Some(network) = &*self.network.lock().unwrap_or_else(PoisonError::into_inner) {
             network.connect(service.clone());
@@ -36,7 +37,7 @@ impl OutboundFactory {
         let _ = self.local.set(service);
     }
 
-    /// The outbound HTTP of a component; `None` if it may send no requests. `earlier` is the one that it had so far.
+    /// The outbound HTTP of a component; `None` if it may send no requests. `earlier` is the component's present one.
     pub fn make(
         &self,
         component: &str,

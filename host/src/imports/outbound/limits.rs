@@ -24,9 +24,9 @@ pub struct OutboundLimits {
     pub timeout: Duration,
     /// Bytes of a response's body.
     pub max_response: u64,
-    /// The methods whose equal concurrent requests are sent once.
+    /// The methods whose equal requests in progress the host coalesces.
     pub coalesce: Vec<Method>,
-    /// Networks that are not public and that names may resolve to all the same.
+    /// Networks that are not public, to which names may nevertheless resolve.
     pub networks: Vec<IpNet>,
 }
 

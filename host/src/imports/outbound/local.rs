@@ -19,8 +19,8 @@ pub trait LocalService: Send + Sync {
     async fn handle(self: Arc<Self>, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody>;
 }
 
-/// Sends a request to the application, or to the component that is named. Returns once the response's
-/// head is there. Without `service` the host is starting or stopping.
+/// Sends a request to the application, or to the named component. Returns once the response's head is there. Without
+/// `service`, the host is starting or stopping.
 pub async fn send(
     service: Option<Arc<dyn LocalService>>,
     shard: usize,
@@ -34,8 +34,8 @@ pub async fn send(
     let response = match parent.adopt(request, component) {
         Err(TooDeep) => reply::loop_detected(),
         Ok(request) => {
-            // A task of its own, because this future is polled within the guest's call, whose processor
-            // time is measured. It ends with this future, as a connection does.
+            // A task of its own: the guest's call polls this future, and the host measures the call's processor time.
+            // Dropping this future aborts the task, as for a connection.
             let task = AbortOnDropHandle::new(tokio::spawn(service.handle(shard, request)));
             let response = tokio::time::timeout_at(head_deadline, task).await;
             response.map_err(|_| WasiError::HttpResponseTimeout)?.map_err(|_| WasiError::ConnectionTerminated)?

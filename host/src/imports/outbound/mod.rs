@@ -1,17 +1,17 @@
 //! HTTP requests of guests to other services.
 //!
-//! The way of one request: canonical target → `allowed_outbound_hosts` → a permit of the component →
-//! its connection pool → resolver → check of the address → connection to that address → TLS →
-//! response, bounded in time and size. A request to the application itself does not leave the process
-//! after its permit. Redirects are not followed: a guest that follows one makes another request.
+//! A request passes these steps: canonical target → `allowed_outbound_hosts` → a permit of the component → its
+//! connection pool → resolver → check of the address → connection to that address → TLS → response. The host bounds the
+//! response in time and size. After its permit, a request to the application itself stays in the process. The host
+//! follows no redirects: the guest makes another request.
 //!
 //! | module | what it has |
 //! |---|---|
 //! | `target` | the origin of a URI, in canonical form |
 //! | `allowed_hosts` | the manifest's `allowed_outbound_hosts` |
 //! | `address` | which addresses are public |
-//! | `egress`, `limits`, `counters` | the bounds and counts of one component |
-//! | `network`, `factory` | the state that all components share, and how a component gets its part |
+//! | `component_outbound`, `limits`, `counters` | the bounds and counts of one component |
+//! | `shared_outbound`, `factory` | the state that all components share, and how a component gets its part |
 //! | `local` | requests to the application itself, which do not leave the process |
 //! | `connector`, `resolver`, `tls` | how a connection is opened |
 //! | `coalesce` | equal concurrent requests, sent once |
@@ -70,18 +70,18 @@ use connector::{CONNECTION_REQUEST, ConnectionExecutor, ConnectionRequest, Outbo
 use headers::remove_hop_by_hop;
 use target::{Local, Target};
 
-/// Idle connections are closed after this time. Servers usually wait longer, so a server rarely
-/// closes a connection at the moment the host uses it again.
+/// The host closes idle connections after this time. Servers usually wait longer, so that a server rarely closes a
+/// connection when the host uses it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long pools stay that were replaced to close idle connections.
+/// The least time between two replacements of the pools, which close idle connections.
 const REPLACED_EVERY: Duration = Duration::from_secs(1);
 
 /// Bytes and number of the headers of a response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// An HTTP/2 connection whose server does not answer a ping in time is closed.
+/// The host closes an HTTP/2 connection whose server does not answer a ping in time.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -94,7 +94,7 @@ pub struct Sender<'a> {
     pub shard: usize,
     pub client: ClientKeys,
     pub trace: Option<&'a Trace>,
-    /// `None` if no client waits for the guest; then it cannot send requests to its own application.
+    /// `None` if no client waits for the guest; then the guest cannot send requests to its own application.
     pub parent: Option<&'a ParentRequest>,
     /// The permit of the instance.
     pub permit: Option<&'a Arc<InstancePermit>>,
@@ -104,7 +104,7 @@ pub struct Sender<'a> {
 pub struct Outbound {
     egress: Arc<ComponentOutbound>,
     coalescer: Coalescer,
-    /// One pool for each shard: a connection is served by the shard that opened it.
+    /// One pool for each shard: the shard that opened a connection serves it.
     pools: Vec<ArcSwap<ConnectionPool>>,
     /// When the pools were last replaced.
     replaced_at: Mutex<Option<Instant>>,
@@ -121,7 +121,7 @@ impl Outbound {
         Self::with_egress(ComponentOutbound::new(component, allowed_hosts, limits, network, Arc::default()), shards)
     }
 
-    /// The same component's requests under other bounds. The counts go on.
+    /// The same component's outbound requests with other bounds. The counts continue.
     pub fn with_bounds(&self, allowed_hosts: Arc<AllowedHosts>, limits: OutboundLimits) -> Self {
         let ComponentOutbound { component, network, counters, .. } = &*self.egress;
         let egress = ComponentOutbound::new(component, allowed_hosts, limits, network.clone(), counters.clone());
@@ -135,7 +135,7 @@ impl Outbound {
         Self { egress, coalescer, pools, replaced_at: Mutex::default() }
     }
 
-    /// Whether these are its bounds.
+    /// Whether it has these bounds.
     pub fn is_bounded_by(&self, allowed_hosts: &AllowedHosts, limits: &OutboundLimits) -> bool {
         *self.egress.allowed_hosts == *allowed_hosts && self.egress.limits == *limits
     }
@@ -158,7 +158,7 @@ impl Outbound {
     ) -> Result<Response<WasiBody>, WasiError> {
         let counters = &self.egress.counters;
         counters.requests.add(1);
-        // If the guest goes on without an answer, this stays begun.
+        // If the guest continues without the response, no `end_nested` follows.
         let dependencies = sender.parent.and_then(ParentRequest::dependencies);
         if let Some(dependencies) = dependencies {
             dependencies.begin_nested();
@@ -178,8 +178,8 @@ impl Outbound {
                 }
                 self.try_send(sender, target, request, permits, options, deadline)
             };
-            // Requests are compared before trace headers are added, so that these make no difference. Requests
-            // to the application itself are not coalesced, because they depend on their client too.
+            // The host compares requests before it adds trace headers, so that these make no difference. It does not
+            // coalesce requests to the application itself, because they also depend on their client.
             let response = match self.egress.limits.coalesce.contains(request.method()) && target.local().is_none() {
                 true => self.coalescer.send(request, acquire, send).await?,
                 false => {
@@ -214,7 +214,7 @@ impl Outbound {
         }
     }
 
-    /// The target of a request, if the component may send it there. A request that is refused here waits for no permit.
+    /// The target of a request, if the component may send it there. A refused request waits for no permit.
     fn permitted_target(&self, request: &Request<WasiBody>) -> Result<Target, WasiError> {
         let egress = &self.egress;
         let target = Target::of(request.uri()).ok_or(WasiError::HttpRequestUriInvalid)?;
@@ -222,7 +222,7 @@ impl Outbound {
             egress.log_refusal(&target, "no entry of allowed_outbound_hosts covers it");
             return Err(WasiError::HttpRequestDenied);
         };
-        // The host could not check the requests in a tunnel.
+        // The host could not check the requests inside a tunnel.
         if request.method() == Method::CONNECT {
             return Err(WasiError::HttpRequestMethodInvalid);
         }
@@ -233,7 +233,7 @@ impl Outbound {
         Ok(target)
     }
 
-    /// Counts the sender's instance in its component's limit while the request is under way.
+    /// Counts the sender's instance in its component's limit while the request is in progress.
     async fn begin(&self, sender: Sender<'_>) -> Result<Option<OutboundInProgress>, WasiError> {
         let Some(permit) = sender.permit else {
             return Ok(None);
@@ -307,9 +307,9 @@ impl Outbound {
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 
-    /// The shard's pool. When idle connections to other hosts take up all of the component's
-    /// connections, all pools are replaced: that closes idle connections, and those in use finish. All may be in use:
-    /// then the next requests replace none.
+    /// The shard's pool. When idle connections to other hosts take all of the component's connections, the host
+    /// replaces all pools. That closes idle connections; the connections in use finish. If all are in use, the next
+    /// requests replace no pool.
     fn pool(&self, shard: usize) -> Result<Arc<ConnectionPool>, WasiError> {
         if self.egress.connections.available() == 0 && self.may_replace_pools() {
             for full in &self.pools {
@@ -343,8 +343,8 @@ fn pool(egress: &Arc<ComponentOutbound>) -> ConnectionPool {
         .build(OutboundConnector::new(egress.clone()))
 }
 
-/// Adds the read set of a response of the application itself to `dependencies`, if the response may be cached.
-/// One that breaks off may not.
+/// Adds the dependencies of the application's own response to `dependencies`. The result is cacheable only if this
+/// response is, and if its body does not break off.
 fn tracked(
     dependencies: &Arc<Dependencies>,
     response: Result<Response<WasiBody>, WasiError>,
@@ -365,12 +365,12 @@ fn shorter(requested: Option<Duration>, limit: Duration) -> Duration {
     requested.map_or(limit, |requested| requested.min(limit))
 }
 
-/// The request for the HTTP client, with the URI in the form that was checked.
+/// The request for the HTTP client, with the checked form of the URI.
 fn with_checked_uri(request: Request<WasiBody>, target: &Target) -> Result<Request<WasiBody>, WasiError> {
     let (mut parts, body) = request.into_parts();
     parts.uri = target.uri(parts.uri.path_and_query()).ok_or(WasiError::HttpRequestUriInvalid)?;
     parts.version = Version::HTTP_11;
-    // The client writes it from the URI.
+    // The HTTP client sets it from the URI.
     parts.headers.remove(HOST);
     Ok(Request::from_parts(parts, body))
 }

@@ -8,21 +8,21 @@ use std::time::Duration;
 use super::error::ConnectError;
 use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, HOST};
 
-/// Concurrent look-ups of all components. Each occupies a thread until the resolver returns, also if the request was
+/// Concurrent look-ups of all components. Each occupies a thread until the resolver returns, even if the request was
 /// cancelled.
 const MAX_LOOKUPS: usize = 64;
 
-/// Concurrent look-ups of one component, and of one of its clients. A name server that does not answer is usually
-/// that of one domain, whose names one component asks for, or one of its clients.
+/// Concurrent look-ups of one component, and of one of its clients. Usually, an unresponsive name server has one
+/// domain, and one component or one of its clients looks up its names.
 const MAX_LOOKUPS_PER_COMPONENT: usize = MAX_LOOKUPS / 4;
 const MAX_LOOKUPS_PER_CLIENT: usize = MAX_LOOKUPS_PER_COMPONENT / 2;
 
-/// How long a request waits for one of them to end. The limits of outbound requests bound how many wait.
+/// How long a request waits for a free look-up. The limits of outbound requests bound how many wait.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Finds the addresses of names.
 pub trait Resolve: std::fmt::Debug + Send + Sync {
-    /// The addresses of `name`, a host name in lower-case ASCII. It may block.
+    /// The addresses of `name`, a host name in lower-case ASCII. May block.
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
@@ -52,7 +52,7 @@ impl DnsCache {
         ConcurrencyLimit::new(MAX_LOOKUPS_PER_COMPONENT, MAX_WAIT, usize::MAX).with_share(MAX_LOOKUPS_PER_CLIENT)
     }
 
-    /// The addresses of `name`, for a client of the component that has the limit `of_component`.
+    /// The addresses of `name`, for a client of the component. `of_component` is the component's limit.
     pub async fn resolve(
         &self,
         of_component: &ConcurrencyLimit,
@@ -60,7 +60,7 @@ impl DnsCache {
         name: &str,
     ) -> Result<Vec<IpAddr>, ConnectError> {
         let saturated = |_| ConnectError::Saturated;
-        // The component's permit first: only as many requests as its share allows wait for a permit of all components.
+        // The component's permit comes first: at most its share of requests waits for a permit of all components.
         let of_component = of_component.acquire(client).await.map_err(saturated)?;
         let of_all = self.permits.acquire(HOST).await.map_err(saturated)?;
         let (resolver, name) = (self.resolver.clone(), name.to_owned());

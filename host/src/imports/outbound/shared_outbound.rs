@@ -18,7 +18,7 @@ const MAX_REQUESTS: usize = 512;
 /// Concurrent requests of all components for one client.
 const MAX_REQUESTS_PER_CLIENT: usize = MAX_REQUESTS / 2;
 
-/// Requests that may wait for one of them to end, and for how long.
+/// Requests that may wait for a permit, and for how long.
 const MAX_WAITING: usize = 4096;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub struct SharedOutbound {
     pub(super) tls: Arc<ClientConfig>,
     pub(super) requests: ConcurrencyLimit,
     pub(super) memory: Arc<MemoryBudget>,
-    /// The application that the components are part of.
+    /// The application of the components.
     local: OnceLock<Weak<dyn LocalService>>,
 }
 
@@ -57,7 +57,8 @@ impl SharedOutbound {
         })
     }
 
-    /// Sets the service that handles the requests of components to their own application. The first call counts.
+    /// Sets the service that handles requests of components to their own application. Only the first call has an
+    /// effect.
     pub fn connect(&self, service: Weak<dyn LocalService>) {
         let _ = self.local.set(service);
     }

@@ -1,4 +1,4 @@
-//! The origin of a request, in the canonical form that is checked and connected to.
+//! The origin of a request, in the canonical form that the host checks and connects to.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use url::Host;
 
-/// The origin of a request, which is compared with `allowed_outbound_hosts`.
+/// The origin of a request, which the host compares with `allowed_outbound_hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub tls: bool,
@@ -21,7 +21,7 @@ const SELF: &str = "self.alt";
 /// In Spin, the suffix of hosts that are components of the application.
 pub const SPIN_INTERNAL: &str = ".spin.internal";
 
-/// The part of the application that a target is.
+/// The part of the application that a target addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local<'a> {
     /// The path decides which component serves the request.
@@ -53,7 +53,7 @@ impl Target {
             return None;
         }
         let host = Host::parse(authority.host()).ok()?;
-        // `Authority::port` returns none for a port that is too large.
+        // `Authority::port` returns `None` for a port that is too large.
         let port = match authority.as_str().strip_prefix(authority.host())? {
             "" | ":" => default_port(tls),
             port => port.strip_prefix(':')?.parse().ok()?,

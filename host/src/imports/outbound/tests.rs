@@ -25,7 +25,7 @@ async fn denied_outbound_requests_wait_for_no_permit() {
     let stalled = StalledInstances::new(StalledPermits::new(2), Box::new(|| true));
     let permit = of_component.try_acquire(client).unwrap();
     let permit = Arc::new(InstancePermit::new(permit, client, stalled));
-    // Another request takes the permit of the instance while that waits for its client.
+    // Another request takes the permit of the instance while the instance waits for its client.
     let mut other = pin!(of_component.acquire(client));
     assert!(poll!(&mut other).is_pending());
     let mut yield_permit = pin!(permit.yield_permit(Duration::ZERO));
@@ -49,8 +49,7 @@ async fn denied_outbound_requests_wait_for_no_permit() {
     assert!(matches!(send(Method::GET, "http://a.example:1/").await, WasiError::ConnectionLimitReached));
 }
 
-/// A resolver that knows no name, and does not return from the look-up of one below `hangs` before its sender is
-/// dropped.
+/// A resolver that knows no name. A look-up of a name below `hangs` returns only after its sender is dropped.
 #[derive(Debug)]
 struct Hanging {
     begun: mpsc::Sender<String>,
@@ -74,7 +73,7 @@ fn component(id: &str, limits: OutboundLimits, network: &Arc<SharedOutbound>) ->
     Outbound::new(id, Arc::new(allowed_hosts), limits, network.clone(), 1)
 }
 
-/// Sends a request for the client of this number, which gets no response.
+/// Sends a request for the client of this number. The request gets no response.
 async fn send(outbound: &Outbound, client: u64, uri: String) -> WasiError {
     let client = client_keys(None, Some(client));
     let sender = Sender { shard: 0, client, trace: None, parent: None, permit: None };
@@ -90,7 +89,7 @@ async fn a_client_leaves_requests_of_all_components_to_others() {
     let resolver = Arc::new(Hanging { begun, release: Mutex::new(release) });
     let options = OutboundOptions { resolver, authority: None };
     let network = Arc::new(SharedOutbound::new(&options, MemoryBudget::new(u64::MAX)).unwrap());
-    // Each of them lets a client have more than half of what there is for both.
+    // Each component lets a client have more than half of the host's requests.
     let limits = OutboundLimits { requests: 512, requests_per_client: 512, ..OutboundLimits::default() };
     let components = ["one", "other"].map(|id| component(id, limits.clone(), &network));
     let hang = |client: u64, name: usize| {
@@ -123,13 +122,13 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     let hang = |client: u64, name: u64| Box::pin(send(&one, client, format!("http://{client}-{name}.hangs:1/")));
     let is_unknown = |error| matches!(error, WasiError::DnsError { .. });
 
-    // A client sends as many requests as it may, and another one of the same component looks up a name.
+    // One client sends as many requests as it may, and another client of the same component looks up a name.
     let mut hanging: Vec<_> = (0..32).map(|name| hang(1, name)).collect();
     for request in &mut hanging {
         assert!(poll!(request).is_pending());
     }
     assert!(is_unknown(send(&one, 2, "http://2.unknown:1/".to_owned()).await));
-    // The component sends as many requests as it may, and another one looks up a name.
+    // The component sends as many requests as it may, and another component looks up a name.
     for name in 0..32 {
         let mut request = hang(2, name);
         assert!(poll!(&mut request).is_pending());
@@ -137,7 +136,7 @@ async fn names_that_hang_take_a_share_of_the_look_ups() {
     }
     assert!(is_unknown(send(&other, 1, "http://1.unknown:1/".to_owned()).await));
 
-    // Waiting look-ups go on when the others have ended, among them some whose clients have gone.
+    // Waiting look-ups continue when others have ended. Some of their clients have gone.
     let gone = hanging.split_off(48);
     drop((gone, hold));
     for request in hanging {

@@ -18,11 +18,11 @@ pub enum TlsError {
     Protocol(rustls::Error),
 }
 
-/// The largest file of authorities, in bytes: a system's are a quarter of a megabyte.
+/// The largest file of authorities, in bytes. A system's file has a quarter of a megabyte.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// TLS settings of all outbound connections. The host trusts the system's certificate authorities
-/// (those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set) and those in the PEM file `authority`.
+/// TLS settings of all outbound connections. The host trusts the system's certificate authorities (of `SSL_CERT_FILE`
+/// and `SSL_CERT_DIR`, if set) and the ones in the PEM file `authority`.
 pub fn client_config(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     let native = rustls_native_certs::load_native_certs();

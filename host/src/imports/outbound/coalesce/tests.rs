@@ -25,12 +25,12 @@ async fn text(response: SendResult) -> String {
     String::from_utf8(body.to_vec()).unwrap()
 }
 
-/// Waits for the permit of a client that has one left.
+/// Waits for the permit of a client that has a free one.
 async fn free() -> Result<(), WasiError> {
     Ok(())
 }
 
-/// Waits for the permit of a client that has none left, until its time is over.
+/// Waits for the permit of a client that has none, until its time is over.
 async fn exhausted(time: &Notify) -> Result<(), WasiError> {
     time.notified().await;
     Err(WasiError::ConnectionLimitReached)
@@ -110,7 +110,7 @@ async fn a_body_without_a_declared_length_is_bounded() {
     assert_eq!(server.requests(), 0);
 }
 
-/// Many requests that wait would otherwise hold as many bodies.
+/// Without the budget, many waiting requests would hold as many bodies.
 #[tokio::test]
 async fn bodies_of_requests_count_against_the_memory_budget() {
     let memory = MemoryBudget::new(8);
@@ -210,7 +210,7 @@ async fn a_request_with_a_permit_takes_the_place_of_a_leader_without_one() {
     assert!(futures::poll!(&mut second).is_pending());
     time.notify_one();
     assert!(matches!(first.await, Err(WasiError::ConnectionLimitReached)));
-    // The next leader comes before the follower goes on, and would let it wait again.
+    // The next leader comes before the follower continues, and would make it wait again.
     let mut third = Box::pin(coalescer.send(request("q", "t"), || exhausted(&time), send));
     assert!(futures::poll!(&mut third).is_pending());
     assert!(futures::poll!(&mut second).is_pending());
@@ -257,7 +257,7 @@ async fn a_slow_reader_and_a_dropped_one_do_not_delay_the_others() {
     assert_eq!(server.requests(), 1);
 }
 
-/// Chunks that a single reader takes need no memory of the host's budget.
+/// Chunks for a single reader need no memory of the host's budget.
 #[tokio::test]
 async fn chunks_kept_for_several_readers_count_against_the_memory_budget() {
     let memory = MemoryBudget::new(8);
