@@ -1,7 +1,6 @@
-//! The way of one request: route, service, response cache, lease, guest call, response.
+//! The path of a request: route, service, response cache, lease, guest call, response.
 //!
-//! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
-//! maps failures to statuses.
+//! A stage that fails returns a [`RequestError`]. Only [`error_response`] maps failures to statuses.
 
 mod cache_lookup;
 mod error_response;
@@ -51,11 +50,11 @@ use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
-/// How long a request waits until this host serves the same components as the other hosts of the store. After it,
-/// the client is told to try again.
+/// How long a request waits until this host serves the same components as the other hosts of the store. After that, the
+/// client gets 503 and tries again.
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The route of a request that names its component.
+/// The route of a nested request that names its component.
 const ANY_PATH: &str = "/...";
 
 /// The state that the shards of a host share.
@@ -73,9 +72,9 @@ pub struct Application {
     unrouted: Counter,
     pub ids: RequestIds,
     events: Sender<DeploymentEvent>,
-    /// One for each shard: guests that work on after their calls.
+    /// One for each shard: the guests that still work after their calls.
     guest_tasks: Vec<TaskTracker>,
-    /// Where several hosts share a store: whether this one serves the components that all of them serve.
+    /// When several hosts share a store: whether this host serves the components that all of them serve.
     followed: Option<Arc<Watch>>,
 }
 
@@ -110,7 +109,7 @@ impl Application {
         }
     }
 
-    /// With other limits of anonymous work.
+    /// With the given limits of anonymous work.
     pub fn with_work_limits(self, limits: WorkLimits) -> Self {
         Self { anonymous_work: AnonymousWork::new(limits), ..self }
     }
@@ -123,13 +122,13 @@ impl Application {
         &self.services
     }
 
-    /// Replaces the routes. Requests under way are not routed again.
+    /// Replaces the routes. Requests under way keep their component.
     pub fn set_router(&self, router: Router<RouteTarget>) {
         self.router.store(Arc::new(router));
         self.route_changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often the routes or a component's deployment have changed.
+    /// How often the routes or a component's revisions have changed.
     fn changes(&self) -> u64 {
         self.route_changes.load(Ordering::SeqCst) + self.services.iter().map(ComponentService::changes).sum::<u64>()
     }
@@ -158,12 +157,12 @@ impl Application {
         &self.backends
     }
 
-    /// The guests of a shard that work on after their calls.
+    /// The guests of a shard that still work after their calls.
     pub fn guest_tasks(&self, shard: usize) -> TaskTracker {
         self.guest_tasks.get(shard).cloned().unwrap_or_default()
     }
 
-    /// Handles a request on the given shard. There is a response whatever the component does.
+    /// Handles a request on the given shard. The host responds whatever the component does.
     pub async fn handle(&self, shard: usize, mut request: Box<Request<WasiBody>>) -> Response<ResponseBody> {
         let started = Instant::now();
         let id = self.ids.assign(request.headers_mut());
@@ -182,6 +181,7 @@ impl Application {
             (Some(service), Some(backend)) => {
                 let (backend, trace) = (&**backend, trace.as_ref());
                 let caught_up = self.catch_up(backend).await;
+                // After `catch_up`, so that these are the revisions that all hosts of the store serve.
                 let deployment = service.deployment();
                 let steps = RequestPipeline {
                     application: self,
@@ -221,8 +221,8 @@ impl Application {
         }
     }
 
-    /// Afterwards, the host's cached values are at least as new as this request, and the host serves the
-    /// components that all hosts of the store serve.
+    /// Waits until the host's cached values are as new as this request, and until the host serves the components that
+    /// all hosts of the store serve.
     async fn catch_up(&self, backend: &dyn Backend) -> Result<(), StoreError> {
         if let Some(caught_up) = backend.catch_up() {
             caught_up.await?;
@@ -233,8 +233,7 @@ impl Application {
         }
     }
 
-    /// The service that serves a request, and its route. A guest can name the component, with or without
-    /// a route.
+    /// The service for a request, and its route. A guest can name the component, with or without a route.
     fn target<'r>(
         &self,
         router: &'r Router<RouteTarget>,
@@ -294,11 +293,11 @@ impl LocalService for Application {
     }
 }
 
-/// The steps of a request that has a route, and their shared state.
+/// The stages of a routed request, and their shared state.
 struct RequestPipeline<'a> {
     application: &'a Application,
     service: &'a ComponentService,
-    /// The settings and the revisions when the request began.
+    /// The settings and the revisions of the service when the request began.
     deployment: Arc<ActiveRevisions>,
     shard: usize,
     backend: &'a dyn Backend,
@@ -308,8 +307,8 @@ struct RequestPipeline<'a> {
 }
 
 impl RequestPipeline<'_> {
-    /// Runs all steps of a request. `trial` is set if the request takes part in one, and `counted` if its work is
-    /// counted, with whether a guest has sent it.
+    /// Runs all stages of a request. Sets `trial` if the request takes part in a canary's trial. Sets `counted` to the
+    /// account of its work, if its work counts, and to whether a guest has sent it.
     async fn run(
         &self,
         request: Box<Request<WasiBody>>,
@@ -328,7 +327,8 @@ impl RequestPipeline<'_> {
         *counted = parts.extensions.get().and_then(|nested: &NestedRequest| Some((nested.work.clone()?, true)));
         let target = absolute_uri(&parts.method, &parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
-        // During a trial nothing is cached: the canary would see fewer requests than it should.
+        // The cache comes before limits and permits: a hit needs none (decision 0019). During a trial the host caches
+        // nothing, because the canary would see fewer requests than it should.
         let generation_number = self.deployment.sole_generation();
         let lookup = match (target, generation_number) {
             (Ok(()), Some(number)) if self.caught_up.is_ok() => self.look_up(&mut parts, &body, number),
@@ -363,7 +363,7 @@ impl RequestPipeline<'_> {
         let context = Arc::new(context.with_min_rate(Unread::min_rate(&parts.extensions)));
         let method = parts.method.clone();
         let withheld = parts.version > Version::HTTP_10 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
-        // From here on the body is drained if it is not read.
+        // From here on, the host drains a body that the guest does not read.
         let mut body = RequestBody::boxed(body, &context, limits.max_body, withheld);
         if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
             return Err(RequestError::BodyTooLarge(limits.max_body));
@@ -371,6 +371,7 @@ impl RequestPipeline<'_> {
         if withheld && parts.version > Version::HTTP_11 {
             body = request_body::begun(body).await.ok_or(RequestError::ExpectationFailed)?;
         }
+        // Refused only here, because from here on the body drains.
         target?;
         begun.map_err(RequestError::AnonymousWork)?;
         self.caught_up.as_ref().map_err(|error| self.unavailable(error))?;
@@ -386,7 +387,7 @@ impl RequestPipeline<'_> {
         let (revision, lease) = lease.map_err(|error| self.lease_error(&error))?;
         check_unread(&parts)?;
         let pool = revision.pool(self.shard).ok_or(RequestError::Failed)?;
-        // A response that may be cached must not depend on the trace's headers.
+        // A response that may be cached must not depend on the trace's headers (decision 0020).
         self.trace_call(&revision, miss.is_none().then_some(&mut parts.headers));
         let request = Box::new(Request::from_parts(parts, body));
         let tasks = self.application.guest_tasks(self.shard);
@@ -395,7 +396,7 @@ impl RequestPipeline<'_> {
             ResponseWait { service: self.service, limits, shard: self.shard, backend: self.backend, trace: self.trace };
         let response = wait.until_sendable(&mut call, &context, &lease).await;
         let mut response = response.inspect_err(|error| match error {
-            // A guest that waits for its client is ended, so that its instance is free.
+            // A slow client is not the guest's failure: the guest is ended only to free its instance.
             RequestError::SlowClient => {}
             error if error.is_of_component() => call.fail(),
             _ => call.mark_refused(),
@@ -412,12 +413,12 @@ impl RequestPipeline<'_> {
         }
         if !component.credentials.has_sessions() {
             OwnCookie::Session.remove_set(response.headers_mut());
-            // It would end the session as well.
+            // It would remove the session's cookie as well.
             response.headers_mut().remove(CLEAR_SITE_DATA);
         }
-        // The host writes the time, once.
+        // The host writes the date, once.
         response.headers_mut().remove(DATE);
-        // These have no body, whatever length they declare (RFC 9110, section 8.6).
+        // Such responses have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
         if !bodiless && response.body().size_hint().lower() > limits.max_response {
             drop(response);
@@ -425,7 +426,7 @@ impl RequestPipeline<'_> {
             return Err(RequestError::ResponseTooLarge(limits.max_response));
         }
         context.mark_head_sent();
-        // While the request waited for its permit, the revision may have been replaced.
+        // The revision may have been replaced while the request waited for its permit.
         let miss = miss.filter(|_| generation_number == Some(revision.number));
         let recorder = miss.and_then(|miss| self.record(miss, &mut response, is_nested, bodiless));
         if let Some(trial) = trial.take() {
@@ -456,7 +457,7 @@ impl RequestPipeline<'_> {
         }
     }
 
-    /// Begins the component's span. `headers` get the trace's own, so that the guest can pass them on.
+    /// Begins the component's span. Sets the trace's own `headers`, so that the guest can pass them on.
     fn trace_call(&self, revision: &Revision, headers: Option<&mut HeaderMap>) {
         if let Some(trace) = self.trace {
             let component = ServingComponent {
@@ -469,7 +470,7 @@ impl RequestPipeline<'_> {
         }
     }
 
-    /// The error of a request that finds the store unavailable before any part of it has begun.
+    /// The error when the store is unavailable before any part of the request has begun.
     fn unavailable(&self, error: &StoreError) -> RequestError {
         if let Some(suppressed) = self.service.log_throttle().pass() {
             tracing::error!(component = self.service.id(), %error, suppressed, "a request was refused");

@@ -18,12 +18,12 @@ use crate::instance_permit::InstancePermit;
 /// The body of every response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// The extension of a response whose guest still writes the body: the permit of its instance.
+/// A response's extension while its guest still writes the body: the permit of the guest's instance.
 #[derive(Clone)]
 pub struct PermitGuard(pub Arc<InstancePermit>);
 
-/// Why a response's body is incomplete. The host closes the connection, so that the client does not
-/// take the part for the whole.
+/// Why a response's body is incomplete. The host closes the connection, so that the client does not take the part for
+/// the whole.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     #[error("the component was ended before its response was complete")]
@@ -44,13 +44,13 @@ thread_local! {
     static HOST_BODY_POLLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts a poll of a body that the host gives to guests: the body of a request, or of the response to one that a guest
-/// has sent. A guest can pass it on as the body of its own response, and wasmtime then does not tell the two apart.
+/// Counts a poll of a body that the host gives to guests: a request's body, or the body of an outbound response. A
+/// guest can return it as its own response's body, and wasmtime does not tell the two apart (decision 0147).
 pub fn count_host_body_poll() {
     HOST_BODY_POLLS.set(HOST_BODY_POLLS.get().wrapping_add(1));
 }
 
-/// The number of such polls on this thread.
+/// The number of these polls on this thread.
 pub fn host_body_polls() -> u64 {
     HOST_BODY_POLLS.get()
 }
@@ -65,7 +65,7 @@ pub fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A body in chunks that other responses share; `length` is the sum of theirs.
+/// A body in chunks that other responses share. `length` is the sum of their lengths.
 pub fn shared(chunks: Arc<[Bytes]>, length: u64) -> ResponseBody {
     SharedBody { chunks, next: 0, remaining: length }.boxed_unsync()
 }
@@ -97,7 +97,7 @@ impl Body for SharedBody {
     }
 }
 
-/// No body, although the head may declare its length.
+/// No body, although the head may declare a length.
 pub fn empty(declared: SizeHint) -> ResponseBody {
     Empty(declared).boxed_unsync()
 }

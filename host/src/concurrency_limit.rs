@@ -1,9 +1,12 @@
-//! A bound on concurrent work: callers wait for a permit in a bounded queue, for a bounded time, and
-//! no client has more than its share of the permits and of the queue. While clients wait, a permit goes to the one that
-//! has the fewest, so that a client waits for no other's queue.
+//! A limit of concurrent work with a quota for each client (decision 0061).
 //!
-//! A client takes one more permit only while it has no more than are free (the dynamic thresholds of Choudhury and
-//! Hahne): clients that take all they can leave as many free as each of them has, so that another need not wait.
+//! Callers wait for a permit in a bounded queue, for a bounded time. No client has more than its share of the permits
+//! and of the queue. While clients wait, a permit goes to the client that has the fewest, so that a client waits for no
+//! other's queue.
+//!
+//! A client may take one more permit only while it has at most as many as are free (the dynamic thresholds of Choudhury
+//! and Hahne). So clients that take all they can leave as many free as each of them has, and another client need not
+//! wait.
 
 mod client;
 mod client_bytes;
@@ -30,7 +33,7 @@ use self::queue::Bounds;
 use self::reports::PermitStats;
 use crate::shared_map::SharedMap;
 
-/// A property by which clients are told apart.
+/// A property that identifies a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientKey {
     /// An IPv4 address, or a /64 of IPv6.
@@ -41,8 +44,8 @@ pub enum ClientKey {
     Credential(u64),
 }
 
-/// The keys of one request's client. Each has a share, so that neither an address with many
-/// credentials nor a credential or a site with many addresses has more than one. The host itself has no key.
+/// The keys of one request's client: network, site and credential. Each has a quota. So an address with many
+/// credentials gets one share only, and so does a credential or a site with many addresses. The host itself has no key.
 pub type ClientKeys = [Option<ClientKey>; 3];
 
 /// The host itself.
@@ -55,34 +58,32 @@ pub struct ConcurrencyLimit {
     permits: Arc<Permits>,
     max_wait: Duration,
     bounds: Bounds,
-    /// Permits of one client.
+    /// The most permits of one client.
     share: usize,
     clients: SharedMap<ClientKey, ClientQuota>,
     bytes: Arc<BytesByClient>,
 }
 
-/// Where a permit is from, for a holder that wants to know whether others wait for it. It does not hold
-/// the permit.
+/// The queue of a permit's limit, for a holder that wants to know whether others wait. It does not hold the permit.
 #[derive(Clone, Debug)]
 pub struct WaitQueue {
     client: Client,
     permits: Arc<Permits>,
 }
 
-/// One caller's report that it waits.
+/// A caller's report that it waits.
 #[derive(Debug)]
 pub struct Report {
     reports: Arc<PermitStats>,
-    /// Whether any permit of the limit would do, and not only one of the holder's own client.
+    /// Whether any permit of the limit helps the caller, and not only one of the holder's own client.
     pub is_of_limit: bool,
 }
 
-/// Every permit is taken, or every one of the client's share, and the queue is full or the wait was
-/// too long.
+/// The limit or the client's quota has no free permit, and the queue is full or the wait was too long.
 #[derive(Debug)]
 pub struct Saturated;
 
-/// The client of a request from a network of addresses, with the hash of its credential.
+/// The keys of a client: its network, and the hash of its credential.
 pub fn client_keys(network: Option<IpAddr>, credential: Option<u64>) -> ClientKeys {
     let site = match network {
         Some(IpAddr::V6(network)) => Some(Ipv6Addr::from_bits(network.to_bits() & (u128::MAX << 80))),
@@ -92,7 +93,7 @@ pub fn client_keys(network: Option<IpAddr>, credential: Option<u64>) -> ClientKe
 }
 
 impl ConcurrencyLimit {
-    /// `permits` at once; at most `max_waiting` callers wait for one, each for at most `max_wait`.
+    /// A limit of `permits`. At most `max_waiting` callers wait for one, each for at most `max_wait`.
     pub fn new(permits: usize, max_wait: Duration, max_waiting: usize) -> Self {
         Self {
             size: permits,
@@ -105,14 +106,13 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// At most `share` permits for one client, and as many of its callers in the queue for each of them as
-    /// the limit has for each of its permits.
+    /// At most `share` permits for one client. Its part of the queue is in proportion to its part of the permits.
     pub fn with_share(mut self, share: usize) -> Self {
         self.bounds.callers_per_client = (self.bounds.callers / self.share.max(1)).saturating_mul(share);
         Self { share, ..self }
     }
 
-    /// Counts the memory of the callers' requests together with that of requests of other limits.
+    /// Counts the memory of the callers' requests together with the requests of other limits.
     pub fn with_bytes(self, bytes: Arc<BytesByClient>) -> Self {
         Self { bytes, ..self }
     }
@@ -142,7 +142,7 @@ impl ConcurrencyLimit {
         self.acquire_by(client, Instant::now() + self.max_wait).await
     }
 
-    /// The same until `deadline`, for a caller that has waited elsewhere before.
+    /// As [`Self::acquire`], until `deadline`, for a caller that has waited elsewhere before.
     pub async fn acquire_by(&self, client: ClientKeys, deadline: Instant) -> Result<Permit, Saturated> {
         let acquire = self.permits.acquire(self.client(client), Some(self.bounds));
         tokio::time::timeout_at(deadline, acquire).await.ok().and_then(Result::ok).ok_or(Saturated)
@@ -195,7 +195,7 @@ impl WaitQueue {
     /// Waits for a permit of the same client, also if the queue is full.
     pub async fn acquire(self) -> Permit {
         loop {
-            // Without bounds, no caller has to leave the queue.
+            // Without bounds, no other caller displaces this one, so the loop runs once.
             if let Ok(permit) = self.permits.acquire(self.client.clone(), None).await {
                 return permit;
             }
@@ -204,12 +204,12 @@ impl WaitQueue {
 }
 
 impl Report {
-    /// Whether a caller waits still.
+    /// Whether a caller still waits.
     pub fn is_current(&self) -> bool {
         self.reports.are_current()
     }
 
-    /// Hands the report on to another holder.
+    /// Passes the report on to another holder.
     pub fn pass_on(self) {
         if self.is_current() {
             self.reports.report();

@@ -1,8 +1,8 @@
-//! Slices of a shard's time for guests that compute for long.
+//! The run queue of a shard's CPU-bound guests (decision 0021).
 //!
-//! Between two slices the shard runs everything else that is ready. If each computing guest only yielded, all of them
-//! would have a slice before anything else ran, and a request would wait for as many slices as there are such guests.
-//! Clients take turns, and the guests of one are served as they came.
+//! After each slice, the shard first polls all other ready tasks. If CPU-bound guests only yielded to tokio, a new
+//! request would wait for one slice of each of them. Clients take turns, and a client's guests run in the order in
+//! which they came.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::concurrency_limit::ClientKey;
 
-/// A computing guest occupies its shard for at most about this long before other tasks run.
+/// How long a CPU-bound guest occupies its shard before other tasks run, approximately.
 pub const SLICE: Duration = Duration::from_millis(5);
 
 thread_local! {
@@ -26,21 +26,21 @@ type GuestQueue = VecDeque<(u64, Waker)>;
 
 #[derive(Default)]
 struct SliceQueue {
-    /// One queue for each client that has a guest here, never empty. A client whose guest got a slice goes to the end.
+    /// One queue for each client with a waiting guest, never empty. A client whose guest got a slice goes to the end.
     queues: VecDeque<(Option<ClientKey>, GuestQueue)>,
     next_id: u64,
     /// Whether a task gives slices.
     is_served: bool,
 }
 
-/// A guest that waits for its next slice. It is ready when that begins.
+/// A guest's wait for its next slice. Ready when the slice begins.
 pub struct NextSlice {
     client: Option<ClientKey>,
-    /// Its number, once it waits.
+    /// The guest's number, once it waits.
     id: Option<u64>,
 }
 
-/// Waits for a slice of the shard that polls this.
+/// Waits for a slice of the calling shard.
 pub fn yield_to_queue(client: Option<ClientKey>) -> NextSlice {
     NextSlice { client, id: None }
 }
@@ -56,7 +56,7 @@ impl SliceQueue {
         id
     }
 
-    /// The waker of a guest that waits still.
+    /// The waker of a guest that still waits.
     fn waker(&mut self, client: Option<ClientKey>, id: u64) -> Option<&mut Waker> {
         let (_, queue) = self.queues.iter_mut().find(|(of, _)| *of == client)?;
         queue.iter_mut().find(|(other, _)| *other == id).map(|(_, waker)| waker)
@@ -79,10 +79,10 @@ impl SliceQueue {
     }
 }
 
-/// Gives slices as long as a guest waits for one.
+/// Gives slices until no guest waits for one.
 async fn serve() {
     loop {
-        // Tokio's `yield_now` lets the shard run what is ready, and poll its sockets and timers.
+        // Tokio's `yield_now` lets the shard run all ready tasks, and poll its sockets and timers.
         tokio::task::yield_now().await;
         let next = WAITING.with_borrow_mut(|waiting| {
             let next = waiting.take_next();
@@ -146,7 +146,7 @@ mod tests {
     /// The names of the guests that ran on a shard, in order.
     type Log = Rc<RefCell<Vec<&'static str>>>;
 
-    /// A guest that computes for so many slices.
+    /// A guest that computes for this many slices.
     async fn compute(log: Log, name: &'static str, of: Option<ClientKey>, slices: usize) {
         for _ in 0..slices {
             yield_to_queue(of).await;

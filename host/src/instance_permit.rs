@@ -1,4 +1,5 @@
-//! The permit of one request's instance. While the instance waits for its client, it makes way for other requests.
+//! The permit of one request's instance. An instance that waits for its client is *stalled*: it yields its permit to
+//! other requests and holds a stalled permit instead (decision 0060).
 
 mod yielded_permits;
 
@@ -17,16 +18,17 @@ use crate::concurrency_limit::{
     ClientBytes, ClientKeys, ClientUsage, CountedWaiter, Permit, REPORT_INTERVAL, WaitQueue,
 };
 
-/// How many instances of all components may be stalled, unless the host is started with another number.
+/// How many instances of all components may be stalled, unless an option of the host says otherwise.
 pub const STALLED_INSTANCES: usize = 256;
 
-/// How long an instance must have waited for its client: the pauses of a fast client are shorter in all.
+/// How long an instance must have waited for its client before it yields its permit. A fast client's pauses add up to
+/// less.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Whether an instance may keep its memory while another begins.
+/// Whether an instance may keep its memory while another one begins.
 pub type HasMemory = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The instances of one component that wait for their clients and do not count in its limit.
+/// The stalled instances of one component, which do not count in its limit.
 pub struct StalledInstances {
     /// The stalled permits of all components.
     yielded_permits: Arc<StalledPermits>,
@@ -64,7 +66,7 @@ impl Drop for StalledInstance {
     }
 }
 
-/// A permit of a component's limit, or a stalled permit instead.
+/// A permit of a component's limit, or a stalled permit in its place.
 pub struct InstancePermit {
     state: Mutex<PermitState>,
     /// Notified when the state changes.
@@ -73,7 +75,7 @@ pub struct InstancePermit {
     stalled: Arc<StalledInstances>,
     /// How many parts of the host wait for the client on behalf of the instance.
     waits: AtomicUsize,
-    /// Outbound requests under way. They have permits of their own, which others may wait for.
+    /// Outbound requests under way. They hold permits of their own, for which others may wait.
     outbound: AtomicUsize,
     /// Held by the task that waits for the component's permit.
     resumption: tokio::sync::Mutex<()>,
@@ -81,7 +83,7 @@ pub struct InstancePermit {
 
 enum PermitState {
     Counted(Permit),
-    /// The component's permit was given back.
+    /// The instance has given its component's permit back.
     Stalled(StalledInstance, WaitQueue),
     /// The instance has ended.
     Released,
@@ -112,7 +114,7 @@ impl InstancePermit {
         }
     }
 
-    /// Returns once another request waits for the permit. Of several instances that could give it theirs, one returns.
+    /// Returns once another request waits for the permit. If several instances could give theirs, one returns.
     pub async fn contended(&self) {
         loop {
             let changed = self.changed.notified();
@@ -128,9 +130,9 @@ impl InstancePermit {
         }
     }
 
-    /// Gives the component's permit to a request that waits for it, once there is one. To be polled while the instance
-    /// waits for its client, for which it had waited for `waited` shortly before. Returns if the instance has to end
-    /// for a request of another client.
+    /// Call while the instance is blocked on its client. Yields the component's permit to the next waiting request.
+    /// `waited`: how long the instance was blocked shortly before. Returns only if the instance has to end for a
+    /// request of another client.
     pub async fn yield_permit(&self, waited: Duration) {
         let _wait = CountedWaiter::new(&self.waits);
         tokio::time::sleep(SHORTEST_WAIT.saturating_sub(waited)).await;
@@ -154,7 +156,7 @@ impl InstancePermit {
                 let yielded_permits = &self.stalled.yielded_permits;
                 if (self.stalled.has_memory)() && yielded_permits.end_one_for(self.client) {
                     let stalled_permit = tokio::time::timeout(REPORT_INTERVAL, yielded_permits.take(self.client)).await;
-                    // The other request may have been served by now.
+                    // The waiting request may have been served by now.
                     if stalled_permit.is_ok_and(|stalled_permit| report.is_current() && self.stall_in(stalled_permit)) {
                         continue;
                     }
@@ -167,7 +169,7 @@ impl InstancePermit {
         }
     }
 
-    /// Waits until the state changes, or the instance has to end for the stalled permit that it has.
+    /// Waits until the state changes. True if the instance has to end because another client needs its stalled permit.
     async fn is_ended_while_stalled(&self, changed: Notified<'_>) -> bool {
         let stalled_permit = match &*self.state() {
             PermitState::Stalled(stalled, _) => Some(stalled.stalled_permit.number),
@@ -186,23 +188,23 @@ impl InstancePermit {
         }
     }
 
-    /// The same as [`Self::yield_permit`] at once, for a request that waits. False if the instance does not wait for its
+    /// As [`Self::yield_permit`], at once, for a request that waits. False if the instance does not wait for its
     /// client, or cannot be stalled.
     pub fn try_make_way(&self) -> bool {
         self.waits.load(Ordering::Relaxed) > 0 && self.stall()
     }
 
-    /// Counts a stalled instance in its component's limit again, if that has a permit left.
+    /// Counts a stalled instance in its component's limit again, if the limit has a free permit.
     pub fn try_resume(&self) {
         if let Some(permit) = self.limit_of_component().and_then(|of_component| of_component.try_acquire()) {
             self.count(permit);
         }
     }
 
-    /// Begins an outbound request. A stalled instance counts in its component's limit before, and is not stalled
-    /// again until the request has ended. `None` if it gets no permit in this time.
+    /// Begins an outbound request. Before it, a stalled instance takes a permit of its component's limit again. It
+    /// cannot be stalled until the request has ended. `None` if it gets no permit within `patience`.
     pub async fn begin_outbound(self: &Arc<Self>, patience: Duration) -> Option<OutboundInProgress> {
-        // Before a look at the state, so that it is not stalled afterwards.
+        // Counted before the state is read, so that the instance is not stalled afterwards.
         self.outbound.fetch_add(1, Ordering::Relaxed);
         let begun = OutboundInProgress(self.clone());
         if self.limit_of_component().is_some() {
@@ -211,7 +213,7 @@ impl InstancePermit {
         Some(begun)
     }
 
-    /// Whether an outbound request is under way: the guest has not got all of its response, and has not dropped it.
+    /// Whether an outbound request is under way: the guest has neither read all of its response nor dropped it.
     pub fn has_outbound(&self) -> bool {
         self.outbound.load(Ordering::Relaxed) > 0
     }
@@ -241,7 +243,7 @@ impl InstancePermit {
         }
     }
 
-    /// Where a stalled instance gets a permit again.
+    /// The queue in which a stalled instance gets a permit again.
     fn limit_of_component(&self) -> Option<WaitQueue> {
         match &*self.state() {
             PermitState::Stalled(_, of_component) => Some(of_component.clone()),
@@ -249,7 +251,7 @@ impl InstancePermit {
         }
     }
 
-    /// The wait_queue for the permit. `None` if the instance is stalled, or has ended.
+    /// The queue for the permit. `None` if the instance is stalled or has ended.
     fn wait_queue(&self) -> Option<WaitQueue> {
         match &*self.state() {
             PermitState::Counted(permit) => Some(permit.wait_queue()),
@@ -257,9 +259,9 @@ impl InstancePermit {
         }
     }
 
-    /// Stalls the instance, if it may be and a stalled permit is free.
+    /// Stalls the instance, if it may be stalled and a stalled permit is free.
     fn stall(&self) -> bool {
-        // Without a look at memory and stalled permits, for one that is stalled already.
+        // First, because an instance that is stalled already needs no check of memory and permits.
         self.wait_queue().is_some()
             && (self.stalled.has_memory)()
             && self

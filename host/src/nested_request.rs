@@ -1,11 +1,10 @@
-//! Requests that guests send to their own application, and the properties that they take from the
-//! request that the guest serves.
+//! Requests that guests send to their own application, and the properties that they inherit from the request that the
+//! guest serves.
 //!
-//! A request of a client has the depth 0, one that its guest sends has the depth 1, and so on up to
-//! [`MAX_DEPTH`]. Each limit of concurrent work has permits of its own for each depth
-//! ([`DepthLimits`]). A request holds permits of its depth and waits for requests of the next depth
-//! only, so that requests never wait for each other in a circle, however often components call each
-//! other or themselves.
+//! A client's request has the depth 0, a request of its guest the depth 1, and so on up to [`MAX_DEPTH`]. Each limit of
+//! concurrent work has separate permits for each depth ([`DepthLimits`]). A request holds permits of its depth and
+//! waits for requests of the next depth only. So requests never wait for each other in a circle, however often
+//! components call each other or themselves (decision 0082).
 
 use std::array;
 use std::sync::Arc;
@@ -21,20 +20,20 @@ use crate::ingress::{CLIENT_ADDRESS, RequestOrigin, is_forwarding, is_reserved};
 use crate::request_id::X_REQUEST_ID;
 use crate::response_cache::Dependencies;
 
-/// The greatest depth. A guest that serves a request of this depth gets 508 for one of its own.
+/// The greatest depth. A guest at this depth gets 508 for a request of its own.
 pub const MAX_DEPTH: usize = 4;
 
-/// How many guests wait for a request; at most [`MAX_DEPTH`].
+/// How many guests wait for a request, at most [`MAX_DEPTH`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth(usize);
 
-/// The extension of a request that a guest has sent.
+/// The extension that marks a request of a guest.
 #[derive(Clone, Debug)]
 pub struct NestedRequest {
     pub depth: Depth,
-    /// The component that the guest has named; `None` if the path decides.
+    /// The component that the guest has named. `None` if the path decides.
     pub component: Option<String>,
-    /// What it does counts as work for the client's request.
+    /// The account of the client's work, in which this request counts too.
     pub work: Option<Arc<ClientWork>>,
 }
 
@@ -42,8 +41,8 @@ pub struct NestedRequest {
 #[derive(Debug)]
 pub struct TooDeep;
 
-/// The properties that a guest's own requests take from the request that it serves: its origin, its id,
-/// and the service's address as the client wrote it.
+/// The properties that a guest's own requests inherit: the origin, the id, and the service's address as the client
+/// wrote it.
 #[derive(Debug)]
 pub struct ParentRequest {
     depth: Depth,
@@ -52,14 +51,15 @@ pub struct ParentRequest {
     id: Option<HeaderValue>,
     scheme: Option<Scheme>,
     authority: Option<Authority>,
-    /// Where the guest's reads are recorded, if its response may be cached.
+    /// Where the host records the guest's reads, if the response may be cached.
     dependencies: Option<Arc<Dependencies>>,
     work: Option<Arc<ClientWork>>,
 }
 
 impl ParentRequest {
-    /// `parts` has an absolute URI, and only the headers that a response may depend on if its guest's reads
-    /// are recorded, in `dependencies`. The request's id is in no response that is cached.
+    /// `parts` has an absolute URI. If the response may be cached, the host records the guest's reads in
+    /// `dependencies`, and `parts` has only the headers that the response may depend on. No cached response contains
+    /// the request's id.
     pub fn of(
         parts: &Parts,
         id: Option<HeaderValue>,
@@ -86,8 +86,8 @@ impl ParentRequest {
         self.dependencies.as_ref()
     }
 
-    /// Makes a guest's request one of this request's client, for the component that serves its path or
-    /// for the one named. The guest's own claims about its origin are removed.
+    /// Turns a guest's request into a request of this request's client. It goes to the named component, or to the
+    /// component of its path. The host removes the guest's own claims about the origin.
     pub fn adopt<B>(&self, request: Request<B>, component: Option<&str>) -> Result<Request<B>, TooDeep> {
         let depth = self.depth.next().ok_or(TooDeep)?;
         let (mut parts, body) = request.into_parts();
@@ -101,7 +101,7 @@ impl ParentRequest {
                 parts.headers.insert(name, value.clone());
             }
         }
-        // The URI has the authority.
+        // The URI has the authority instead.
         parts.headers.remove(HOST);
         parts.uri = self.uri(&parts.uri);
         parts.version = Version::HTTP_11;
@@ -117,14 +117,14 @@ impl ParentRequest {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// The path and query of `target` at the address that the client used, so that URLs in responses
-    /// are the client's.
+    /// The path and query of `target` at the address that the client used. So URLs in responses are valid for the
+    /// client.
     fn uri(&self, target: &Uri) -> Uri {
         let mut uri = http::uri::Parts::default();
         uri.scheme = Some(self.scheme.clone().unwrap_or(Scheme::HTTP));
         uri.authority = Some(self.authority.clone().unwrap_or(Authority::from_static("localhost")));
         uri.path_and_query = Some(target.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
-        // All parts are there, so that it does not fail.
+        // All parts are set, so this does not fail.
         Uri::from_parts(uri).unwrap_or_default()
     }
 }
@@ -140,7 +140,7 @@ impl Depth {
     }
 }
 
-/// A limit of concurrent work, with permits of its own for each depth.
+/// A limit of concurrent work, with separate permits for each depth.
 #[derive(Debug)]
 pub struct DepthLimits {
     /// For requests of clients.

@@ -1,8 +1,8 @@
-//! Bounds on the bytes that hyper reads of a connection: in one turn, and without a head or data.
+//! Limits on the bytes that hyper reads of a connection: in one turn, and without a head or data.
 //!
-//! hyper decodes framing, which is neither a head nor data, a byte at a time, up to 40 ns each, for as long as the
-//! socket has bytes. The other tasks of the shard wait meanwhile. A record of TLS with a byte in it has 23, and takes
-//! as long as many more, so that a turn counts the bytes of the socket, below TLS.
+//! hyper decodes framing (neither a head nor data) byte by byte, at up to 40 ns each, as long as the socket has bytes.
+//! Meanwhile, the other tasks of the shard wait. The limit of a turn counts bytes below TLS. A TLS record with one byte
+//! of data has 23 bytes, and costs as much as many more.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,18 +15,18 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::busy_poll;
 
-/// A connection that has read so many bytes in its turn begins no other read in it.
+/// After this many bytes, a connection begins no further read in its turn.
 const MAX_TURN: usize = 64 * 1024;
 
-/// Bytes of framing that a frame of data explains: a size of 16 digits and two ends of lines are 20.
+/// Bytes of framing that a frame of data explains. A size of 16 digits and two ends of lines are 20.
 const FRAMING: u64 = 32;
 
 thread_local! {
-    /// Bytes that were read in the turn of the connection whose task the thread polls.
+    /// Bytes that the current connection's task has read in its turn.
     static TURN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Begins the turn of a connection, whose task is about to be polled.
+/// Begins a connection's turn, before its task is polled.
 pub fn begin_turn() {
     TURN.set(0);
 }
@@ -38,7 +38,7 @@ pub fn poll_read_in_turn<S: AsyncRead + Unpin>(
     buf: &mut ReadBuf<'_>,
 ) -> Poll<io::Result<()>> {
     if TURN.get() >= MAX_TURN {
-        // Otherwise a task that does not begin turns would never read again.
+        // Otherwise, a task that never begins a turn would not read again.
         begin_turn();
         // Tokio's `yield_now` lets the shard poll its sockets and timers before it polls this task again.
         if pin!(tokio::task::yield_now()).poll(cx).is_pending() {
@@ -55,7 +55,7 @@ pub fn poll_read_in_turn<S: AsyncRead + Unpin>(
     read
 }
 
-/// Reads from a connection, above TLS, within the bound of its overhead, if it has one.
+/// Reads from a connection, above TLS, within the limit of its overhead, if any.
 pub fn poll_read_metered<S: AsyncRead + Unpin>(
     stream: &mut S,
     overhead: Option<&OverheadMeter>,
@@ -73,11 +73,11 @@ pub fn poll_read_metered<S: AsyncRead + Unpin>(
     read
 }
 
-/// Counts the bytes of an HTTP/1 connection of which neither a head nor data has come: sizes of chunks without an end,
-/// interim responses.
+/// Counts bytes of an HTTP/1 connection that yield neither a head nor data, such as endless chunk sizes or interim
+/// responses.
 #[derive(Debug)]
 pub struct OverheadMeter {
-    /// Bytes that were read, without those that heads and frames explain.
+    /// Bytes that were read, minus the bytes that heads and frames explain.
     unexplained: AtomicU64,
     max: u64,
 }
@@ -88,9 +88,9 @@ pub struct OverheadMeter {
 pub struct TooMuchOverhead(u64);
 
 impl OverheadMeter {
-    /// `buffer` is the most that hyper keeps of a head, in bytes. hyper may have read up to twice as much of a frame
-    /// that was not taken yet, twice as much after the end of its body, and the head of the next message. Extensions
-    /// and trailers of a body have less than another buffer.
+    /// `buffer` is the most bytes of a head that hyper keeps. Without a flood, hyper may have read six buffers. It
+    /// reads two of a frame that was not taken, two after the body's end, one for the next head, and less than one of
+    /// chunk extensions and trailers.
     pub fn new(buffer: usize) -> Self {
         Self { unexplained: AtomicU64::new(0), max: 6 * buffer as u64 }
     }
@@ -100,7 +100,7 @@ impl OverheadMeter {
         self.unexplained.store(0, Ordering::Relaxed);
     }
 
-    /// Records that a frame with so many bytes of data was taken.
+    /// Records that a frame with `data` bytes was taken.
     pub fn record_frame(&self, data: u64) {
         let explained = FRAMING.saturating_add(data);
         let rest = |unexplained: u64| Some(unexplained.saturating_sub(explained));

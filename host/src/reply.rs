@@ -1,4 +1,4 @@
-//! Responses that the host makes itself: JSON, which is not cached and not interpreted as anything else.
+//! Responses that the host makes itself. They are JSON, which clients neither cache nor interpret as anything else.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub fn request_timeout() -> Response<ResponseBody> {
     json(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "408 Request Timeout" }))
 }
 
-/// The cause is in the log and not for the client.
+/// The cause is in the log, and not for the client.
 pub fn internal_error() -> Response<ResponseBody> {
     json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "500 Internal Server Error" }))
 }
@@ -56,18 +56,19 @@ pub fn unavailable() -> Response<ResponseBody> {
     retry_later(&json!({ "message": "503 Service Unavailable" }), Duration::from_secs(1))
 }
 
-/// The client's address has left as much of other responses unread as the host keeps for it.
+/// The client's address has left as many response bytes unread as the host keeps for it.
 pub fn unread_responses() -> Response<ResponseBody> {
     let error = "other responses to this address have not been read";
     retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))
 }
 
-/// The client's address has cancelled too many requests for the proxy's connection, and gets no others for this long.
+/// The client's address has cancelled too many requests on the proxy's connection. The host refuses its requests for
+/// this long.
 pub fn cancelled_requests(retry_after: Duration) -> Response<ResponseBody> {
     too_many_requests("too many requests of this address were cancelled", retry_after)
 }
 
-/// The header with the name of the limit that refused a request, as in the reference service.
+/// The header that names the limit that refused a request, as in the reference service.
 const RATE_LIMIT_NAME: HeaderName = HeaderName::from_static("ratelimit-name");
 
 /// The client's network has used up a limit of anonymous work.
@@ -86,13 +87,13 @@ fn too_many_requests(error: &str, retry_after: Duration) -> Response<ResponseBod
     response
 }
 
-/// Other requests may have sent as much ahead of their components as the host keeps.
+/// Unread bodies of other requests may have used up the host's receive budget.
 pub fn unread_requests() -> Response<ResponseBody> {
     let error = "the bodies of other requests have not been read";
     retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(1))
 }
 
-/// The host had no memory left for the component. The guest was ended where it was.
+/// The host had no memory left for the component, and has ended the guest.
 pub fn no_memory() -> Response<ResponseBody> {
     let error = "the host has no memory left now; a part of the request may have been stored";
     retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(5))
@@ -115,7 +116,7 @@ fn set_retry_after(response: &mut Response<ResponseBody>, after: Duration) {
     response.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
 }
 
-/// The store cannot be used now. The cause is in the log.
+/// The store is unavailable. The cause is in the log.
 pub fn store_unavailable(maybe_stored: bool) -> Response<ResponseBody> {
     let error = match maybe_stored {
         true => "the store cannot be used now; a part of the request may have been stored",
@@ -146,7 +147,7 @@ pub fn gateway_timeout() -> Response<ResponseBody> {
     json(StatusCode::GATEWAY_TIMEOUT, &json!({ "message": "504 Gateway Timeout" }))
 }
 
-/// A guest has sent a request to its own application that too many guests would wait for.
+/// A guest's request to its own application would be deeper than the host allows.
 pub fn loop_detected() -> Response<ResponseBody> {
     let error = format!("components of this application wait for each other, more than {MAX_DEPTH} deep");
     json(StatusCode::LOOP_DETECTED, &json!({ "message": "508 Loop Detected", "error": error }))

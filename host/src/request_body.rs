@@ -15,12 +15,12 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 use crate::body::count_host_body_poll;
 use crate::request_context::RequestContext;
 
-/// How many bytes of an unread body the host reads and drops, and for how long. A client that is
-/// still sending when the connection closes may not see the response.
+/// How many bytes of an unread body the host drains, and for how long. A client that still sends when the connection
+/// closes may not see the response.
 const MAX_DRAIN: u64 = 64 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client that expects `100 Continue` over HTTP/2 has to send without it.
+/// How long the host waits for the body of a client that expects `100 Continue` over HTTP/2.
 const EXPECT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The body of a request that has none.
@@ -28,29 +28,29 @@ pub fn none() -> WasiBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body whose client expects `100 Continue`, which is not sent over HTTP/2, once its first part is there: most
-/// clients send it after a second at the latest. `None` for one that goes on waiting.
+/// Waits for the first part of a body whose client expects `100 Continue`, which the host does not send over HTTP/2.
+/// Most clients send the body after a second at the latest. `None` if the client goes on waiting.
 pub async fn begun(mut body: WasiBody) -> Option<WasiBody> {
     let first = tokio::time::timeout(EXPECT_PATIENCE, body.frame()).await.ok()?;
     let rest = BodyStream::new(body);
     Some(StreamBody::new(futures::stream::iter(first).chain(rest)).boxed_unsync())
 }
 
-/// The body of a request. It reports progress to the request's context, and drains the bytes that the
-/// guest does not read.
+/// The body of a request. It reports progress to the request's context, and drains the bytes that the guest does not
+/// read.
 pub struct RequestBody {
     inner: Option<WasiBody>,
     context: Arc<RequestContext>,
-    /// Bytes that the client may still send.
+    /// Bytes that the client may still send within the limit.
     limit_left: u64,
-    /// The client waits for `100 Continue`, which hyper sends at the first poll. Before that poll there is
-    /// nothing to drain.
+    /// The client waits for `100 Continue`, which hyper sends at the first poll. Before that poll, the host has nothing
+    /// to drain.
     withheld: bool,
 }
 
 impl RequestBody {
-    /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`. A body that has ended is
-    /// returned as it is.
+    /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`. Returns an ended body
+    /// unchanged.
     pub fn boxed(inner: WasiBody, context: &Arc<RequestContext>, limit: u64, withheld: bool) -> WasiBody {
         if inner.is_end_stream() {
             return inner;
@@ -85,7 +85,7 @@ impl Body for RequestBody {
                 match self.limit_left.checked_sub(length) {
                     Some(limit_left) => {
                         self.limit_left = limit_left;
-                        // The guest need not look for the end of a body whose length it knows.
+                        // A guest that knows the body's length need not read its end.
                         if self.is_end_stream() {
                             self.context.has_open_body.store(false, Ordering::Relaxed);
                         }
@@ -136,7 +136,7 @@ impl Drop for RequestBody {
 }
 
 fn drain(mut body: WasiBody) {
-    // Without a runtime the connection has ended, and there is no reason to drain.
+    // Without a runtime, the connection has ended, and draining is pointless.
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         return;
     };

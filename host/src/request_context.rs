@@ -1,5 +1,5 @@
-//! The context of a request: its clock, its writes and its outcome, shared by its connection, its
-//! guest call and its bodies.
+//! The context of a request: its clock, its writes and its outcome. Its connection, its guest call and its bodies share
+//! it.
 
 mod awaited;
 mod service_time;
@@ -27,9 +27,9 @@ use crate::trace::Trace;
 /// Why a guest did not get the whole body of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UploadFailure {
-    /// It passes the limit.
+    /// The body passes the limit.
     TooLarge,
-    /// The client has stopped in the middle of it, or sent bytes that are no body.
+    /// The client stopped in the middle of the body, or sent bytes that are no body.
     Broken,
 }
 
@@ -41,7 +41,7 @@ pub struct RequestContext {
     trace: Option<Arc<Trace>>,
     parent: Option<Arc<ParentRequest>>,
     work: Option<Arc<ClientWork>>,
-    /// Nanoseconds of processor time that have been counted as work.
+    /// Nanoseconds of processor time that the client's work account has.
     charged_cpu: AtomicU64,
     dependencies: OnceLock<Arc<Dependencies>>,
     started: Instant,
@@ -51,39 +51,40 @@ pub struct RequestContext {
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
     service_time: ServiceTime,
-    /// The request's body.
+    /// The progress of the request's body.
     pub upload: BodyProgress,
     min_rate: DrainPolicy,
-    /// The task that takes the response's body. Woken when the guest waits for more of the request's, and when it is
-    /// idle.
+    /// The task that reads the response's body. Woken when the guest waits for more of the request's body, and when it
+    /// is idle.
     body_reader: AtomicWaker,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
-    /// Microseconds from the start to when the client began to wait for more of the response's body; 0 if it does not.
+    /// Microseconds from the start until the client began to wait for more of the response's body. 0 if it does not
+    /// wait.
     body_awaited: AtomicU64,
-    /// Whether the response waits for more of its body from the guest.
+    /// Whether the response waits for the guest to write more of its body.
     is_body_awaited: AtomicBool,
     is_guest_idle: AtomicBool,
     is_left_unfinished: AtomicBool,
     ended_at: OnceLock<Instant>,
-    /// The guest's task. Woken when the response waits for more of its body, and when it ends.
+    /// The guest's task. Woken when the response waits for more of its body, and when the response ends.
     response_ended: AtomicWaker,
-    /// Whether the guest has the request's body, and has neither read it to its end nor dropped it.
+    /// Whether the guest holds the request's body, neither read to its end nor dropped.
     pub has_open_body: AtomicBool,
     too_large: AtomicBool,
     /// Whether the request's body has broken off.
     upload_broken: AtomicBool,
-    /// Woken when the request's body passes the limit: the task that waits for the response's head.
+    /// The task that waits for the response's head. Woken when the request's body passes the limit.
     body_too_large: AtomicWaker,
     abandoned: AtomicBool,
-    /// Woken when the client has gone, and when the guest's time is over: the guest's task.
+    /// The guest's task. Woken when the client has gone, and when the guest's time is over.
     abandonment: AtomicWaker,
     expired: AtomicBool,
     failure: OnceLock<InstanceFailure>,
 }
 
 impl RequestContext {
-    /// `started` is when the request came.
+    /// `started` is the time when the request came.
     pub fn new(
         limits: &RequestLimits,
         uri: Uri,
@@ -128,12 +129,12 @@ impl RequestContext {
         }
     }
 
-    /// With the properties that the guest's own requests to its application take from this request.
+    /// With the properties that the guest's own requests to its application inherit from this request.
     pub fn with_parent(self, parent: Option<Arc<ParentRequest>>) -> Self {
         Self { parent, ..self }
     }
 
-    /// With the account of its client's anonymous work.
+    /// With the work account of its client.
     pub fn with_work(self, work: Option<Arc<ClientWork>>) -> Self {
         Self { work, ..self }
     }
@@ -143,7 +144,7 @@ impl RequestContext {
         self.work.as_ref()
     }
 
-    /// Counts the processor time of the guest, which is `total` so far.
+    /// Counts the guest's processor time as work; `total` is the time so far.
     pub fn charge_cpu_time(&self, total: Duration) {
         if let Some(work) = &self.work {
             let total = u64::try_from(total.as_nanos()).unwrap_or(u64::MAX);
@@ -151,7 +152,7 @@ impl RequestContext {
         }
     }
 
-    /// How fast the client has to send the request's body while others wait for the instance.
+    /// With the minimum rate at which the client has to send the request's body while others wait for the instance.
     pub fn with_min_rate(self, min_rate: DrainPolicy) -> Self {
         Self { min_rate, ..self }
     }
@@ -184,7 +185,7 @@ impl RequestContext {
         self.trace.as_ref()
     }
 
-    /// Records in `dependencies` the keys that the guest reads, because the response may be cached.
+    /// Records the keys that the guest reads in `dependencies`, because the response may be cached.
     pub fn track_reads(&self, dependencies: Arc<Dependencies>) {
         let _ = self.dependencies.set(dependencies);
     }
@@ -193,14 +194,14 @@ impl RequestContext {
         self.dependencies.get()
     }
 
-    /// Records that a chunk of the request's body has arrived, of this many bytes. The guest's time starts again,
-    /// because a slow upload is not a slow guest.
+    /// Records that a chunk of the request's body has arrived. The guest's time starts again, because a slow upload is
+    /// not a slow guest.
     pub fn record_progress(&self, bytes: u64) {
         self.upload.record_received(bytes);
         self.progress.store(self.micros(), Ordering::Relaxed);
     }
 
-    /// Since the start.
+    /// Microseconds since the start.
     fn micros(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -216,13 +217,14 @@ impl RequestContext {
         }
     }
 
-    /// Has this task woken when the guest waits for its client, and when the guest is idle. Only the task that takes
-    /// the response's body calls it.
+    /// Wakes this task when the guest waits for its client, and when the guest is idle. Only the task that reads the
+    /// response's body may call it.
     pub fn register_body_reader(&self, cx: &Context<'_>) {
         self.body_reader.register(cx.waker());
     }
 
-    /// Whether the guest waits for the client, or waited when its time was over or the response ended.
+    /// True if the guest is blocked on the client, or was when its time was over or the response ended. Then the client
+    /// caused the time-out.
     pub fn is_waiting_for_client(&self) -> bool {
         self.upload.is_waiting() || self.slow_client.load(Ordering::Relaxed)
     }
@@ -232,13 +234,13 @@ impl RequestContext {
         self.service_time.begin(Instant::now());
     }
 
-    /// The time that the guest took for the head of the response, or takes for it: from the permit on, without the time
-    /// in which it waits for the client.
+    /// The time that the guest took for the head of the response, or has taken so far. It runs from the permit on,
+    /// without the time in which the guest waits for the client.
     pub fn service_time(&self) -> Duration {
         self.service_time.elapsed(Instant::now())
     }
 
-    /// Records that the head of the response is sent: the transfer timeout starts.
+    /// Records that the head of the response goes out: the transfer timeout starts.
     pub fn mark_head_sent(&self) {
         let now = Instant::now();
         self.service_time.end(now);
@@ -250,7 +252,7 @@ impl RequestContext {
         let now = Instant::now();
         self.service_time.end(now);
         if self.ended_at.set(now).is_ok() && self.upload.is_waiting() {
-            // The guest stops waiting when it is ended, and the host asks afterwards whether its client was slow.
+            // A guest that is ended no longer waits. The host asks afterwards whether its client was slow.
             self.slow_client.store(true, Ordering::Relaxed);
         }
         self.response_ended.wake();
@@ -261,7 +263,7 @@ impl RequestContext {
         if self.ended_at.get().is_none() {
             self.response_ended.register(cx.waker());
         }
-        // It may have ended before the waker was registered.
+        // The response may have ended before the waker was registered.
         match self.ended_at.get() {
             Some(_) => Poll::Ready(()),
             None => Poll::Pending,
@@ -302,12 +304,12 @@ impl RequestContext {
         let _ = self.failure.set(failure);
     }
 
-    /// Why the guest has trapped or was ended. `None` if it has not.
+    /// Why the guest has trapped or was ended, if so.
     pub fn failure(&self) -> Option<InstanceFailure> {
         self.failure.get().copied()
     }
 
-    /// When the guest's time is over. It moves as the request goes on.
+    /// When the guest's time is over. Later phases of the request move it.
     pub fn expires_at(&self) -> Instant {
         if let Some(ended_at) = self.ended_at.get() {
             // The guest may still work after its response.
@@ -340,7 +342,7 @@ impl RequestContext {
         }
     }
 
-    /// Ends the guest's time: the next poll ends the guest.
+    /// Ends the guest's time: its next poll ends it.
     pub fn expire(&self) {
         self.slow_client.fetch_or(self.upload.is_waiting(), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);

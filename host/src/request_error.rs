@@ -1,4 +1,4 @@
-//! Why a request does not get a response of its component.
+//! Why a request gets no response of its component.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use crate::anonymous_work::UsedUp;
 use crate::metrics::Refusal;
 use crate::request_context::RequestContext;
 
-/// The host responds to the client instead, and counts the error.
+/// A failure to which the host responds itself, and which it counts.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestError {
-    /// HTTP does not allow the request; a sentence for the client.
+    /// HTTP does not allow the request. The text is a sentence for the client.
     Malformed(&'static str),
     /// The request's body passes this limit, in bytes.
     BodyTooLarge(u64),
-    /// The client goes on waiting for `100 Continue`, which hyper cannot send over HTTP/2. It repeats the request without
-    /// the expectation (RFC 9110, 10.1.1).
+    /// The client goes on waiting for `100 Continue`, which hyper cannot send over HTTP/2. The client repeats the
+    /// request without the expectation (RFC 9110, 10.1.1).
     ExpectationFailed,
     /// The client stopped sending in the middle of its request.
     SlowClient,
@@ -22,11 +22,11 @@ pub enum RequestError {
     AnonymousWork(UsedUp),
     /// Every instance is busy, and the queue is full or the wait was too long.
     Saturated,
-    /// While the request waited, its client left too much of other responses unread.
+    /// While the request waited, its client left too many other responses unread.
     Unread,
     /// wasmtime cannot make another instance.
     NoInstance,
-    /// The host had no memory left that the component may have.
+    /// The host had no memory left for the component.
     NoMemory,
     /// The component's circuit breaker is open for this long.
     Failing(Duration),
@@ -36,9 +36,9 @@ pub enum RequestError {
     OutOfCpuTime,
     /// The component did not respond in time.
     TimedOut,
-    /// The component's writes could not be made durable, and would not be if they were sent again.
+    /// The component's writes could not be made durable, and a retry would fail as well.
     NotDurable,
-    /// The store cannot be used now. Whether a part of the request may have been stored.
+    /// The store is unavailable. `maybe_stored`: part of the request may have been stored.
     StoreUnavailable { maybe_stored: bool },
     /// The component's response broke before any of it was sent.
     Broken,
@@ -47,7 +47,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The counter that it belongs to.
+    /// The counter of the error.
     pub fn refusal(&self) -> Refusal {
         match self {
             Self::Malformed(_) => Refusal::Malformed,
@@ -70,8 +70,7 @@ impl RequestError {
         }
     }
 
-    /// Whether the error counts in a trial of the component. It does not where the host, its store or the client is the
-    /// cause.
+    /// Whether the error counts in a trial of the component. Errors of the host, its store or the client do not.
     pub fn is_of_component(&self) -> bool {
         match self {
             Self::Malformed(_)

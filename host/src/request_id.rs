@@ -9,10 +9,10 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id that a client may choose, in bytes.
 const MAX_LENGTH: usize = 128;
 
-/// Makes ids that differ from those of other processes.
+/// Makes ids that differ from the ids of other processes.
 #[derive(Debug)]
 pub struct RequestIds {
-    /// The beginning of all ids of this process.
+    /// The prefix of all ids of this process.
     prefix: String,
     next: AtomicU64,
 }
@@ -25,7 +25,7 @@ impl RequestIds {
     }
 
     /// Gives a request its id and returns it: the client's own, if it is harmless in a log, or a new one. A request
-    /// that has got one keeps it.
+    /// keeps an id that it has.
     pub fn assign(&self, headers: &mut HeaderMap) -> HeaderValue {
         let id = self.choose(headers);
         headers.insert(X_REQUEST_ID, id.clone());
@@ -46,7 +46,7 @@ impl RequestIds {
     }
 }
 
-/// As `{number:x}` formats it, without the cost of a formatter for each request.
+/// Writes what `{number:x}` would, without a formatter for each request.
 fn push_hex(text: &mut String, number: u64) {
     let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
     let digit = |place| char::from_digit((number >> (4 * place)) as u32 & 0xf, 16);

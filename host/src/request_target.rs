@@ -7,9 +7,8 @@ use http::{HeaderMap, Method, Uri, Version};
 use crate::host_and_port::is_host_and_port;
 use crate::ingress::RequestOrigin;
 
-/// The request's URI with the scheme and the authority that the client addressed: guests do not see the
-/// `Host` header. The request's origin takes precedence over the client's own headers. An error is a
-/// sentence for the client.
+/// The request's URI with the scheme and the authority that the client addressed, because guests do not see the `Host`
+/// header. The request's origin takes precedence over the client's own headers. An error is a sentence for the client.
 pub fn absolute_uri(
     method: &Method,
     uri: &Uri,
@@ -62,8 +61,8 @@ pub fn absolute_uri(
     Uri::from_parts(parts).map_err(|_| "the request target is not a path")
 }
 
-/// The path begins with a slash (RFC 9112, section 3.2; RFC 9113, section 8.3.1). Only in HTTP/1 it may be left out of
-/// an absolute URI, and only `OPTIONS` is for the server as a whole.
+/// Checks that the path begins with a slash (RFC 9112, section 3.2; RFC 9113, section 8.3.1). Only HTTP/1 allows an
+/// absolute URI without a path, and only `OPTIONS` may be for the server as a whole.
 fn checked_path(path: PathAndQuery, method: &Method, version: Version) -> Result<PathAndQuery, &'static str> {
     let refusal = "the request target is not a path";
     match path.as_str().as_bytes() {
@@ -74,7 +73,7 @@ fn checked_path(path: PathAndQuery, method: &Method, version: Version) -> Result
     }
 }
 
-/// Whether both name one server. Without a port, it is that of the scheme.
+/// Whether both name one server. A missing port is the scheme's default.
 fn is_same(one: &Authority, other: &Authority, scheme: Option<&Scheme>) -> bool {
     let default = if scheme == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
@@ -121,7 +120,8 @@ mod tests {
         check("http://user:word@other.test/a", &["app.test"], Err("the request target does not name a host and port"));
     }
 
-    /// A tunnel is to a host and port (RFC 9110, section 9.3.6); a path would pass for any other request.
+    /// The target of a tunnel is a host and port (RFC 9110, section 9.3.6). With a path, it would pass for any other
+    /// request.
     #[test]
     fn a_tunnel_to_any_target_is_refused() {
         for target in ["app.test:443", "/a", "http://app.test/a"] {

@@ -1,18 +1,17 @@
-//! Finds the component that serves a path, by Spin's rules for `[[trigger.http]]` routes.
+//! Finds the component that serves a path, by Spin's rules for `[[trigger.http]]` routes (decision 0003).
 //!
-//! A route matches the raw path, without decoding, segment by segment: a word matches itself, `:name`
-//! matches one segment, and a trailing `/...` matches the rest, which may be empty. Empty segments
-//! (`//`, a slash at the end) do not count. If two routes match, the router takes the one that is more
-//! specific at the first segment in which they differ: word, then `:name`, then `...`.
+//! A route matches the raw path, without decoding, segment by segment. A word matches itself, `:name` matches one
+//! segment, and a trailing `/...` matches the rest, which may be empty. Empty segments (`//`, a slash at the end) do
+//! not count. If two routes match, the first segment in which they differ decides: word, then `:name`, then `...`.
 
 use std::cmp::Ordering;
 
-/// The targets of all routes, in a tree with a level for each segment: a path is read once, however
-/// many routes there are.
+/// The targets of all routes, in a tree with a level for each segment. The number of routes does not affect the cost of
+/// a look-up.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Router<T> {
     tree: Node<T>,
-    /// As written.
+    /// The routes as written.
     patterns: Vec<String>,
 }
 
@@ -31,7 +30,7 @@ struct Pattern {
     source: String,
 }
 
-/// From the most specific to the least; at the end of a pattern stands `End` or `Rest`.
+/// From the most specific to the least. `End` or `Rest` ends a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RouteSegment {
     End,
@@ -57,7 +56,7 @@ pub enum RouteError {
 }
 
 impl RouteError {
-    /// The route to correct; of two, the one that comes later.
+    /// The route to correct. If two conflict, the later one.
     pub fn route(&self) -> &str {
         match self {
             Self::NotAPath { route } | Self::NotInAPath { route, .. } | Self::Misplaced { route, .. } => route,

@@ -1,21 +1,21 @@
-//! A map of shared values that exist while they are used.
+//! A map of shared values that live while they are used.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Entries below which the map is not searched for unused ones.
+/// Below this number of entries, the map does not look for unused ones.
 const MIN_ENTRIES: usize = 64;
 
-/// Values by key. One that is not in use may stay for a while, so that the next user need not make it; the
-/// map has at most twice as many entries as there were used ones, and some more.
+/// Values by key. An unused value may stay for a while, so that the next user need not make it. The map has at most
+/// `MIN_ENTRIES` entries, or twice as many as were in use at the last clean-up.
 #[derive(Debug)]
 pub struct SharedMap<K, V>(Mutex<Entries<K, V>>);
 
 #[derive(Debug)]
 struct Entries<K, V> {
     values: HashMap<K, Arc<V>>,
-    /// At this number of entries the unused ones are removed.
+    /// At this number of entries, the map removes the unused ones.
     full_at: usize,
 }
 
@@ -31,7 +31,7 @@ impl<K: Eq + Hash, V> SharedMap<K, V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values.get(key).cloned()
     }
 
-    /// The value of `key`. It is `make`'s if none is in use.
+    /// The value of `key`, made by `make` if the map has none.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Entries { values, full_at } = &mut *entries;

@@ -1,4 +1,4 @@
-//! The wait of a guest for its client to send more of a request's body. Its instance makes way for others meanwhile.
+//! A guest's wait for its client to send more of a request's body. Meanwhile, its instance yields its permit.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,16 +11,16 @@ use crate::instance_permit::InstancePermit;
 use crate::request_context::RequestContext;
 use crate::send_buffer::{BelowMinRate, MinRateMonitor, Progress};
 
-/// Waits count together until the client has sent so many bytes: one that sends a little again and again would make the
-/// guest wait for a short time only, as often as it likes.
+/// The host adds up a request's waits until the client has sent this many bytes. Otherwise a client that sends a little
+/// now and then would keep each wait short, and hold the instance (decision 0060).
 const BYTES_BETWEEN_WAITS: u64 = 64 * 1024;
 
 /// The waits of one request.
 #[derive(Default)]
 pub struct UploadWait {
-    /// There since the first wait.
+    /// Set since the first wait.
     monitor: Option<MinRateMonitor>,
-    /// There while the guest waits, so that it is in no queue afterwards.
+    /// Set while the guest waits. Removing it leaves the permit's queue.
     present: Option<PresentWait>,
     /// How long the guest has waited since the client had sent `received` bytes.
     waited: Duration,
@@ -33,8 +33,8 @@ struct PresentWait {
 }
 
 impl UploadWait {
-    /// Ready if the instance has to end: the client is too slow while another request waits for it, or has too many
-    /// that wait. To be polled while the guest runs and its response is waited for.
+    /// Polled while the guest runs and the host waits for its response. Ready if the instance has to end. Then the
+    /// client is too slow while another request waits for the instance, or the client has too many such instances.
     pub fn poll(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>, cx: &mut Context<'_>) -> Poll<()> {
         let upload = &context.upload;
         if !upload.is_waiting() {
@@ -59,7 +59,7 @@ impl UploadWait {
         {
             return Poll::Ready(());
         }
-        // A client has all of the request's time, unless others wait for the instance.
+        // Unless others wait for the instance, the client has all of the request's time.
         while let Poll::Ready(slow) = monitor.poll(upload, upload, cx) {
             if slow == BelowMinRate::Contended {
                 return Poll::Ready(());
@@ -68,7 +68,7 @@ impl UploadWait {
         Poll::Pending
     }
 
-    /// Ends the wait, if there is one. Its client may be too slow all the same.
+    /// Ends the current wait, if any, but not the period of the minimum rate.
     pub fn end(&mut self, permit: &InstancePermit) {
         if let Some(present) = self.present.take() {
             self.waited += present.since.elapsed();

@@ -12,12 +12,12 @@ use crate::nested_request::NestedRequest;
 use crate::response_cache::{CachedGuest, Lookup, Miss, Recorder};
 
 impl RequestPipeline<'_> {
-    /// Looks the request up in the response cache. `None` if its response may not be cached. After a
-    /// miss, the request has only the headers that its response may depend on.
+    /// Looks the request up in the response cache. `None` if its response may not be cached. After a miss, the request
+    /// keeps only the headers that its response may depend on.
     pub fn look_up(&self, parts: &mut Parts, body: &WasiBody, revision: u64) -> Option<Lookup> {
         let settings = &self.deployment.settings;
         let policy = settings.component.cache_policy.as_ref()?;
-        // That of a guest's request ends only after its trailers, which are not there yet.
+        // The body of a guest's request ends only after its trailers, which have not come yet.
         let is_empty = body.is_end_stream() || body.size_hint().exact() == Some(0);
         if !is_empty || !policy.applies_to(parts) {
             return None;
@@ -39,7 +39,7 @@ impl RequestPipeline<'_> {
         Some(lookup)
     }
 
-    /// Begins to record a response. `None` if it may not be stored, or is stored already.
+    /// Begins to record a response. `None` if the cache may not store it, or has it already.
     pub fn record(
         &self,
         miss: Miss,
@@ -56,7 +56,8 @@ impl RequestPipeline<'_> {
     }
 }
 
-/// Whether a guest has sent the request. Its response then carries the read set that it was made of.
+/// Whether a guest has sent the request. Then its response carries its
+/// `Provenance`.
 pub fn is_nested(parts: &Parts) -> bool {
     parts.extensions.get::<NestedRequest>().is_some()
 }

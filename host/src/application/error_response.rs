@@ -9,7 +9,7 @@ use crate::reply;
 use crate::request_context::UploadFailure;
 use crate::request_error::RequestError;
 
-/// The error of a response that has ended in this way before any of it was sent.
+/// The error of a response that has ended in this way before its head went out.
 pub fn of_end(end: ResponseEnd, limits: &RequestLimits) -> Option<RequestError> {
     match end {
         ResponseEnd::Broken => Some(RequestError::Broken),
@@ -22,7 +22,7 @@ pub fn of_end(end: ResponseEnd, limits: &RequestLimits) -> Option<RequestError> 
     }
 }
 
-/// The response to a request that does not get one of its component.
+/// The host's response to a request that gets none of its component.
 pub fn of(error: RequestError) -> Response<ResponseBody> {
     match error {
         RequestError::Malformed(reason) => reply::bad_request(reason),

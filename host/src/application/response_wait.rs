@@ -1,4 +1,4 @@
-//! The wait for a guest's response, until it can be sent.
+//! The wait until a guest's response can be sent.
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
@@ -19,7 +19,7 @@ use crate::store::{Backend, ErrorKind, StoreError};
 use crate::trace::Trace;
 use crate::upload_wait::UploadWait;
 
-/// Waits for the responses of a component, for one request.
+/// Waits for a component's response to one request.
 pub struct ResponseWait<'a> {
     pub service: &'a ComponentService,
     pub limits: &'a RequestLimits,
@@ -38,12 +38,12 @@ impl ResponseWait<'_> {
     ) -> Result<Response<WasiBody>, RequestError> {
         let response = self.wait_for_head(call, context, lease).await?;
         context.writes.write_through();
-        // Requests that only read take this way; the wait of the others is in a box.
+        // Requests that only read take this path; the wait of the others is boxed.
         match context.writes.outcome() {
             Some(outcome) => outcome.map_err(|error| self.store_error(context, &error))?,
             None => Box::pin(self.wait_until_durable(call, context)).await?,
         }
-        // The guest does not know whether its request is worth trying again.
+        // The guest does not know whether a retry would help; the host's error says so.
         match context.writes.outage().filter(|_| response.status().is_server_error()) {
             Some(error) => Err(self.store_error(context, error)),
             None => Ok(response),
@@ -60,7 +60,7 @@ impl ResponseWait<'_> {
         let mut upload_wait = UploadWait::default();
         let head = poll_fn(|cx| {
             let head = call.poll_head(cx);
-            // The response of a guest whose request body was cut off is not used.
+            // The host discards the response of a guest whose request body was cut off.
             if context.poll_body_too_large(cx).is_ready() {
                 return Poll::Ready(Err(RequestError::BodyTooLarge(self.limits.max_body)));
             }
@@ -94,8 +94,8 @@ impl ResponseWait<'_> {
         }
     }
 
-    /// Waits until the guest's writes are durable: the client does not see a response before. The guest
-    /// runs on meanwhile, and waits for the writes that it still makes itself.
+    /// Waits until the guest's writes are durable: the client sees no response before. Meanwhile the guest runs on, and
+    /// waits itself for writes that it still makes.
     async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
         let counters = self.service.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
         let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, self.trace, ""));
@@ -109,7 +109,7 @@ impl ResponseWait<'_> {
         durable.map_err(|error| self.store_error(context, &error))
     }
 
-    /// The error of a request of which a read or write has failed.
+    /// The error of a request with a failed read or write.
     fn store_error(&self, context: &RequestContext, error: &StoreError) -> RequestError {
         if let Some(suppressed) = self.service.log_throttle().pass() {
             tracing::error!(component = self.service.id(), %error, suppressed, "a response was withheld: the store failed");
@@ -123,7 +123,7 @@ impl ResponseWait<'_> {
     }
 }
 
-/// Runs the guest, and goes on waiting once it is done: what else is waited for decides.
+/// Runs the guest and never returns: the caller's other futures decide.
 async fn run_on(call: &mut GuestCall) -> Infallible {
     call.wait_until_done().await;
     pending().await

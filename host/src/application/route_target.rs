@@ -13,7 +13,7 @@ pub struct RouteTarget {
 }
 
 impl RouteTarget {
-    /// The router of a manifest. `position` is the index of the service of a component.
+    /// The router of a manifest. `position` finds the index of a component's service.
     pub fn router(
         routes: Vec<Route>,
         position: impl Fn(&str) -> Option<usize>,

@@ -1,4 +1,4 @@
-//! Counts a response in the trial of a canary, and refuses a request whose client leaves too much unread.
+//! Records a response's outcome in a canary's trial, and refuses a request whose client leaves too much unread.
 
 use std::sync::mpsc::Sender;
 
@@ -10,7 +10,7 @@ use crate::deployment_event::DeploymentEvent;
 use crate::ingress::Unread;
 use crate::request_error::RequestError;
 
-/// Refuses a request whose client has left too much unread meanwhile.
+/// Refuses a request whose client has left too many responses unread meanwhile.
 pub fn check_unread(request: &Parts) -> Result<(), RequestError> {
     match request.extensions.get::<Unread>().is_some_and(Unread::is_too_much) {
         true => Err(RequestError::Unread),
@@ -18,8 +18,8 @@ pub fn check_unread(request: &Parts) -> Result<(), RequestError> {
     }
 }
 
-/// Counts a response once it has ended. If it decides against the canary, that serves no requests from then
-/// on, and the supervisor, which gets `events`, ends the trial and records that.
+/// Records the outcome of a response once it has ended. If the outcome fails the canary, the canary serves no further
+/// requests. The supervisor, which gets `events`, then ends the trial and records that.
 pub fn record_outcome(
     trial: Trial,
     component: &str,
@@ -30,7 +30,7 @@ pub fn record_outcome(
     move |end| {
         let digest = trial.digest();
         if let Some(reason) = trial.record(status.is_server_error(), end) {
-            // The supervisor is gone only while the host stops.
+            // The supervisor has gone only while the host stops.
             let _ = events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
         }
     }

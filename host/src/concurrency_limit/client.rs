@@ -1,4 +1,4 @@
-//! One client's share of a limit's permits and queue.
+//! One client's quota of a limit's permits and queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use super::reports::PermitStats;
 pub struct ClientQuota {
     permits: usize,
     taken: AtomicUsize,
-    /// Callers in the queue. It is locked while this changes.
+    /// Callers in the queue, which is locked while this changes.
     queued: AtomicUsize,
-    /// PermitStats of callers that wait although the limit may have a permit: the share has none.
+    /// Reports of callers that wait because the quota has no free permit, even if the limit has.
     pub reports: Arc<PermitStats>,
     /// The memory of the key's requests.
     bytes: Arc<AtomicU64>,
 }
 
-/// The shares of a client, one for each of its keys.
+/// The quotas of a client, one for each of its keys.
 #[derive(Clone, Debug)]
 pub struct Client(pub [Option<Arc<ClientQuota>>; 3]);
 
@@ -39,7 +39,7 @@ impl ClientQuota {
 }
 
 impl Client {
-    /// Takes a permit of each share. False if one has none left, or more than the limit has `free`.
+    /// Takes a permit of each quota. False if a quota has none left, or has more taken than the limit has `free`.
     pub fn try_take(&self, free: usize) -> bool {
         for (taken, share) in self.shares().enumerate() {
             if !share.try_take(free) {
@@ -50,28 +50,28 @@ impl Client {
         true
     }
 
-    /// Gives a permit of each share back. The permit of the limit is given back afterwards, which looks at the queue.
+    /// Gives a permit of each quota back. The caller gives the limit's permit back afterwards, which serves the queue.
     pub fn give_back(&self) {
         self.shares().for_each(|share| share.give_back());
     }
 
-    /// A share that has no permit left.
+    /// A quota without a free permit.
     pub fn full_share(&self) -> Option<&ClientQuota> {
         self.shares().map(|share| &**share).find(|share| share.taken.load(Ordering::Acquire) >= share.permits)
     }
 
-    /// Whether it may have one more of this many permits that are free.
+    /// Whether the client may take one more of the limit's `free` permits.
     pub fn may_take(&self, free: usize) -> bool {
         self.full_share().is_none() && self.taken() <= free
     }
 
-    /// How many permits the client has: of an address with many credentials those of all of them, and of a credential
-    /// with many addresses too. The host itself is counted nowhere, and has none.
+    /// How many permits the client has. Of its keys, the one with the most counts: an address counts those of all its
+    /// credentials, and a credential those of all its addresses. The host itself has no quota, and so none.
     pub fn taken(&self) -> usize {
         self.shares().map(|share| share.taken.load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
-    /// How many of its callers are in the queue.
+    /// How many of the client's callers are in the queue.
     pub fn queued(&self) -> usize {
         self.shares().map(|share| share.queued.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
@@ -92,7 +92,7 @@ impl Client {
         ClientBytes(self.0.each_ref().map(|share| share.as_ref().map(|share| share.bytes.clone())))
     }
 
-    /// Whether both have the same shares.
+    /// Whether both have the same quotas.
     pub fn is(&self, other: &Self) -> bool {
         let pointers = |client: &Self| client.0.each_ref().map(|share| share.as_ref().map(Arc::as_ptr));
         pointers(self) == pointers(other)

@@ -1,5 +1,5 @@
-//! The bytes of memory that the requests of a client have. They are found with the shares of its permits, so that a
-//! request need not look for them again.
+//! The memory of a client's requests. It is stored with the quotas of the client's permits, so that a request needs no
+//! second look-up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::ClientKey;
 use crate::shared_map::SharedMap;
 
-/// Bytes by the keys of clients, for all limits of a host.
+/// Bytes by client key, for all limits of a host.
 pub type BytesByClient = SharedMap<ClientKey, AtomicU64>;
 
-/// What a request of a client has.
+/// The usage of a request's client.
 pub trait ClientUsage: Send + Sync {
     /// The memory of the client.
     fn client_bytes(&self) -> ClientBytes;
 }
 
-/// The bytes of one client, for each of its keys. The default is that of the host itself, which is counted nowhere.
+/// The bytes of one client, for each of its keys. The default is for the host itself, which no key counts.
 #[derive(Clone, Debug, Default)]
 pub struct ClientBytes(pub(super) [Option<Arc<AtomicU64>>; 3]);
 
@@ -33,8 +33,8 @@ impl ClientBytes {
         }
     }
 
-    /// The bytes of the client, of whose keys the one with the most counts, if it has others than the `own` of one
-    /// request; otherwise 0.
+    /// The client's bytes, if it has others than the `own` of one request; otherwise 0. Of its keys, the one with the
+    /// most counts.
     pub fn with_others(&self, own: u64) -> u64 {
         let of_keys = self.0.iter().flatten().map(|of_key| of_key.load(Ordering::Relaxed));
         of_keys.filter(|bytes| *bytes > own).max().unwrap_or(0)

@@ -1,5 +1,5 @@
-//! The permits of a limit. While no caller waits, taking one and giving it back are a change of one number each, and
-//! of one for each share of the client.
+//! The permits of a limit. While no caller waits, taking or giving back a permit changes one number, and one for each
+//! quota of the client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,44 +10,46 @@ use super::client::Client;
 use super::queue::{Bounds, Full, PermitQueue};
 use super::reports::{PermitStats, REPORT_INTERVAL};
 
-/// Set in the state while callers wait.
+/// The bit of the state that is set while callers wait.
 const WAITING: usize = 1;
 
-/// One free permit in the state.
+/// The state's value of one free permit.
 const PERMIT: usize = 2;
 
 /// The permits of a limit, and the callers that wait for one.
 ///
-/// A free permit is one that no caller in the queue may have: one that comes back while callers wait goes to one of
-/// them, under the lock of the queue. No caller is forgotten: it locks the queue, sets `WAITING`, and looks for a
-/// permit once more before it waits. A permit that was given back before is found then, and one that is given back
-/// afterwards finds `WAITING`. The same holds for the shares of clients, which are given back before the permit.
+/// A free permit is one that no caller in the queue may take. While callers wait, a returned permit goes to one of
+/// them, under the lock of the queue.
+///
+/// No caller is forgotten. Before it waits, it locks the queue, sets `WAITING`, and tries to take a permit once more.
+/// It then finds a permit that was returned before; a permit returned later finds `WAITING`. The same holds for quotas,
+/// which get their permits back before the limit does.
 #[derive(Debug)]
 pub struct Permits {
     state: AtomicUsize,
     queue: Mutex<PermitQueue<oneshot::Sender<Permit>>>,
-    /// PermitStats of callers whose client has permits of its share left.
+    /// Reports of callers whose client's quotas have permits left.
     pub reports: Arc<PermitStats>,
 }
 
-/// Dropping it gives the permit back.
+/// A permit. Dropping it gives the permit back.
 #[derive(Debug)]
 pub struct Permit {
     pub client: Client,
     pub permits: Arc<Permits>,
 }
 
-/// A caller in the queue. Dropping it takes the caller out, or gives the permit back that it had got.
+/// A caller in the queue. Dropping it removes the caller, or returns a permit that it got.
 struct QueuedCaller {
     permits: Arc<Permits>,
     client: Client,
     id: u64,
-    /// Gets no permit if the caller had to leave for another.
+    /// Closed without a permit if another caller has displaced this one.
     answer: oneshot::Receiver<Permit>,
     is_answered: bool,
 }
 
-/// The immediate result of a caller's request for a permit.
+/// The immediate result of a request for a permit.
 enum Beginning {
     Acquired(Permit),
     Queued(QueuedCaller),
@@ -69,9 +71,9 @@ impl Permits {
         self.queue().len()
     }
 
-    /// Takes a permit if one is free, and otherwise gives the client back.
+    /// Takes a permit if one is free. Otherwise, returns the client.
     pub fn try_acquire(self: &Arc<Self>, client: Client) -> Result<Permit, Client> {
-        // A client that may have no more takes no permit away from others, not even for a moment.
+        // A client at its quota must not take a permit from others, not even for a moment.
         if !client.may_take(self.available()) {
             return Err(client);
         }
@@ -85,7 +87,7 @@ impl Permits {
         Err(client)
     }
 
-    /// Takes a permit, and waits for one if none is free. Fails only if there are bounds.
+    /// Takes a permit, and waits for one if none is free. Without bounds, it does not fail.
     pub async fn acquire(self: &Arc<Self>, client: Client, bounds: Option<Bounds>) -> Result<Permit, Full> {
         let client = match self.try_acquire(client) {
             Ok(permit) => return Ok(permit),
@@ -97,7 +99,7 @@ impl Permits {
         }
     }
 
-    /// Puts a caller into the queue, if there is still no permit for it.
+    /// Puts a caller into the queue, unless it gets a permit now.
     fn begin(self: &Arc<Self>, client: Client, bounds: Option<Bounds>) -> Result<Beginning, Full> {
         let mut queue = self.queue();
         self.state.fetch_or(WAITING, Ordering::AcqRel);
@@ -115,25 +117,25 @@ impl Permits {
         let (sender, answer) = oneshot::channel();
         let id = queue.push(&client, bounds.is_some(), sender);
         self.unlock(queue);
-        // This tells the caller that had to leave.
+        // Dropping the sender wakes the displaced caller.
         drop(displaced);
         Ok(Beginning::Queued(QueuedCaller { permits: self.clone(), client, id, answer, is_answered: false }))
     }
 
-    /// Takes a permit. Returns how many were free, with this one.
+    /// Takes a permit of the limit only. Returns how many were free, including this one.
     fn try_take(&self) -> Option<usize> {
         let take = |state: usize| state.checked_sub(PERMIT);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok().map(|before| before / PERMIT)
     }
 
-    /// The same with the client's shares. The queue is locked.
+    /// Takes a permit of the limit and of the client's quotas. The caller has locked the queue.
     fn try_take_locked(&self, client: &Client) -> bool {
         let Some(free) = self.try_take() else {
             return false;
         };
         let is_taken = client.try_take(free);
         if !is_taken {
-            // No caller in the queue may have the permit, as before.
+            // As before, no caller in the queue may take this permit.
             self.state.fetch_add(PERMIT, Ordering::AcqRel);
         }
         is_taken
@@ -150,7 +152,7 @@ impl Permits {
         }
     }
 
-    /// Gives a permit to the next caller, and free ones to further callers whose client may have one more by now.
+    /// Gives a permit to the next caller, and free ones to further callers whose client may now take one more.
     fn hand_over(self: &Arc<Self>) {
         let mut served = Vec::new();
         let mut queue = self.queue();
@@ -165,7 +167,7 @@ impl Permits {
         }
         self.unlock(queue);
         for (answer, permit) in served {
-            // If the caller has given up, the permit comes back and is handed to another.
+            // If the caller has given up, the permit comes back and goes to another one.
             let _ = answer.send(permit);
         }
     }

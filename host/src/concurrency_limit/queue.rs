@@ -11,15 +11,15 @@ pub struct Bounds {
     pub callers_per_client: usize,
 }
 
-/// The queue is full, and no client has more callers in it than the one that comes.
+/// The queue is full, and no other client has more callers in it than the new caller's.
 #[derive(Debug)]
 pub struct Full;
 
-/// Callers, each with a `T` to answer it. The next is of the client that has the fewest permits; clients that have
-/// equally many take turns, and the callers of one are served in the order in which they came.
+/// Callers, each with a `T` to answer it. The next caller belongs to the client with the fewest permits. Clients with
+/// equally many take turns, and a client's callers are served as they came.
 #[derive(Debug)]
 pub struct PermitQueue<T> {
-    /// One queue for each client that waits, never empty. A client that comes or was served goes to the end.
+    /// One queue for each waiting client, never empty. A client that comes or was served goes to the end.
     queues: VecDeque<ClientQueue<T>>,
     callers: usize,
     next_id: u64,
@@ -34,7 +34,7 @@ struct ClientQueue<T> {
 #[derive(Debug)]
 struct Caller<T> {
     id: u64,
-    /// Whether it was admitted by bounds, and so may have to leave for a caller of another client.
+    /// Whether bounds admitted the caller, so that a caller of another client may displace it.
     may_be_displaced: bool,
     answer: T,
 }
@@ -54,8 +54,8 @@ impl<T> PermitQueue<T> {
         self.callers == 0
     }
 
-    /// Whether one more caller of `client` may wait. If the queue is full, the newest caller of the client that has
-    /// the most has to leave for it: otherwise a few clients could keep all others out.
+    /// Admits one more caller of `client`. When the queue is full, it displaces the newest caller of the client that
+    /// has the most. Otherwise a few clients could keep all others out.
     pub fn admit(&mut self, client: &Client, bounds: Bounds) -> Result<Option<T>, Full> {
         if client.queued() >= bounds.callers_per_client {
             return Err(Full);
@@ -80,19 +80,19 @@ impl<T> PermitQueue<T> {
         id
     }
 
-    /// Removes a caller. `None` if it has been taken out.
+    /// Removes a caller. `None` if the queue no longer has it.
     pub fn remove(&mut self, client: &Client, id: u64) -> Option<T> {
         let queue = self.queues.iter().position(|queue| queue.client.is(client))?;
         let caller = self.queues.get(queue)?.callers.iter().position(|caller| caller.id == id)?;
         self.take(queue, caller)
     }
 
-    /// Takes out the next caller whose client may have one more of the `free` permits, and takes that of its shares.
+    /// Removes the next caller whose client may take one of the `free` permits, and takes the permits of its quotas.
     pub fn take_next(&mut self, free: usize) -> Option<(Client, T)> {
         loop {
             let queue = self.next_queue(free)?;
             let client = self.queues.get(queue)?.client.clone();
-            // Another request of the client may have taken the last one just now.
+            // Another request of the client may have taken its last permit just now.
             if !client.try_take(free) {
                 continue;
             }
@@ -116,7 +116,7 @@ impl<T> PermitQueue<T> {
             if next.is_none_or(|(fewest, _)| taken < fewest) {
                 next = Some((taken, index));
             }
-            // Of clients without a permit, of which there can be many, the first is the next.
+            // Many clients may have no permit; the first of them is the next.
             if taken == 0 {
                 break;
             }
@@ -124,7 +124,7 @@ impl<T> PermitQueue<T> {
         next.map(|(_, index)| index)
     }
 
-    /// Takes out the newest caller of the client that has the most, if `client` will have fewer.
+    /// Removes the newest caller of the client that has the most, if `client` will still have fewer.
     fn displace_for(&mut self, client: &Client) -> Option<T> {
         let newest = |queue: &ClientQueue<T>| queue.callers.iter().rposition(|caller| caller.may_be_displaced);
         let queues = self.queues.iter().enumerate();

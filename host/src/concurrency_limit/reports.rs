@@ -1,15 +1,15 @@
-//! Callers that wait for a permit report it to the holders that could give one back.
+//! Reports of waiting callers to the holders that could give a permit back.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// How often a caller that still waits reports its wait again: for each report one holder that waits for its client
-/// makes way, or ends.
+/// How often a waiting caller repeats its report. For each report, one holder that waits for its client yields its
+/// permit, or ends.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The reports of the callers that wait for a permit of one client's share, or of the limit.
+/// The reports of callers that wait for a permit of one client's quota, or of the limit.
 #[derive(Debug, Default)]
 pub struct PermitStats {
     blocked: AtomicUsize,
@@ -17,7 +17,7 @@ pub struct PermitStats {
 }
 
 impl PermitStats {
-    /// Counts a caller that waits.
+    /// Counts a waiting caller.
     pub fn begin(&self) -> CountedWaiter<'_> {
         CountedWaiter::new(&self.blocked)
     }
@@ -31,12 +31,11 @@ impl PermitStats {
         self.blocked.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns once a caller waits. Of several holders that wait here, one returns for each report, the
-    /// one that has waited longest first.
+    /// Returns once a caller waits. For each report, one of the waiting holders returns, the longest waiting one first.
     pub async fn wait(&self) {
         loop {
             self.reported.notified().await;
-            // A report that no task took may be old.
+            // The report may be old: no task took it when it was made.
             if self.are_current() {
                 return;
             }

@@ -106,7 +106,7 @@ async fn waiting(limit: &ConcurrencyLimit, client: ClientKeys) -> Caller<'_> {
     caller
 }
 
-/// Gives the permits that callers get back at once, and returns the order in which they got them.
+/// Gives back each permit at once, and returns the order in which callers got them.
 async fn order(callers: &mut Vec<(&'static str, Caller<'_>)>) -> Vec<&'static str> {
     let mut order = Vec::new();
     while !callers.is_empty() {
@@ -148,7 +148,7 @@ async fn a_client_without_permits_is_served_before_clients_that_hold_some() {
 
 #[tokio::test]
 async fn greedy_clients_leave_permits_for_the_next_client() {
-    // With three, the first takes one more while each has as many as are free.
+    // With three clients, the first takes one more while each has as many as are free.
     for (clients, first, others, free) in [(1, 32, 0, 32), (3, 17, 16, 15), (15, 5, 4, 3), (31, 3, 2, 1)] {
         let limit = ConcurrencyLimit::new(64, LONG, usize::MAX).with_share(32);
         let mut held: Vec<_> = (0..64).map(|_| limit.try_acquire(HOST).unwrap()).collect();
@@ -169,7 +169,7 @@ async fn greedy_clients_leave_permits_for_the_next_client() {
         }
         assert!(counts[0] == first && counts[1..].iter().all(|count| *count == others), "{counts:?}");
         assert_eq!(limit.available(), free);
-        // A caller that comes later gets its permit at once.
+        // A later caller gets its permit at once.
         drop(limit.try_acquire(client(99, None)).unwrap());
     }
 }
@@ -220,7 +220,7 @@ async fn clients_take_turns_and_the_callers_of_one_are_served_as_they_came() {
     }
     callers.push(("host", waiting(&limit, HOST).await));
     drop(first);
-    // The callers are polled in this order, from the first one that has a permit on.
+    // The callers are polled in this order, beginning with the first that has a permit.
     callers.sort_by_key(|(name, _)| ["a1", "b1", "c1", "host", "a2", "b2", "a3"].iter().position(|n| n == name));
     assert_eq!(order(&mut callers).await, ["a1", "b1", "c1", "host", "a2", "b2", "a3"]);
     assert_eq!((limit.available(), limit.waiting()), (1, 0));
@@ -243,7 +243,7 @@ async fn a_caller_that_gives_up_with_a_permit_hands_it_on() {
     let first = limit.try_acquire(HOST).unwrap();
     let gives_up = waiting(&limit, client(1, None)).await;
     let mut next = waiting(&limit, client(2, None)).await;
-    // The caller has the permit from here on, and does not know.
+    // From here on the caller has the permit and does not know it.
     drop(first);
     assert!(poll!(&mut next).is_pending());
     drop(gives_up);
@@ -261,7 +261,7 @@ async fn clients_with_few_callers_find_room_in_a_full_queue() {
     limit.acquire(client(1, None)).await.map(drop).unwrap_err();
     let _innocent = waiting(&limit, client(3, None)).await;
     assert_eq!(limit.waiting(), 8);
-    // The newest caller of a client that has the most has left.
+    // The newest caller of the client with the most has left.
     let mut refused = Vec::new();
     for (n, caller) in queue.iter_mut().enumerate() {
         if let Poll::Ready(result) = poll!(caller) {
@@ -270,7 +270,7 @@ async fn clients_with_few_callers_find_room_in_a_full_queue() {
         }
     }
     assert_eq!(refused, [7]);
-    // A caller that waits for its permit to come back does not leave.
+    // A caller that waits for its yielded permit does not leave.
     drop(queue);
     let mut resumes = Vec::new();
     for _ in 0..8 {

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for the effects of a report or two.
 const FOR_A_WHILE: Duration = Duration::from_millis(400);
 
-/// A component with so many permits, on a host with so many stalled permits.
+/// A component, and the stalled permits of its host.
 struct Component {
     limit: ConcurrencyLimit,
     stalled: Arc<StalledInstances>,
@@ -34,7 +34,7 @@ impl Component {
         Arc::new(InstancePermit::new(permit, CLIENT, self.stalled.clone()))
     }
 
-    /// The permit of another request, if the instance makes way in time.
+    /// The permit of another request, if the instance yields its permit in time.
     async fn serve_another(&self, yield_permit: impl Future<Output = ()>, patience: Duration) -> Option<Permit> {
         tokio::select! {
             () = yield_permit => None,
@@ -52,7 +52,7 @@ async fn an_instance_makes_way_once_another_request_waits() {
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
     let other = component.serve_another(&mut yield_permit, PATIENCE).await.unwrap();
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 1));
-    // It counts again as soon as it can.
+    // It counts again as soon as the limit has a permit.
     instance.try_resume();
     assert_eq!(component.stalled.count(), 1);
     drop(other);
@@ -72,13 +72,13 @@ async fn an_instance_with_an_outbound_request_keeps_its_permit() {
     assert!(component.serve_another(&mut yield_permit, FOR_A_WHILE).await.is_none());
     assert!(!instance.try_make_way());
     drop(outbound);
-    // A stalled one waits for a permit first.
+    // A stalled instance waits for a permit first.
     let other = component.serve_another(instance.yield_permit(Duration::ZERO), PATIENCE).await.unwrap();
     assert!(instance.begin_outbound(FOR_A_WHILE).await.is_none());
     let mut begins = pin!(instance.begin_outbound(PATIENCE));
     assert!(poll!(&mut begins).is_pending());
     drop(other);
-    // One permit is enough for all of its requests.
+    // One permit suffices for all of its requests.
     let (first, second) = tokio::join!(begins, instance.begin_outbound(PATIENCE));
     assert!(first.is_some() && second.is_some());
     assert_eq!((component.limit.taken(), component.stalled.count()), (1, 0));
@@ -121,7 +121,7 @@ async fn the_client_that_has_the_most_instances_loses_one_for_another_client() {
     let first = component.begin();
     let permit = component.serve_another(first.yield_permit(Duration::ZERO), PATIENCE).await.unwrap();
     let second = InstancePermit::new(permit, CLIENT, component.stalled.clone());
-    // There is no other stalled permit, and the request that waits is the client's own.
+    // No other stalled permit is free, and the waiting request is the client's own.
     assert!(component.serve_another(second.yield_permit(Duration::ZERO), FOR_A_WHILE).await.is_none());
 
     let mut first_waits = pin!(first.yield_permit(Duration::ZERO));

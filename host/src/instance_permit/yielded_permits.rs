@@ -1,4 +1,5 @@
-//! The permits of stalled instances. While all are taken, the client that has the most gives one up for another.
+//! The permits of stalled instances. While all are taken, an instance of the client that has the most ends for another
+//! client.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -12,7 +13,7 @@ use crate::concurrency_limit::{ClientKey, ClientKeys};
 pub struct StalledPermits {
     size: usize,
     table: Mutex<PermitTable>,
-    /// Told when a permit is given back.
+    /// Notified when a permit is given back.
     freed: Notify,
 }
 
@@ -30,19 +31,19 @@ struct Taken {
 /// Whether an instance waits for its client.
 enum Wait {
     No,
-    /// With the number of the wait, and the channel that tells the instance to end.
+    /// The number of the wait, and the channel that asks the instance to end.
     Since(u64, oneshot::Sender<()>),
-    /// The instance was told to end.
+    /// The host has asked the instance to end.
     Ended,
 }
 
-/// One instance's stalled permit. Dropping it gives it back.
+/// One instance's stalled permit. Dropping it gives the permit back.
 pub struct YieldedPermit {
     permits: Arc<StalledPermits>,
     pub number: u64,
 }
 
-/// The wait of a stalled instance for its client. It can be ended only during that.
+/// The wait of a stalled instance for its client. Only during this wait may another client end the instance.
 pub struct StalledWait<'a> {
     permits: &'a StalledPermits,
     number: u64,
@@ -73,7 +74,7 @@ impl StalledPermits {
     pub async fn take(self: &Arc<Self>, client: ClientKeys) -> YieldedPermit {
         loop {
             let mut freed = pin!(self.freed.notified());
-            // Of several callers that are about to wait, each is told of a permit of its own.
+            // Enabled before the check, so that each waiting caller gets the notification of a permit of its own.
             freed.as_mut().enable();
             if let Some(permit) = self.try_take(client) {
                 return permit;
@@ -82,8 +83,8 @@ impl StalledPermits {
         }
     }
 
-    /// Begins a wait of the instance with this permit for its client. It ends at once if the instance was told to end
-    /// before.
+    /// Begins a wait of the instance with this permit for its client. The wait ends at once if the host has asked the
+    /// instance to end before.
     pub fn begin_wait(&self, number: u64) -> StalledWait<'_> {
         let (sender, ended) = oneshot::channel();
         let mut table = self.table();
@@ -102,8 +103,8 @@ impl StalledPermits {
         self.table().taken.values().filter(|taken| taken.client == client).count()
     }
 
-    /// Ends one instance that waits for its client: of the client that has the most permits, which must be more than
-    /// `client` has, the one that has waited for longest. Returns whether there is one.
+    /// Ends one waiting instance, the longest waiting one of the client that has the most permits, if these are more
+    /// than `client` has. Returns whether an instance was ended.
     pub fn end_one_for(&self, client: ClientKeys) -> bool {
         let mut table = self.table();
         let mut counts: HashMap<Option<ClientKey>, usize> = HashMap::new();
@@ -139,7 +140,7 @@ impl PermitTable {
     }
 }
 
-/// The client that a permit counts for: an address, or a whole site, whose addresses cost nothing.
+/// The client of a permit: a site if there is one, because a site's addresses cost nothing, or else an address.
 fn key([network, site, _]: ClientKeys) -> Option<ClientKey> {
     site.or(network)
 }
@@ -147,7 +148,7 @@ fn key([network, site, _]: ClientKeys) -> Option<ClientKey> {
 impl StalledWait<'_> {
     /// Returns once the instance has to end.
     pub async fn ended(&mut self) {
-        // An instance that was told to end before has no sender.
+        // An instance that was asked to end before has no sender.
         let _ = (&mut self.ended).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits for the response: the client for the guest, or the host to know whether the guest can still write it.
+//! Records who waits for the response: the client, or the host, which checks whether the guest can still write it.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ impl RequestContext {
         }
     }
 
-    /// Records whether the response waits for the guest to write more of its body. Wakes the guest's task, which looks
+    /// Records whether the response waits for the guest to write more of its body. Wakes the guest's task, which checks
     /// whether it can.
     pub fn set_guest_awaited(&self, awaits: bool) {
         if awaits != self.is_body_awaited.load(Ordering::SeqCst) {
@@ -31,14 +31,13 @@ impl RequestContext {
         }
     }
 
-    /// Whether the host has to know if the guest is idle: the response waits for it, or only its permit does.
+    /// Whether the host has to know if the guest is idle: the response waits for the guest, or only its permit does.
     pub fn awaits_guest(&self) -> bool {
         let has_ended = self.ended_at.get().is_some();
         (self.is_body_awaited.load(Ordering::SeqCst) || has_ended) && !self.is_guest_idle()
     }
 
-    /// Records that neither the guest nor the host has anything left to do for this request: the guest can write no
-    /// more than it has written.
+    /// Records that neither the guest nor the host has work left for this request: the guest can write no more.
     pub fn mark_guest_idle(&self) {
         self.is_guest_idle.store(true, Ordering::SeqCst);
         self.body_reader.wake();
@@ -57,8 +56,8 @@ impl RequestContext {
         self.is_left_unfinished.load(Ordering::SeqCst)
     }
 
-    /// The part of the response that the client waits for, or waited for until it had gone, if that is for longer than
-    /// `patience` and the guest does not wait for the client itself.
+    /// The part of the response for which the client waits, or waited until it left, for longer than `patience`. `None`
+    /// if the guest waits for the client itself.
     pub fn awaited_for(&self, patience: Duration) -> Option<Awaited> {
         let (awaited, waited) = match (self.head_at.get(), self.body_awaited.load(Ordering::Relaxed)) {
             (None, _) => (Awaited::Head, self.service_time()),

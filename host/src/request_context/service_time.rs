@@ -3,15 +3,15 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time from a request's permit to the head of its response, without the time in which the guest waits for its
-/// client. A queue for the permit and a slow upload say nothing about the guest.
+/// The time from a request's permit to the head of its response, without the guest's waits for its client. The queue
+/// for the permit and a slow upload are not the guest's time.
 #[derive(Default)]
 pub struct ServiceTime(Mutex<Stopwatch>);
 
 #[derive(Default)]
 struct Stopwatch {
     measured: Duration,
-    /// There while time is measured.
+    /// Set while the stopwatch runs.
     since: Option<Instant>,
     /// Between the permit and the head of the response.
     is_in_service: bool,
@@ -25,7 +25,7 @@ impl ServiceTime {
         stopwatch.since = Some(now);
     }
 
-    /// The guest waits for its client, or does so no longer.
+    /// The guest begins or stops to wait for its client.
     pub fn set_waiting_for_client(&self, waits: bool, now: Instant) {
         let mut stopwatch = self.stopwatch();
         match waits {
@@ -44,7 +44,7 @@ impl ServiceTime {
         stopwatch.is_in_service = false;
     }
 
-    /// Until now, or until the end.
+    /// The time until now, or until the end.
     pub fn elapsed(&self, now: Instant) -> Duration {
         let stopwatch = self.stopwatch();
         let running = stopwatch.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));

@@ -29,7 +29,7 @@ impl Holders {
     }
 }
 
-/// Callers of a limit, which is looked at after each step.
+/// Callers of a limit. The test checks the limit after each step.
 struct Callers<'a> {
     limit: &'a ConcurrencyLimit,
     held: Vec<(ClientKeys, Permit)>,
@@ -53,7 +53,7 @@ impl<'a> Callers<'a> {
             1 if !self.queue.is_empty() => drop(self.queue.swap_remove(rng.usize(..self.queue.len()))),
             _ => self.begin(rng).await,
         }
-        // Some have had to leave for others.
+        // Others have displaced some.
         assert!(self.poll_all().await.is_empty());
         self.assert_rules();
     }
@@ -79,7 +79,7 @@ impl<'a> Callers<'a> {
         }
     }
 
-    /// Removes the callers that do not wait any more. Returns the clients that got a permit.
+    /// Removes the callers that no longer wait. Returns the clients that got a permit.
     async fn poll_all(&mut self) -> Vec<ClientKeys> {
         let (mut waiting, mut served) = (Vec::new(), Vec::new());
         for (client, mut caller) in self.queue.drain(..) {
@@ -96,9 +96,9 @@ impl<'a> Callers<'a> {
         served
     }
 
-    /// No client that waits had fewer permits than the one that got one.
+    /// No waiting client had fewer permits than the client that got one.
     fn assert_order(&self, before: &Holders, served: &[ClientKeys]) {
-        // Several are served if a permit was free that none of them could have.
+        // Several are served if a permit was free that none of them could take.
         let [served] = served else { return };
         for (waiting, _) in self.queue.iter().filter(|(client, _)| before.taken(*client) < SHARE) {
             assert!(before.taken(*served) <= before.taken(*waiting), "{served:?} before {waiting:?}");
@@ -136,7 +136,7 @@ async fn random_callers_break_no_rule() {
     }
 }
 
-/// Takes permits, gives them back and gives up.
+/// Takes permits, returns them and gives up.
 async fn work(limit: &ConcurrencyLimit, held: &HashMap<Option<ClientKey>, AtomicUsize>, rng: &mut Rng) {
     for _ in 0..3_000 {
         let [address, credential] = [1, 2].map(|_| 1 + u8::try_from(rng.usize(..3)).unwrap());
