@@ -173,7 +173,7 @@ fn a_component_is_swapped_and_rolled_back() {
         ("PUT", "/components/incoming?window=10m", wasm.clone(), 400, "needs a percentage"),
         ("PUT", "/components/incoming?max_errors=1", wasm.clone(), 400, "needs a percentage"),
         ("POST", "/components/incoming/promote", Vec::new(), 409, "has no canary"),
-        ("POST", "/components/probe/rollback", Vec::new(), 409, "nothing to go back to"),
+        ("POST", "/components/probe/rollback", Vec::new(), 409, "no previous revision to roll back to"),
         ("DELETE", "/components/probe", Vec::new(), 405, "GET, HEAD, PUT"),
     ] {
         let (actual, text) = operator.send(method, path, body);

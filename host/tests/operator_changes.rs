@@ -55,7 +55,7 @@ fn refusals_are_shown_with_their_reason() {
     assert!(!useless.text.contains("<button>Promote"), "{}", useless.text);
     let form = format!("form_token={}", shown.form_token());
     visitor.send("POST", path, &FORM, form.as_bytes()).expect(400, "does not say what it changes");
-    visitor.submit("/operator/components/probe/rollback").expect(409, "nothing to go back to");
+    visitor.submit("/operator/components/probe/rollback").expect(409, "no previous revision to roll back to");
     visitor.get("/operator/components/x").expect(404, "no such component");
     visitor.get("/operator/x").expect(404, "no such page");
     let page = visitor.send("PUT", "/operator/components/probe", &[], b"");
@@ -70,7 +70,8 @@ fn a_form_changes_only_the_version_that_its_page_showed() {
     let path = |end: &str| format!("/operator/components/incoming{end}");
     let versions = [1, 2, 3].map(|mark| variant("incoming", mark));
     let [first, second, third] = versions.each_ref().map(|wasm| Digest::of(wasm));
-    let changed = "Nothing was changed: what serves `incoming` has changed meanwhile; look at it again";
+    let changed = "Nothing was changed: the active revision or the canary of `incoming` has changed since you looked; \
+                   run `hexad status` and try again";
     let serving = || digest(&visitor.server, "incoming");
     let before_any = visitor.get(&path(""));
     visitor.swap("incoming", &[], &versions[0]).expect(200, "is serving");
@@ -115,8 +116,8 @@ fn a_trial_ends_by_itself_after_the_time_that_its_form_shows() {
     let visitor = Visitor::signed_in("mia");
     let page = visitor.get("/operator/components/incoming");
     page.expect(200, "name=\"window\" placeholder=\"60s\"");
-    page.expect(200, "A trial that does well is promoted by itself when its time is over.");
-    page.expect(200, "Nothing has served before.");
+    page.expect(200, "When the time of a trial is over, the host promotes a canary that does well.");
+    page.expect(200, "There is no previous revision.");
 }
 
 /// Sends the head of a request, and returns the bytes that come before the connection ends.

@@ -74,7 +74,7 @@ async fn a_version_that_traps_can_be_rolled_back() {
 fn a_rollback_without_a_previous_version_is_refused() {
     let server = Server::with("");
     let error = server.host.deployer().roll_back("probe", "the tests", None).unwrap_err().to_string();
-    assert_eq!(error, "component `probe` has nothing to go back to");
+    assert_eq!(error, "component `probe` has no previous revision to roll back to");
     // A swap to the same code adds no previous version.
     swap(&server, "probe", std::fs::read(guest("probe")).unwrap()).unwrap();
     assert!(server.host.deployer().roll_back("probe", "the tests", None).is_err());

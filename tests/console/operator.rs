@@ -80,7 +80,7 @@ fn a_component_is_swapped_promoted_and_rolled_back_in_the_browser() {
     browser.resize(1280, 900);
     browser.open(&format!("{origin}/operator/components/{COMPONENT}"));
     swap(&browser, &first, None);
-    browser.expect_text("main .alert", "is serving: generation 2");
+    browser.expect_text("main .alert", "is serving: revision 2");
     let swapped = digest(&site);
     assert_ne!(swapped, original);
 

@@ -25,7 +25,7 @@ fn commands_ask_the_host_itself() {
     let url = server.url.as_str();
     for (arguments, words) in [
         (&["status", "--data", data][..], "probe"),
-        (&["rollback", "--data", data, "probe"], "nothing to go back to"),
+        (&["rollback", "--data", data, "probe"], "no previous revision to roll back to"),
         (&["fsck", "--url", url, "--token", "t"], "no area of this server"),
         // Whether there is a copy depends on the store.
         (&["backup", "--data", data, copy], ""),

@@ -39,7 +39,7 @@ pub enum AccessError {
     NotRunning(PathBuf),
     #[error("cannot read {path}: {source}; it belongs to the user who runs the host")]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("{path} is not what a host writes: {source}")]
+    #[error("{path} is damaged: {source}; restart the host, which writes it again")]
     Invalid { path: PathBuf, source: serde_json::Error },
 }
 

@@ -21,7 +21,7 @@ pub struct DeploymentThreads(Arc<Semaphore>);
 pub enum DeploymentFailure {
     #[error(transparent)]
     Refused(#[from] DeployError),
-    #[error("the host failed; its log says why")]
+    #[error("the deployment failed unexpectedly; see the host's log")]
     Panicked,
 }
 

@@ -32,12 +32,12 @@ impl<B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send> RequestBody
 /// Why an upload was not received. Each text is for the client.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    #[error("a component has at most {MAX_COMPONENT_BYTES} bytes")]
+    #[error("the component is larger than the limit of {MAX_COMPONENT_BYTES} bytes")]
     TooLarge,
-    #[error("the component broke off: {0}")]
+    #[error("the upload of the component broke off: {0}")]
     Broken(BoxError),
     #[error(
-        "the component did not arrive in time: each part has {} s, all of it {} s",
+        "the upload took too long: the limits are {} s for each part and {} s for the component",
         PART_TIMEOUT.as_secs(),
         UPLOAD_TIMEOUT.as_secs()
     )]

@@ -83,8 +83,7 @@ impl AdminRequest<'_> {
         match self {
             AdminRequest::Get | AdminRequest::SignIn => "",
             AdminRequest::Deploy | AdminRequest::Swap { .. } => {
-                "; the change may have been made, or be made yet: before you repeat the command, let `hexad status` tell \
-                 what serves"
+                "; the change may have been made, or may still be made: check `hexad status` before you repeat the command"
             }
         }
     }
@@ -190,7 +189,7 @@ fn transport_error(
             anyhow!("cannot reach the host at {url}: it takes no connection; is it running?")
         }
         TimedOut(_) => anyhow!(
-            "the host at {url} did not answer within {} s; its log may say why, and --timeout gives it longer\
+            "the host at {url} did not answer within {} s; see its log, or raise --timeout\
              {uncertainty}",
             timeout.as_secs_f64()
         ),

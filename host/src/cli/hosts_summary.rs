@@ -11,7 +11,7 @@ pub fn hosts_summary(hosts: &[FleetHostStatus], is_from_before: bool) -> String 
     let mut text = String::new();
     if hosts.len() > 1 {
         if is_from_before {
-            text += "the hosts as they were before the store's problem, because they report there:\n";
+            text += "the last reports of the hosts, from before the store's problem:\n";
         }
         for FleetHostStatus { name, age: seconds, is_live, version, revision, .. } in hosts {
             let state = if *is_live { "" } else { ", GONE" };
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(hosts_summary(&hosts, false), lines);
         let from_before = hosts_summary(&hosts, true);
         assert!(from_before.ends_with(lines), "{from_before}");
-        assert!(from_before.starts_with("the hosts as they were before the store's problem"), "{from_before}");
+        assert!(from_before.starts_with("the last reports of the hosts, from before"), "{from_before}");
         assert_eq!(hosts_summary(&hosts[..1], true), "", "the host itself");
     }
 }

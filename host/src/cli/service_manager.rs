@@ -31,7 +31,7 @@ impl ServiceState {
 pub fn notify(state: ServiceState) {
     let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
     if let Err(error) = send(state.message(), &socket) {
-        tracing::warn!(?state, %error, "the service manager at {SOCKET} cannot be told");
+        tracing::warn!(?state, %error, "cannot send a state to the service manager at {SOCKET}");
     }
 }
 

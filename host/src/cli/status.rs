@@ -164,7 +164,7 @@ fn summary(host: &HostStatus) -> String {
     if let Some(CertificateProblemStatus { reason, age: seconds }) = &host.certificate_problem {
         let reason = printable(reason);
         text += &format!(
-            "WARNING: the certificates were not read again {} ago, the old ones serve: {reason}\n",
+            "WARNING: the certificates could not be read again {} ago; the host uses the old ones: {reason}\n",
             age(*seconds)
         );
     }
@@ -185,7 +185,7 @@ fn summary(host: &HostStatus) -> String {
         let time = if cpu_time > 0.0 { duration(cpu_time) } else { "any time".to_owned() };
         let bytes = if store_bytes > 0 { size(store_bytes) } else { "any bytes".to_owned() };
         text += &format!(
-            "anonymous work: {time}, {bytes} a minute; {refused} requests refused, {limited} addresses wait\n"
+            "anonymous work: {time}, {bytes} a minute; {refused} requests refused, {limited} addresses at a limit\n"
         );
     }
     for note in &host.notes {

@@ -29,7 +29,7 @@ pub fn one_line(error: &Error) -> String {
 pub fn announce(text: &str) {
     let mut out = io::stdout();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        tracing::warn!(%error, "standard output cannot be written; what was to be shown there is lost");
+        tracing::warn!(%error, "cannot write to standard output; the text for it is lost");
     }
 }
 

@@ -212,7 +212,7 @@ impl Up {
         for listener in listeners {
             addresses.push(host.serve(listener, ingress.clone())?);
         }
-        let address = *addresses.first().context("no socket to listen on was passed on")?;
+        let address = *addresses.first().context("LISTEN_FDS passes no socket to listen on")?;
         host.maintain()?;
         let admin = host.administer(self.admin, admin_token).map_err(|error| {
             anyhow!("cannot listen on {}: {error}; choose another address with --admin", self.admin)
@@ -374,7 +374,7 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     let mut listeners = Vec::with_capacity(passed_on.len());
     for index in 0..passed_on.len() {
         let taken = passed_on.take_tcp_listener(index);
-        let taken = taken.with_context(|| format!("the socket {index} of LISTEN_FDS is no TCP listener"))?;
+        let taken = taken.with_context(|| format!("the socket {index} of LISTEN_FDS is not a TCP listener"))?;
         if let Some(listener) = taken {
             check_listening(&listener, index)?;
             listeners.push(listener);

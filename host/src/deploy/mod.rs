@@ -129,13 +129,13 @@ pub enum DeployError {
     Unknown(#[from] UnknownComponent),
     #[error("component `{0}` has a canary; promote it or roll it back first")]
     CanaryUnderWay(String),
-    #[error("component `{0}` serves this version already")]
+    #[error("component `{0}`: this version is already its active revision")]
     ServesAlready(String),
     #[error("component `{0}` has no canary")]
     NoCanary(String),
-    #[error("component `{0}` has nothing to go back to")]
+    #[error("component `{0}` has no previous revision to roll back to")]
     NoPrevious(String),
-    #[error("what serves `{0}` has changed meanwhile; look at it again")]
+    #[error("the active revision or the canary of `{0}` has changed since you looked; run `hexad status` and try again")]
     Changed(String),
     #[error("the trial in component `{component}` was ended, and its canary was not promoted: {source}")]
     TrialEnded { component: String, source: Box<DeployError> },
@@ -147,13 +147,11 @@ pub enum DeployError {
     Fleet(String),
     #[error("the store of the hosts: {0}")]
     Store(StoreError),
-    #[error("the deployment may have taken place: {0}; look at `hexad status` before you try again")]
+    #[error("the deployment may have succeeded: {0}; check `hexad status` before you try again")]
     Unconfirmed(StoreError),
-    #[error("it is recorded, and this host does not serve it yet: {0}")]
+    #[error("the deployment is recorded, but this host does not serve it yet: {0}; check `hexad status`")]
     NotServedYet(String),
-    #[error(
-        "{path}, which would serve after a restart, cannot be used: {source}; restore it, or swap in a component anew"
-    )]
+    #[error("the stored component {path} cannot be read: {source}; restore the file, or run `hexad swap`")]
     Artifact { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Record(Box<RecordError>),

@@ -44,10 +44,10 @@ impl ComponentPage<'_> {
                         section.card #canary aria-label="Canary" { h2 { "Canary" } (canary_facts(canary)) (self.links(&[PromoteOrRollBack::Promote, PromoteOrRollBack::RollBack])) }
                     } @else {
                         section.card aria-label="Roll back" {
-                            h2 { "Before" }
+                            h2 { "Previous revision" }
                             @match &component.previous {
                                 Some(digest) => p { code { (short(&digest.to_string())) } },
-                                None => p.soft { "Nothing has served before." },
+                                None => p.soft { "There is no previous revision." },
                             }
                             (self.links(&[PromoteOrRollBack::RollBack]))
                         }
@@ -68,7 +68,7 @@ impl ComponentPage<'_> {
                 h1 { (title) " " (self.component.id) }
                 p { (effect) }
                 @if has_effect {
-                    p { "No request fails and none waits; those in progress end with what they began with." (self.reach()) }
+                    p { "No request fails or waits; requests under way end with the revision that they began with." (self.reach()) }
                     form method="post" action=(route::confirmation(&self.component.id, change)) {
                         (form_token(session))
                         (self.shown())
@@ -124,9 +124,9 @@ impl ComponentPage<'_> {
                     p.soft { "A canary is on trial. Promote it or roll it back first." }
                 } @else {
                     p {
-                        "The file is compiled and checked beside serving. If it passes, it takes the place of "
+                        "The host compiles and checks the file while it serves. If the file passes, it replaces "
                         strong { (name(&component.current)) }
-                        ", which a rollback restores. If it does not, nothing changes. No request fails and none waits."
+                        ". A rollback restores that revision. If the file does not pass, nothing changes. No request fails or waits."
                         (self.reach())
                     }
                     form method="post" action=(route::component(&component.id)) enctype="multipart/form-data" {
@@ -138,7 +138,7 @@ impl ComponentPage<'_> {
                             label { "Signature, in base64" input name="signature" autocomplete="off"; }
                         }
                         (self.left_out())
-                        p.soft { "A trial that does well is promoted by itself when its time is over." }
+                        p.soft { "When the time of a trial is over, the host promotes a canary that does well." }
                         p { label { "Component (.wasm)" input type="file" name=(FILE) accept=".wasm,application/wasm" required; } }
                         p { label.check { input type="checkbox" name="confirmed" value="yes" required; "Serve this file to the callers of " (component.id) } }
                         button { "Swap" }
@@ -153,7 +153,7 @@ impl ComponentPage<'_> {
         html! {
             @if !self.others.is_empty() {
                 details {
-                    summary { "Leave out hosts that have died or cannot serve it" }
+                    summary { "Leave out hosts that are down or cannot serve it" }
                     p.soft { "Such a host takes no requests until it serves the component." }
                     @for host in self.others {
                         p { label.check { input type="checkbox" name=(WITHOUT) value=(host.name); (host.name) } }
@@ -187,7 +187,7 @@ impl ComponentPage<'_> {
                 format!("All callers get {} again, in place of {current}.", short(&previous.to_string()))
             }
             (PromoteOrRollBack::RollBack, None, None) => {
-                format!("Nothing has served before {current} that callers could get again.")
+                format!("There is no revision before {current} to roll back to.")
             }
         }
     }

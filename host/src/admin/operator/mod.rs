@@ -140,7 +140,7 @@ impl OperatorPages {
         let audit = tokio::task::spawn_blocking(move || deployer.recent_changes(AUDIT_LINES)).await;
         let audit = match audit {
             Ok(lines) => lines.map_err(|failure| failure.to_string()),
-            Err(_) => Err("the host failed; its log says why".to_owned()),
+            Err(_) => Err("an unexpected error; see the host's log".to_owned()),
         };
         let host =
             HostStatus::new(context.deployer.application(), &(context.host_state)(), &context.deployer.known_hosts());
