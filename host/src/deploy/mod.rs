@@ -135,7 +135,9 @@ pub enum DeployError {
     NoCanary(String),
     #[error("component `{0}` has no previous revision to roll back to")]
     NoPrevious(String),
-    #[error("the active revision or the canary of `{0}` has changed since you looked; run `hexad status` and try again")]
+    #[error(
+        "the active revision or the canary of `{0}` has changed since you looked; run `hexad status` and try again"
+    )]
     Changed(String),
     #[error("the trial in component `{component}` was ended, and its canary was not promoted: {source}")]
     TrialEnded { component: String, source: Box<DeployError> },
