@@ -83,7 +83,8 @@ impl AdminRequest<'_> {
         match self {
             AdminRequest::Get | AdminRequest::SignIn => "",
             AdminRequest::Deploy | AdminRequest::Swap { .. } => {
-                "; the change may have been made, or may still be made: check `hexad status` before you repeat the command"
+                "; the change may have been made, or may still be made: check `hexad status` before you repeat the \
+                 command"
             }
         }
     }
