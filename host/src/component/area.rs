@@ -1,5 +1,5 @@
-//! Checks a component through its platform interface (`wit/platform.wit`): it is the area of its service,
-//! it can read the stored formats, and it works with its grants.
+//! Checks a component through its platform interface (`wit/platform.wit`): it is the area of its service, it can read
+//! the stored formats, and it works with its grants.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ pub enum AreaError {
 }
 
 impl AreaError {
-    /// The same, or the store's failure if that is why an area's export failed: the area tells its host no more than a
-    /// text.
+    /// The store's failure, if it made an export of the area fail; otherwise this error. The area reports to its host
+    /// only a text.
     pub fn or_outage(self, scope: &RequestWrites) -> Self {
         match (self, scope.outage()) {
             (Self::CheckFailed(_) | Self::Failed(_), Some(outage)) => Self::Store(outage.clone()),
@@ -76,8 +76,8 @@ impl AreaError {
     }
 }
 
-/// Makes an instance of the component, and asks it for its description and for its check. `None` if it is no area.
-/// It fails if an export does not have the types of the platform's interface.
+/// Makes an instance of the component, and calls it for its description and its check. `None` if the component is no
+/// area. Fails if an export does not have the types of the platform's interface.
 ///
 /// `store` must be fresh and must not let the component write.
 pub async fn identify(
@@ -116,7 +116,7 @@ pub async fn identify(
     }
 }
 
-/// Checks that the area reads every format version under a prefix: keys are `<prefix>v<version>/...`.
+/// Checks that the area can read every stored format version under a prefix. Keys are `<prefix>v<version>/...`.
 async fn check_formats(backend: &dyn Backend, label: &str, storage: &Storage) -> Result<(), AreaError> {
     let store: Arc<str> = Arc::from(label);
     let prefix = format!("{}v", storage.prefix);
@@ -137,7 +137,7 @@ async fn check_formats(backend: &dyn Backend, label: &str, storage: &Storage) ->
                 reads: storage.reads.clone(),
             });
         }
-        // The last key that this version can have: the next listing begins after it.
+        // The last key that this version can have; the next listing begins after it.
         after = match version {
             Some(version) => format!("{prefix}{version}/{}", char::MAX),
             None => key,

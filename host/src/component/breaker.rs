@@ -1,29 +1,28 @@
-//! Circuit breakers for a revision that keeps failing.
+//! Circuit breakers of a revision (decision 0022).
 //!
-//! Failures in a row at one path, with no complete response between them, open that path's breaker:
-//! its requests are refused for a while. Then a few probes are let through, and a complete response
-//! closes it. Paths have separate breakers, so that a client with a request that makes the component
-//! trap does not block other paths. Each revision has its own, so that a swap or a rollback begins
-//! afresh.
+//! Each path has a breaker. Consecutive failures at a path, with no complete response between them, open its breaker,
+//! and the host refuses the path's requests for a while. Then it lets a few probes through; a complete response closes
+//! the breaker. Paths have separate breakers, so that a client with a request that makes the component trap does not
+//! block other paths. Each revision has its own breakers, so that a swap or a rollback begins with closed ones.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures in a row within [`WINDOW`] after which the breaker opens.
+/// Consecutive failures within [`WINDOW`] that open the breaker.
 const FAILURES: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How long a breaker is open at first, twice as long after each failed probe, and at most.
+/// How long a breaker is open: at first, and at most. Each failed probe doubles it.
 const MIN_BACK_OFF: Duration = Duration::from_secs(1);
 const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 
-/// Probes of a half-open breaker. More than one, because the component may always fail at the first
-/// of these requests.
+/// Probes of a half-open breaker. More than one, because the first may be the very request at which the component
+/// always fails.
 const PROBES: u32 = 3;
 
-/// After this time without an outcome of the probes, the breaker lets others through.
+/// Without an outcome of the probes for this long, the breaker lets further probes through.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The worst state of a revision's breakers.
@@ -48,7 +47,7 @@ enum BreakerTransition {
 
 #[derive(Debug)]
 enum BreakerState {
-    /// The failures in a row, and when the first of them was.
+    /// The consecutive failures, and the time of the first.
     Closed {
         failures: u32,
         first: Instant,
@@ -69,12 +68,12 @@ enum BreakerState {
 pub struct Breakers {
     component: String,
     revision: u64,
-    /// False until the first failure: then every breaker is closed.
+    /// False until the first failure: until then, every breaker is closed.
     has_failed: AtomicBool,
     /// Counts failures to make an instance.
     instantiation: Breaker,
-    /// By the hash of the path, so that paths share breakers: clients choose the paths, and their number
-    /// must not decide how much memory this takes.
+    /// By the hash of the path. Paths share breakers, because clients choose the paths, and their number must not
+    /// decide how much memory breakers take.
     paths: Box<[Breaker]>,
     hasher: RandomState,
 }
@@ -116,8 +115,8 @@ impl Breakers {
         self.instantiation.admit()
     }
 
-    /// Records that an instance failed while it served `path`, or, without a path, while it was made.
-    /// True if this opens a breaker.
+    /// Records that an instance failed while it served `path` or, without a path, while it was made. True if the
+    /// failure opens a breaker.
     pub fn record_failure(&self, path: Option<&str>) -> bool {
         self.has_failed.store(true, Ordering::Relaxed);
         let BreakerTransition::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else {
@@ -225,7 +224,7 @@ impl Breaker {
     fn record_failure_at(&self, now: Instant) -> BreakerTransition {
         let mut detail = self.detail();
         let back_off = match &mut *detail {
-            // Of a request that was admitted before the breaker opened.
+            // The request was admitted before the breaker opened.
             BreakerState::Open { .. } => return BreakerTransition::None,
             BreakerState::HalfOpen { back_off, .. } => MAX_BACK_OFF.min(*back_off * 2),
             BreakerState::Closed { failures, first } => {
@@ -330,7 +329,7 @@ mod tests {
         assert!(breakers.admit("/trap").is_err(), "a response at another path");
         breakers.record_success("/trap");
         assert_eq!((breakers.admit("/trap"), breakers.health()), (Ok(()), Health::Healthy));
-        // An instance that cannot be made is a failure at every path.
+        // A failed instantiation is a failure at every path.
         for _ in 0..FAILURES {
             breakers.record_failure(None);
         }

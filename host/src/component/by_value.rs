@@ -1,5 +1,5 @@
-//! Calls of a handler by value (`hexad:platform/by-value-handler` in `wit/platform.wit`): a request whose body is small,
-//! and most responses, cross the sandbox in one call each, where `wasi:http/handler` takes about twenty.
+//! Calls of a handler by value (`hexad:platform/by-value-handler` in `wit/platform.wit`; decision 0138). A request with
+//! a small body, and most responses, cross the sandbox in one call each. `wasi:http/handler` takes about twenty.
 
 mod body;
 mod exchange;
@@ -33,7 +33,7 @@ pub const EXPORT: &str = "hexad:platform/by-value-handler@0.1.0";
 const HANDLE: &str = "handle";
 const GO_ON: &str = "go-on";
 
-/// The largest body of a request that is passed by value. A larger one is worth the calls of a stream.
+/// The largest request body that is passed by value. For a larger one, the calls of a stream pay off.
 const MAX_REQUEST_BODY: u64 = 64 * 1024;
 
 #[derive(ComponentType, Lift, Lower)]
@@ -81,25 +81,25 @@ pub struct ByValueHandler {
 /// The return type of both functions.
 type Returned = (Result<Outcome, ErrorCode>,);
 
-/// What became of a request.
+/// The result of a request.
 pub struct Handled {
-    /// The response, or why it cannot be sent.
+    /// The response, or why the host cannot send it.
     pub response: wasmtime::Result<HttpResponse<WasiBody>>,
     /// Whether the response has all of its body.
     pub is_whole: bool,
 }
 
-/// A request on its way to an instance.
+/// How a request is passed to an instance.
 pub enum Passed {
-    /// With its body, which was taken out of the request.
+    /// The request without its body, and the body.
     ByValue(ByValueHandler, Box<HttpRequest<WasiBody>>, Bytes),
     /// By `wasi:http/handler`.
     AsStream(Box<HttpRequest<WasiBody>>),
 }
 
 impl ByValueExport {
-    /// `None` if the component has no such export. An export of an earlier version has other functions: the component
-    /// is served by `wasi:http/handler`.
+    /// `None` if the component has no such export, or one of an earlier version with other functions. Then the host
+    /// uses `wasi:http/handler`.
     pub fn of(component: &Component) -> Option<Self> {
         let interface = component.get_export_index(None, EXPORT)?;
         let function = |name| component.get_export_index(Some(&interface), name);
@@ -147,14 +147,14 @@ impl ByValueHandler {
                     let response = exchange.run(accessor).await?;
                     (outcome,) = self.go_on.call_concurrent(accessor, (continuation, Some(response))).await?;
                 }
-                // A component could go on like this for ever, and the host would not get to serve others.
+                // Otherwise a component could go on for ever, and the shard would serve no others.
                 Ok(Outcome::Unfinished(_)) => wasmtime::bail!("`{GO_ON}` has returned `unfinished`"),
             }
         }
     }
 }
 
-/// Passes a request by value if the guest takes it so, and its whole body is small and has arrived.
+/// Passes a request by value if the guest has such a handler, and if the whole body is small and has arrived.
 pub fn pass(
     handler: Option<ByValueHandler>,
     mut request: Box<HttpRequest<WasiBody>>,
@@ -165,11 +165,11 @@ pub fn pass(
         return Passed::ByValue(handler, request, Bytes::new());
     }
     let is_small = request.body().size_hint().upper().is_some_and(|length| length <= MAX_REQUEST_BODY);
-    // Polling the body of a request that expects `100 Continue` makes the server ask the client for it.
+    // Polling the body of a request that expects `100 Continue` makes hyper send it.
     if !is_small || request.headers().contains_key(EXPECT) {
         return Passed::AsStream(request);
     }
-    // The host does not wait for the body: the guest may not need it.
+    // The host does not wait for the body: the guest may not need it (decision 0140).
     let mut cx = Context::from_waker(Waker::noop());
     let mut frames = Vec::new();
     loop {
@@ -192,7 +192,7 @@ pub fn pass(
     }
 }
 
-/// The data of `frames`. That of a single frame is not copied.
+/// The data of `frames`, without a copy if there is one frame.
 fn joined(frames: Vec<Frame<Bytes>>) -> Bytes {
     let mut pieces = frames.into_iter().filter_map(|frame| frame.into_data().ok());
     let first = pieces.next().unwrap_or_default();
@@ -204,8 +204,8 @@ fn joined(frames: Vec<Frame<Bytes>>) -> Bytes {
 }
 
 impl Response {
-    /// The response for the client, or why it cannot be sent. `is_head` says that the response is to a `HEAD` request,
-    /// and may declare the length of a body that it does not have.
+    /// The response for the client, or why the host cannot send it. `is_head`: the response is to a `HEAD` request, and
+    /// may declare the length of a body that it does not have.
     fn into_http(
         self,
         is_head: bool,
@@ -221,7 +221,7 @@ impl Response {
         let length = body.len() as u64;
         let declared = head.as_ref().ok().and_then(|(_, headers)| declared_length(headers));
         let left = declared.map(|declared| declared.checked_sub(length));
-        // Taken even if it is not sent, so that the guest is told, and its memory is freed.
+        // Taken even if it is not sent. So the guest learns of it, and its memory is freed.
         let rest = rest.map(|rest| taken(rest, left.flatten(), store)).transpose()?;
         let (status, headers) = match head {
             Ok(head) => head,
@@ -233,7 +233,7 @@ impl Response {
             (None, None) if is_bodiless => without_length(),
             (None | Some(Some(0)), None) => full(body),
             _ if is_bodiless && length == 0 => full(body),
-            // The body breaks off, as a streamed one does.
+            // The body breaks off, as a streamed one would.
             (Some(None | Some(_)), _) => broken(WasiError::HttpResponseBodySize(Some(length))),
         };
         let mut response = HttpResponse::new(body);
@@ -243,7 +243,8 @@ impl Response {
     }
 }
 
-/// The body that a guest sends: its own, which is kept if it has a number, or else the one that is kept under `number`.
+/// The body that a guest sends. A body with a `number` is kept; an empty one with a `number` stands for the kept body
+/// (decision 0141).
 fn sent_or_kept(body: Bytes, number: Option<u8>, guest: &mut Guest) -> wasmtime::Result<Bytes> {
     let Some(number) = number else { return Ok(body) };
     if body.is_empty() {
@@ -254,7 +255,7 @@ fn sent_or_kept(body: Bytes, number: Option<u8>, guest: &mut Guest) -> wasmtime:
     Ok(body)
 }
 
-/// A status that `wasi:http` has too.
+/// A status that `wasi:http` allows too.
 fn status_code(status: u16) -> wasmtime::Result<StatusCode> {
     match StatusCode::from_u16(status) {
         Ok(code) if status < 600 => Ok(code),
@@ -266,7 +267,7 @@ fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The body of `rest`, which has `left` bytes if that is known.
+/// The body of `rest`, with `left` bytes if its length is known.
 fn taken(
     rest: Resource<p3::Response>,
     left: Option<u64>,
@@ -274,7 +275,7 @@ fn taken(
 ) -> wasmtime::Result<WasiBody> {
     let guest = store.data_mut().http();
     let mut rest = guest.table.delete(rest)?;
-    // wasmtime checks the body's length by these fields.
+    // wasmtime checks the body's length against these fields.
     let fields = left.map(|left| (CONTENT_LENGTH, left.into())).into_iter().collect();
     rest.headers = FieldMap::new_immutable(guest.hooks, fields);
     Ok(rest.into_http_with_getter(store, async { Ok(()) }, Guest::http)?.into_body())

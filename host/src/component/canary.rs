@@ -1,9 +1,8 @@
-//! A canary: a new revision that serves some of the callers until its trial is decided.
+//! A canary: a new revision that serves some of the callers until its trial is decided (decision 0030).
 //!
-//! The hash of a caller's credential (or else of its address) decides which revision serves it, so
-//! that a caller does not see the two versions in turn. The trial ends by itself: the canary fails as
-//! soon as it does worse than its policy allows, and passes once the window is over and enough
-//! requests have come.
+//! The hash of a caller's credential (or else of its address) decides which revision serves it, so that a caller does
+//! not alternate between versions. The host ends the trial. The canary fails as soon as it does worse than its policy
+//! allows. It passes when the window is over and enough requests have come.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +12,14 @@ use std::time::{Duration, Instant};
 use super::canary_stats::{CanaryStats, ResponseCounts};
 use super::revision::Revision;
 
-/// The canary's responses before a verdict: among fewer, a single failure says too little.
+/// The least responses of a canary for a verdict: among fewer, a single failure says too little.
 const MIN_RESPONSES: u64 = 10;
 
-/// The share of responses that may be slower than the bound: the bound is on the 95th percentile.
+/// The share of responses that may be slower than the limit, because the limit is on the 95th percentile.
 const MAX_SLOW_SHARE: f64 = 0.05;
 
-/// The slow responses before they decide against a canary. Of ten responses, one is more than the share already; but one
-/// or two can be slow by chance, also where the 95th percentile is within the bound.
+/// The least slow responses that decide against a canary. Of ten responses, one exceeds the share already. But one or
+/// two can be slow by chance, even if the 95th percentile is within the limit.
 const MIN_SLOW_RESPONSES: u64 = 3;
 
 /// How a trial is conducted and decided.
@@ -30,11 +29,11 @@ pub struct CanaryPolicy {
     pub percent: f64,
     /// How long the trial takes.
     pub window: Duration,
-    /// By how much the share of failed responses (status 500 and above, or a body that breaks or stalls) may be
-    /// higher than that of the current revision, from 0 to 1.
+    /// The excess share of failed responses, between 0 and 1, over the current revision's that a canary may have. A
+    /// response failed if its status is 500 or above, or if its body breaks or stalls.
     pub max_errors: f64,
-    /// The longest time that the component may take for the head of a response, of 95 in 100 responses: from the permit on,
-    /// without the time in which the guest waits for its client. A body without a byte for as long has stalled.
+    /// The limit on the time to the head of a response, for 95 in 100 responses. The time runs from the permit on,
+    /// without the guest's waits for its client. A body without a byte for this long has stalled.
     pub max_latency: Duration,
 }
 
@@ -44,7 +43,7 @@ impl Default for CanaryPolicy {
     }
 }
 
-/// The outcome of a trial.
+/// The verdict on a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Undecided,
@@ -61,11 +60,11 @@ pub struct Canary {
     /// The current revision's responses since the trial began.
     baseline: CanaryStats,
     started: Instant,
-    /// Set by the caller that acts on the verdict.
+    /// Set by the thread that acts on the verdict.
     concluded: AtomicBool,
-    /// Set by the caller that logs that responses are missing.
+    /// Set by the thread that logs the missing responses.
     shortage_reported: AtomicBool,
-    /// Why the canary failed: it serves no requests until the trial is ended.
+    /// Why the canary failed. It serves no further requests.
     failure: OnceLock<String>,
 }
 
@@ -83,8 +82,8 @@ impl Canary {
         }
     }
 
-    /// Whether the canary serves this caller. The hash includes the digest, so that different canaries
-    /// have different callers.
+    /// Whether the canary serves this caller. The hash includes the digest, so that different canaries have different
+    /// callers.
     pub fn serves(&self, caller: u64) -> bool {
         if self.failure().is_some() {
             return false;
@@ -95,8 +94,8 @@ impl Canary {
         (hasher.finish() % 10_000) as f64 / 100.0 < self.policy.percent
     }
 
-    /// Takes all callers from the canary if the verdict is against it. Returns the reason once, to the thread that must
-    /// end the trial.
+    /// Takes all callers from the canary if the verdict is against it. One thread gets the reason, and must end the
+    /// trial.
     pub fn fail_by_verdict(&self) -> Option<String> {
         match self.verdict() {
             Verdict::Failed(reason) if self.conclude() => {
@@ -112,12 +111,12 @@ impl Canary {
         self.failure.get_or_init(|| reason.to_owned());
     }
 
-    /// Why it serves no requests any more.
+    /// Why the canary serves no further requests, if so.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
-    /// The responses of the canary or of the current revision.
+    /// The responses of the canary, or of the current revision.
     pub fn stats(&self, of_canary: bool) -> &CanaryStats {
         if of_canary { &self.stats } else { &self.baseline }
     }
@@ -132,7 +131,7 @@ impl Canary {
         MIN_RESPONSES.saturating_sub(self.counts().responses)
     }
 
-    /// The responses that are missing at the end of the window. Returned once, to the thread that logs them.
+    /// The missing responses, once the window is over. One thread gets them, and logs them.
     pub fn take_shortage(&self) -> Option<u64> {
         let missing = self.missing_responses();
         let is_short = missing > 0 && self.ends_at() <= Instant::now();
@@ -148,7 +147,7 @@ impl Canary {
         self.started + self.policy.window
     }
 
-    /// True once, for the thread that may act on the verdict.
+    /// True for one thread, which may act on the verdict.
     pub fn conclude(&self) -> bool {
         !self.concluded.swap(true, Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! The responses of one revision during a trial: ended ones, and ones that keep their clients waiting.
+//! The responses of one revision during a trial: the ended ones, and those under way that keep their clients waiting.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ impl CanaryStats {
         number
     }
 
-    /// Removes a request that is not under way any more.
+    /// Removes an ended request.
     pub fn end(&self, number: u64) {
         self.responses().under_way.remove(&number);
     }
@@ -65,8 +65,8 @@ impl CanaryStats {
         self.responses().ended.add(failed, slow);
     }
 
-    /// Counts the ended responses, and the ones under way that their clients have waited for longer than `patience`: a
-    /// response without its head is slow, and one without the rest of its body has failed.
+    /// Counts the ended responses, and responses under way whose clients have waited for longer than `patience`. Of
+    /// these, a response without its head is slow, and one with an incomplete body has failed.
     pub fn counts(&self, patience: Duration) -> ResponseCounts {
         let responses = self.responses();
         let mut counts = responses.ended;

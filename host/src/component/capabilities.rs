@@ -1,7 +1,7 @@
-//! Compares a component's imports with the grants of the manifest.
+//! Compares a component's imports with the manifest's grants.
 //!
-//! WASI's interfaces for files and sockets need no grant: standard libraries import them even if the
-//! program does not use them, and the host offers no file and no socket behind them.
+//! WASI's interfaces for files and sockets need no grant. Standard libraries import them even if the program does not
+//! use them, and the host offers no files or sockets there.
 
 use wasmtime::component;
 
@@ -13,7 +13,7 @@ const KEY_VALUE: [&str; 3] = ["wasi:keyvalue/store", "spin:key-value/key-value",
 /// The interfaces through which a component sends requests.
 const OUTBOUND: [&str; 2] = ["wasi:http/client", "wasi:http/outgoing-handler"];
 
-/// The first import that needs a grant and has none, and a remedy for the operator.
+/// The first import without the grant that it needs, and a remedy for the operator.
 pub fn check_imports(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
     let has_store = component.grants.labels().next().is_some();
     let imports = code.component_type();

@@ -1,9 +1,9 @@
 //! A guest call: one request in one instance.
 //!
-//! A guest call is a future that its connection polls. As a rule a guest reads the store, computes and
-//! responds without waiting, and then one poll of the connection completes the request, without a task,
-//! a queue or a timer. A call that has more to do when the head of its response is sent becomes a task.
-//! One whose client has gone is ended, so that its permit is free for others.
+//! A guest call is a future that its connection polls (decision 0017). Usually a guest reads the store, computes and
+//! responds without waiting. Then one poll of the connection completes the request, without a task, a queue or a timer.
+//! If the guest has more to do when the head of its response goes out, the call becomes a task. If the client has gone,
+//! the host ends the call and frees its permit.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -43,17 +43,17 @@ pub enum CallError {
     Refused(wasmtime::Error),
 }
 
-/// A request in an instance. Once the request has a response, dropping it does not end the guest, which
-/// becomes a task. Before that, the client has gone: the guest and its instance are ended.
+/// A request in an instance. Dropping it before a response ends the guest and its instance, because the client has
+/// gone. Dropping it after a response makes the guest a task.
 pub struct GuestCall {
     task: Option<GuestTask>,
     head: oneshot::Receiver<wasmtime::Result<Response<WasiBody>>>,
     context: Arc<RequestContext>,
-    /// The tasks of the shard, which a stop waits for.
+    /// The shard's tasks. A stopping host waits for them.
     tasks: TaskTracker,
-    /// The response's body ends the response.
+    /// The response's body reports the end of the response.
     response_sent: bool,
-    /// The host responds in the guest's place.
+    /// The host responds in place of the guest.
     refused: bool,
 }
 
@@ -61,12 +61,12 @@ pub struct GuestCall {
 struct GuestTask {
     guest: Pin<Box<dyn Future<Output = ()> + Send>>,
     context: Arc<RequestContext>,
-    /// Set only once the guest has to wait.
+    /// Set once the guest has to wait.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl GuestCall {
-    /// The guest starts at the first poll. If it becomes a task, that is one of `tasks`.
+    /// The guest starts at the first poll. If it becomes a task, it is added to `tasks`.
     pub fn new(
         pool: Arc<InstancePool>,
         context: Arc<RequestContext>,
@@ -81,13 +81,13 @@ impl GuestCall {
         Self { task: Some(task), head, context, tasks, response_sent, refused }
     }
 
-    /// The head of the response. It must not be polled again once it is ready.
+    /// Polls for the head of the response. It must not be polled again once it is ready.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<WasiBody>, CallError>> {
         self.poll_guest(cx);
         // The guest is the only sender, and was polled just now.
         let mut received = self.head.try_recv();
         if let Ok(None) = received {
-            // The guest waits, so that its call needs a timer.
+            // The guest waits, so its call needs a timer.
             if self.task.as_mut().is_some_and(|task| task.poll_clock(cx).is_ready()) {
                 self.poll_guest(cx);
             }
@@ -124,24 +124,24 @@ impl GuestCall {
         self.response_sent = true;
     }
 
-    /// Records that the host responds in the guest's place: the guest may finish all the same.
+    /// Records that the host responds in place of the guest, which may still finish.
     pub fn mark_refused(&mut self) {
         self.refused = true;
     }
 
-    /// Records that the guest has failed, and the host responds in its place. A guest that has nothing left to do keeps
-    /// its instance; any other is ended when the call is dropped.
+    /// Records that the guest has failed and the host responds in its place. A guest with no work left keeps its
+    /// instance. Otherwise, dropping the call ends it.
     pub fn fail(&mut self) {
         self.context.end_response();
         self.poll_once();
     }
 
-    /// Polls the guest once, without a waker: a caller that has to wait must poll again with one.
+    /// Polls the guest once, without a waker. A caller that has to wait must poll again with one.
     pub fn poll_once(&mut self) {
         self.poll_guest(&mut noop());
     }
 
-    /// Polls the guest without a look at its clock.
+    /// Polls the guest without its clock.
     fn poll_guest(&mut self, cx: &mut Context<'_>) {
         if let Some(task) = &mut self.task
             && task.guest.as_mut().poll(cx).is_ready()
@@ -159,8 +159,7 @@ impl Drop for GuestCall {
         if !self.response_sent && !self.refused {
             self.context.abandon();
         }
-        // Without a runtime the host has stopped, and after a panic of the host the guest must not be
-        // polled again.
+        // Without a runtime, the host has stopped. After a panic of the host, the guest must not be polled again.
         if let Some(task) = self.task.take()
             && !self.context.is_abandoned()
             && !std::thread::panicking()
@@ -172,15 +171,15 @@ impl Drop for GuestCall {
 }
 
 impl GuestTask {
-    /// Ready once, when the guest's time is over: then it must be polled to end it. Instantiation has a
-    /// timeout of its own.
+    /// Ready once, when the guest's time is over. The caller must then poll the guest, which ends it. Instantiation has
+    /// a time-out of its own.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.context.is_expired() {
             if self.context.poll_abandoned(cx).is_ready() {
                 self.context.expire();
                 return Poll::Ready(());
             }
-            // The deadline moves as the request goes on.
+            // The deadline moves as the request progresses.
             let at = self.context.expires_at();
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
             if timer.deadline() != at.into() {
@@ -231,15 +230,15 @@ async fn run_guest(
     if !instance.store.data_mut().state_mut().enter(context, lease.permit()) {
         return in_use.refuse();
     }
-    // Ticks while the instance was idle do not count for this request: without this, it would yield at its first
-    // instruction.
+    // Epoch ticks while the instance was idle do not count for this request. Otherwise the guest would yield at its
+    // first instruction.
     instance.store.set_epoch_deadline(1);
     let ended = serve(instance, context, lease.permit(), request, head).await;
     in_use.end(ended);
 }
 
-/// Returns whether the instance can take another request. It cannot if the guest keeps a body that it has not read: its
-/// client's or another server's, which have places and permits that others wait for.
+/// Serves the request. Returns whether the instance can take another one. It cannot if the guest keeps an unread body
+/// of its client or of another server, because the body holds budgets and permits that others need.
 async fn serve(
     instance: &mut Instance,
     context: &RequestContext,
@@ -256,7 +255,7 @@ async fn serve(
             Passed::ByValue(handler, request, body) => {
                 let Handled { response, is_whole } = handler.call(accessor, request, body).await?;
                 let _ = head.send(response);
-                // The instance of a guest whose writes are lost must not take another request.
+                // Writes may still get lost. Then the instance must not take another request.
                 let has_written = !matches!(context.writes.outcome(), Some(Ok(())));
                 is_done = is_whole && !has_written && accessor.poll_no_interesting_tasks(&mut noop()).is_ready();
             }
@@ -283,7 +282,7 @@ async fn serve(
         if !is_done {
             ended.await;
         }
-        // A task of an idle guest waits for nothing.
+        // An idle guest's task waits for nothing.
         let is_ready = accessor.poll_no_interesting_tasks(&mut noop()).is_ready()
             && accessor.poll_ready_for_concurrent_call(handler, &mut noop()).is_ready();
         let has_unread_body = context.has_open_body.load(Ordering::Relaxed) || permit.has_outbound();
@@ -292,12 +291,12 @@ async fn serve(
     TimedRun { run, context, cpu_timer, turns: &turns }.await.flatten()
 }
 
-/// The context of a poll that nothing waits for.
+/// A context without a waker.
 fn noop() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-/// An instance that serves a request. A failure is logged and counted, whatever its cause.
+/// An instance that serves a request. Its failure is logged and counted, whatever the cause.
 struct InUse {
     instance: Option<Instance>,
     pool: Arc<InstancePool>,
@@ -306,7 +305,7 @@ struct InUse {
 }
 
 impl InUse {
-    /// Refuses the request, whose client has its share of the memory. The instance is left to others.
+    /// Refuses the request, because its client has its share of the memory. Other requests get the instance.
     fn refuse(self) {
         let failure = InstanceFailure::HostMemory;
         self.pool.template.counters.record_failure(failure);
@@ -337,10 +336,10 @@ impl InUse {
         };
         let counters = &pool.template.counters;
         counters.record_failure(failure);
-        // Before the store is dropped: that ends the response's body, which then looks for a failure.
+        // Before the store is dropped, which ends the response's body: the body then asks for the failure.
         context.mark_failed(failure);
         match failure {
-            // The cause may be a slow client, another service or the host itself.
+            // A slow client, another service or the host may be the cause, so the breaker does not count it.
             InstanceFailure::TimedOut
             | InstanceFailure::HostMemory
             | InstanceFailure::Cancelled
@@ -353,7 +352,7 @@ impl InUse {
         }
         let component = &pool.template.component.id;
         match failure {
-            // The host stops and its grace period is over, which the shard logs.
+            // The host stops and its grace period is over; the shard logs that.
             InstanceFailure::Cancelled => {}
             InstanceFailure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
             _ => {

@@ -1,5 +1,6 @@
-//! How many requests of a component may be in progress. All permits are free after each change, except the beginning
-//! of a trial: requests of a version that was rolled back because they never end take no permits of another version.
+//! Limits on a component's concurrent requests. Each change of the active revisions, except the beginning of a trial,
+//! starts with all permits free (decision 0144). So requests of a rolled-back revision that never end take no permits
+//! of the next one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,18 +11,18 @@ use crate::concurrency_limit::{BytesByClient, ClientKeys, ConcurrencyLimit, Perm
 use crate::manifest::Limits;
 use crate::nested_request::{Depth, DepthLimits};
 
-/// Requests that may wait for a permit, for each permit.
+/// How many requests may wait, for each permit.
 const WAITING_PER_INSTANCE: usize = 16;
 
-/// The permits of one deployment.
+/// The permits of one set of active revisions.
 pub struct InstanceLimits {
     limits: DepthLimits,
     memory: Arc<BytesByClient>,
-    /// Cancelled once other limits replace these.
+    /// Cancelled when new limits replace these.
     replaced: CancellationToken,
 }
 
-/// Limits that were replaced, while requests have permits of them.
+/// Replaced limits whose permits requests still hold.
 #[derive(Default)]
 pub struct ReplacedLimits(Mutex<Vec<Arc<InstanceLimits>>>);
 
@@ -36,12 +37,12 @@ impl InstanceLimits {
         Arc::new(Self { limits, memory, replaced: CancellationToken::new() })
     }
 
-    /// Other limits, in the place of these.
+    /// New limits that replace these.
     pub fn renewed(&self, limits: &Limits) -> Arc<Self> {
         Self::new(limits, self.memory.clone())
     }
 
-    /// Requests that are being served, and requests that wait for a permit.
+    /// How many requests hold a permit, and how many wait for one.
     pub fn load(&self) -> (usize, usize) {
         (self.limits.taken(), self.limits.waiting())
     }
@@ -51,7 +52,7 @@ impl InstanceLimits {
         self.limits.at(depth).try_acquire(client)
     }
 
-    /// Waits for a permit until `deadline`: for one of the `latest` limits, once those replace these.
+    /// Waits for a permit until `deadline`. When the `latest` limits replace these, it waits for one of their permits.
     pub async fn acquire(
         self: Arc<Self>,
         latest: impl Fn() -> Arc<Self>,
@@ -71,8 +72,8 @@ impl InstanceLimits {
 }
 
 impl ReplacedLimits {
-    /// Runs `replace`, which puts others in the place of these limits unless it returns false. Requests that wait for
-    /// their permits go on to wait for permits of the new ones.
+    /// Runs `replace`, which installs new limits unless it returns false. Requests that wait for these limits' permits
+    /// then wait for permits of the new ones.
     pub fn replace(&self, limits: &Arc<InstanceLimits>, replace: impl FnOnce() -> bool) -> bool {
         let mut in_use = self.in_use();
         if !replace() {
@@ -84,15 +85,15 @@ impl ReplacedLimits {
         true
     }
 
-    /// Requests that are being served, and requests that wait for a permit: of the replaced limits and of those that
-    /// `present` returns. None is left out while limits are replaced.
+    /// How many requests hold a permit, and how many wait for one, of the replaced limits and of the `present` ones. A
+    /// replacement under way hides none.
     pub fn load_with(&self, present: impl FnOnce() -> Arc<InstanceLimits>) -> (usize, usize) {
         let in_use = self.in_use();
         let loads = in_use.iter().map(|limits| limits.load());
         loads.fold(present().load(), |sum, load| (sum.0 + load.0, sum.1 + load.1))
     }
 
-    /// The limits that are still in use, after the others are removed.
+    /// The limits in use, after it has removed the others.
     fn in_use(&self) -> MutexGuard<'_, Vec<Arc<InstanceLimits>>> {
         let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         limits.retain(|limits| limits.load() != (0, 0));
@@ -124,7 +125,7 @@ mod tests {
         assert!(ReplacedLimits::default().replace(&first, || true));
         // The runtime's clock counts whole milliseconds.
         wait_until(SOON, "the caller's deadline", || Instant::now() >= deadline + Duration::from_millis(5));
-        // The runtime looks at its clock once in some turns.
+        // The runtime checks its clock only in some turns.
         let mut answer = poll!(permit.as_mut());
         for _ in 0..1000 {
             if answer.is_ready() {

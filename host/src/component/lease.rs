@@ -7,9 +7,9 @@ use crate::instance_permit::InstancePermit;
 use crate::metrics::Counters;
 use crate::request_context::{RequestContext, UploadFailure};
 
-/// Keeps a request's revision alive, and the permit of its instance taken.
+/// Keeps a request's revision alive and holds the permit of its instance.
 ///
-/// The guest call and the response body share it, and it ends with the later of them.
+/// The guest call and the response body share it; it ends with the later of the two.
 pub struct Lease {
     permit: Arc<InstancePermit>,
     response: Mutex<ResponseState>,
@@ -21,17 +21,17 @@ pub struct Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseEnd {
     Complete,
-    /// The component did not send all of it.
+    /// The component sent only a part.
     Broken,
-    /// The component ran out of time before it had sent all of it.
+    /// The component ran out of time before it had sent everything.
     TimedOut,
-    /// The component did not send all of it, and had not got the whole body of the request.
+    /// The component sent only a part, because it had not got the whole body of the request.
     BrokenByClient(UploadFailure),
-    /// The client went away, so that nothing can be said about the component.
+    /// The client went away, which says nothing about the component.
     Abandoned,
 }
 
-/// How far the response has come.
+/// The progress of the response.
 #[derive(Default)]
 struct ResponseState {
     end: Option<ResponseEnd>,
@@ -41,7 +41,7 @@ struct ResponseState {
 }
 
 impl Lease {
-    /// `counters` are the component's on the shard of the request.
+    /// `counters` belong to the component on the request's shard.
     pub fn new(permit: InstancePermit, revision: Arc<Revision>, counters: Arc<Counters>) -> Self {
         Self { permit: Arc::new(permit), response: Mutex::default(), revision, counters }
     }
@@ -67,15 +67,15 @@ impl Lease {
         self.end(ResponseEnd::TimedOut);
     }
 
-    /// Records that the head is sent. Returns how the response has ended, if it has: the host can still
-    /// answer in its place.
+    /// Records that the head goes out. If the response has ended already, returns how: then the host can still respond
+    /// in its place.
     pub fn mark_sent(&self) -> Option<ResponseEnd> {
         let mut response = self.response();
         response.is_sent = true;
         response.end
     }
 
-    /// Calls `observer` once the response has ended: now, if it has.
+    /// Calls `observer` once the response has ended, at once if it has.
     pub fn when_ended(&self, observer: impl FnOnce(ResponseEnd) + Send + 'static) {
         let mut response = self.response();
         match response.end {
@@ -87,7 +87,7 @@ impl Lease {
         }
     }
 
-    /// Records an end of the response. The first one counts.
+    /// Records the end of the response. Only the first call counts.
     fn end(&self, end: ResponseEnd) {
         let mut response = self.response();
         if response.end.is_none() {
@@ -118,8 +118,8 @@ impl Lease {
         &self.permit
     }
 
-    /// Gives the permit back before the lease ends: the instance has ended, and the response may still
-    /// wait for a client that does not read it.
+    /// Gives the permit back before the lease ends. The instance has ended, but the response may still wait for a
+    /// client that does not read it.
     pub fn release_permit(&self) {
         self.permit.release();
     }

@@ -1,9 +1,11 @@
-//! A component: the [`ComponentService`] that its routes lead to, and the [`Revision`]s in the service.
+//! A component: the [`ComponentService`] that serves its routes, and the service's [`Revision`]s.
 //!
-//! Lifetimes, from long to short: the process has one engine; an application has one service per
-//! component; a service has a current revision, which is code, checked and linked, perhaps a standby
-//! and a canary; a revision has instances on each shard; an instance serves many requests, one
-//! after the other.
+//! Lifetimes, from long to short:
+//! - The process has one engine.
+//! - An application has one service for each component.
+//! - A service has a current revision (compiled, checked and linked code), possibly a standby and a canary.
+//! - A revision has instances on each shard.
+//! - An instance serves many requests, one after the other.
 
 mod area;
 mod breaker;

@@ -19,7 +19,7 @@ use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
 use crate::upload_wait::UploadWait;
 
-/// The largest body that is sent with its head, in bytes.
+/// The largest body that leaves with its head, in bytes.
 const SMALL_BODY: u64 = 64 * 1024;
 
 /// The body of a guest's response. It holds the lease until it ends.
@@ -29,11 +29,11 @@ pub struct GuestBody {
     buffered: VecDeque<Result<Frame<Bytes>, BodyError>>,
     context: Arc<RequestContext>,
     lease: Option<Arc<Lease>>,
-    /// Set only once the client has to wait.
+    /// Set once the client has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Bytes that are still to come, if the guest has declared a length.
+    /// Bytes that are still missing of a declared length.
     declared_left: Option<u64>,
-    /// The component's limit in bytes, and how many of them are left.
+    /// The component's limit in bytes, and how much of it is left.
     limit: u64,
     limit_left: u64,
     recorder: Option<Recorder>,
@@ -42,7 +42,7 @@ pub struct GuestBody {
 }
 
 impl GuestBody {
-    /// `declared` is the length that the head declares, 0 for a response without a body.
+    /// `declared` is the length in the head; 0 for a response without a body.
     pub fn new(
         inner: WasiBody,
         declared: Option<u64>,
@@ -67,20 +67,20 @@ impl GuestBody {
         }
     }
 
-    /// Reads what the guest writes without waiting. A body that is complete by then is sent with the
-    /// head, in one write and with its length; another is streamed, and its guest becomes a task. Returns
-    /// whether the body is complete.
+    /// Reads what the guest writes without waiting. A body that is complete by then leaves with the head, in one write
+    /// and with its length (decision 0018). Any other is streamed, and its guest becomes a task. Returns whether the
+    /// body is complete.
     pub fn buffer_small_body(mut self, mut call: GuestCall) -> (ResponseBody, bool) {
         call.mark_response_sent();
         let mut length = 0;
         let mut polled = false;
         let mut whole = None;
-        // The end of a body with a declared length need not be polled.
+        // A body with a declared length need not be polled to its end.
         while self.declared_left != Some(0) {
-            // The connection polls the rest with a waker of its own.
+            // Without a waker: the connection polls the rest with its own.
             match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => break,
-                // Most bodies come in one piece.
+                // Most bodies are one frame.
                 Poll::Ready(Some(Ok(frame)))
                     if frame.is_data() && self.buffered.is_empty() && self.declared_left == Some(0) =>
                 {
@@ -92,7 +92,7 @@ impl GuestBody {
                     self.buffered.push_back(frame);
                     match data {
                         Some(data) if length + data < SMALL_BODY || self.declared_left == Some(0) => length += data,
-                        // A large frame needs a write of its own. An error and trailers are not data.
+                        // A large frame needs a write of its own. Errors and trailers are not data.
                         _ => return (self.boxed_unsync(), false),
                     }
                 }
@@ -115,7 +115,7 @@ impl GuestBody {
         (body, true)
     }
 
-    /// The empty body of a response that has none. The body that the guest writes is dropped.
+    /// The empty body of a response without one. Drops the body that the guest writes.
     pub fn skip(self, mut call: GuestCall) -> ResponseBody {
         call.mark_response_sent();
         let declared = self.inner.size_hint();
@@ -129,16 +129,17 @@ impl GuestBody {
         self.lease = None;
     }
 
-    /// Polls the guest's body, without the deadline. One that the guest cannot finish breaks off.
+    /// Polls the guest's body, without the deadline. A body that its guest cannot finish breaks off.
     fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
         }
-        // Before the body, of which an idle guest may have written all.
+        // Read before the body is polled, because an idle guest may have written the whole body.
         let is_guest_idle = self.context.is_guest_idle();
         let host_body_polls_before = host_body_polls();
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
-        // Otherwise the guest has passed on a body that the host gives it.
+        // If the poll reached a host body, the guest has forwarded a body that it received from the host: its request's
+        // or an outbound response's (decision 0147).
         let is_of_guest = frame.is_pending() && host_body_polls() == host_body_polls_before;
         if is_of_guest && is_guest_idle {
             self.context.mark_left_unfinished();
@@ -165,7 +166,7 @@ impl GuestBody {
                 return Poll::Ready(Some(Ok(frame)));
             }
             Some(Err(error)) => Some(BodyError::Guest(error)),
-            // The body of a guest that failed ends like a complete one.
+            // wasmtime ends a failed guest's body like a complete one.
             None => match self.context.failure() {
                 Some(InstanceFailure::TimedOut | InstanceFailure::CpuTime) => Some(BodyError::Timeout),
                 Some(_) => Some(BodyError::Broken),
@@ -185,8 +186,8 @@ impl GuestBody {
     }
 
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
-        // A guest whose response has broken off is ended, unless its client is the cause: it may have to undo the part
-        // of an upload that has come.
+        // A guest whose response has broken off is ended. If its client is the cause, the guest goes on, because it may
+        // have to undo a partial upload.
         match (&error, &self.lease) {
             (None, _) => self.record_completion(),
             (Some(BodyError::SlowClient), _) => self.context.abandon(),
@@ -256,7 +257,7 @@ impl Body for GuestBody {
         let rest = self.inner.size_hint();
         match rest.exact() {
             Some(rest) => SizeHint::with_exact(buffered.saturating_add(rest)),
-            // hyper only looks at whether the length is exact.
+            // hyper only reads whether the length is exact.
             None => rest,
         }
     }

@@ -1,4 +1,4 @@
-//! A revision: one version of a component, linked and checked, and its instances on each shard.
+//! A revision: one version of a component, compiled, linked and checked, with its instances on each shard.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,15 +25,15 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::store::{Backend, StoreError};
 
-/// How long a component may take to describe and to check itself.
+/// The time limit of a component's description and check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A version of a component. It lives as long as a service or a lease holds it.
 pub struct Revision {
-    /// Counts the revisions of its service since the host started, from 1.
+    /// The revision's number in its service since the host started, from 1.
     pub number: u64,
     pub digest: Digest,
-    /// `None` for a component that is no area.
+    /// `None` for a component that is not an area.
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
     code: LinkedCode,
@@ -42,17 +42,17 @@ pub struct Revision {
     pools: Vec<Arc<InstancePool>>,
 }
 
-/// A component that was compiled and linked.
+/// A compiled and linked component.
 #[derive(Clone)]
 struct LinkedCode {
     digest: Digest,
     pre: InstancePre<Guest>,
-    /// The same, with its export that takes requests.
+    /// `pre`, with the export that takes requests.
     proxy: Arc<ProxyPre<Guest>>,
     by_value: Option<ByValueExport>,
 }
 
-/// The parts that the revisions of a service are made of, beside their code.
+/// The parts that the revisions of a service share, besides their code.
 #[derive(Clone, Copy)]
 pub struct LoadContext<'a> {
     pub runtime: &'a Arc<Runtime>,
@@ -65,13 +65,13 @@ pub struct LoadContext<'a> {
     pub memory: &'a Arc<MemoryBudget>,
 }
 
-/// The bytes of a component, and where they are from, for error messages.
+/// A component's bytes, and their source for error messages.
 pub struct Artifact<'a> {
     pub wasm: &'a [u8],
     pub origin: &'a str,
 }
 
-/// Why a component cannot be served.
+/// Why the host cannot serve a component.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("component `{id}`: cannot read {path}: {source}; build it (`make components`) or correct `source`")]
@@ -96,7 +96,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The id of the component.
+    /// The component's id.
     pub fn component(&self) -> &str {
         match self {
             Self::Unreadable { id, .. }
@@ -110,7 +110,7 @@ impl LoadError {
         }
     }
 
-    /// The failure of the store for which the component could not be checked.
+    /// The store's failure, if it prevented the check.
     pub fn store_error(&self) -> Option<&StoreError> {
         match self {
             Self::Area { source: AreaError::Store(error), .. } => Some(error),
@@ -142,10 +142,9 @@ impl LinkedCode {
 }
 
 impl Revision {
-    /// Compiles, links and checks a component. During its check it sends no requests.
+    /// Compiles, links and checks a component. During its check, the component sends no requests.
     ///
-    /// It blocks, for seconds if the code is not in the cache, and must not be called from within an
-    /// asynchronous runtime.
+    /// It blocks, for seconds if the code is not in the cache. Do not call it from an asynchronous runtime.
     pub fn load(surroundings: LoadContext<'_>, artifact: &Artifact<'_>, number: u64) -> Result<Self, LoadError> {
         Self::new(surroundings, LinkedCode::new(surroundings, artifact)?, number)
     }
@@ -220,7 +219,7 @@ impl Revision {
         Ok(Self { number, digest, description, loaded_at: SystemTime::now(), code, breakers, pools })
     }
 
-    /// Refuses to replace an area by a component that is none. [`load`](Self::load) refuses another area.
+    /// Refuses to replace an area by a component that is not one. [`load`](Self::load) refuses another area.
     pub fn check_replaces(&self, id: &str, current: &Self) -> Result<(), LoadError> {
         match (&current.description, &self.description) {
             (Some(area), None) => {

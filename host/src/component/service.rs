@@ -1,5 +1,4 @@
-//! A component's service: its routes lead to it, and its revision and its settings can be replaced between
-//! two requests.
+//! A component's service: its routes lead here. Its revisions and settings can change between two requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,38 +28,38 @@ pub struct ComponentService {
     deployment: ArcSwap<ActiveRevisions>,
     /// The number of the latest revision.
     last_number: AtomicU64,
-    /// How often the deployment has changed.
+    /// How often the active revisions have changed.
     changes: AtomicU64,
-    /// The component that a rollback restores, also if it is not loaded.
+    /// The component that a rollback restores, even if it is not loaded.
     rollback_target: ArcSwapOption<Digest>,
     metrics: Metrics,
     stalled: Arc<StalledInstances>,
     replaced_limits: ReplacedLimits,
-    /// Bounds the log lines about failed requests.
+    /// Limits the log lines about failed requests.
     log_throttle: LogThrottle,
 }
 
-/// A service's settings in the manifest, and its outbound HTTP. All revisions of a deployment share them.
+/// A service's settings in the manifest, and its outbound HTTP. All active revisions share them.
 pub struct Settings {
     pub component: Arc<Component>,
-    /// Sends the component's outbound requests. `None` for a component that may send none.
+    /// Sends the component's outbound requests. `None` if it may send none.
     pub outbound: Option<Arc<Outbound>>,
 }
 
-/// The settings and the revisions of a service. A change replaces the whole in one step.
+/// The settings and the revisions that a service uses. A change replaces all of them in one step.
 #[derive(Clone)]
 pub struct ActiveRevisions {
     pub settings: Arc<Settings>,
-    /// New ones after each change, except the beginning of a trial.
+    /// New after each change, except the beginning of a trial.
     limits: Arc<InstanceLimits>,
-    /// Serves all requests, or the ones that the canary does not serve.
+    /// Serves all requests, or the rest beside the canary's.
     pub current: Arc<Revision>,
-    /// The standby: it was current before, and a rollback makes it current again.
+    /// The standby: a former current revision. A rollback makes it current again.
     pub previous: Option<Arc<Revision>>,
     pub canary: Option<Arc<Canary>>,
 }
 
-/// Why a request does not get an instance.
+/// Why a request gets no instance.
 #[derive(Debug)]
 pub enum LeaseError {
     /// Every instance is busy, and the queue is full or the wait was too long.
@@ -73,28 +72,28 @@ pub enum LeaseError {
 pub struct Trial {
     canary: Arc<Canary>,
     by_canary: bool,
-    /// The request's number in the stats.
+    /// The request's number in the [`CanaryStats`].
     number: u64,
     context: Arc<RequestContext>,
-    /// Whether the response has ended. It is counted, unless the client is the cause of its end.
+    /// Whether the outcome of the response is recorded. It counts, unless the client is its cause.
     is_recorded: bool,
 }
 
 impl Trial {
-    /// From now on the request counts once its client has waited for too long.
+    /// From now on, the request counts as overdue when its client has waited for too long.
     fn begin(canary: Arc<Canary>, caller: u64, context: &Arc<RequestContext>) -> Self {
         let by_canary = canary.serves(caller);
         let number = canary.stats(by_canary).begin(context.clone());
         Self { canary, by_canary, number, context: context.clone(), is_recorded: false }
     }
 
-    /// The revision on trial.
+    /// The code on trial.
     pub fn digest(&self) -> Digest {
         self.canary.revision.digest
     }
 
-    /// Counts a response that has ended. Returns the reason if this response decides against the canary,
-    /// which serves no requests from then on; the trial must be ended.
+    /// Records how a response has ended. Returns the reason if this decides against the canary. The canary then serves
+    /// no further requests, and the caller must end the trial.
     pub fn record(mut self, is_error: bool, end: ResponseEnd) -> Option<String> {
         // The guest waited in vain for its client, which says nothing about the component.
         let is_of_client = match end {
@@ -109,7 +108,7 @@ impl Trial {
         let failed = is_error
             || match end {
                 ResponseEnd::Broken | ResponseEnd::TimedOut => true,
-                // The client did not wait for a body that had stalled.
+                // The client did not wait for a stalled body.
                 ResponseEnd::Abandoned => self.overdue() == Some(Awaited::Body),
                 ResponseEnd::Complete | ResponseEnd::BrokenByClient(_) => false,
             };
@@ -122,7 +121,7 @@ impl Trial {
         self.is_recorded = true;
     }
 
-    /// The part of the response that the client has waited for too long.
+    /// The part of the response for which the client has waited too long.
     fn overdue(&self) -> Option<Awaited> {
         self.context.awaited_for(self.canary.policy.max_latency)
     }
@@ -134,7 +133,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // The client has gone before there was a head. If it waited for too long, the response counts as slow.
+        // The client left before the head came. If it had waited for too long, the response counts as slow.
         if !self.is_recorded && self.overdue().is_some() {
             self.count(false, true);
         }
@@ -160,7 +159,7 @@ impl ActiveRevisions {
 }
 
 impl ComponentService {
-    /// `memory` is that of the clients of all components.
+    /// `memory` counts the clients of all components.
     pub fn new(
         settings: Settings,
         revision: Revision,
@@ -205,7 +204,7 @@ impl ComponentService {
         &self.metrics
     }
 
-    /// Bounds the log lines about the component's failed requests.
+    /// Limits the log lines about the component's failed requests.
     pub fn log_throttle(&self) -> &LogThrottle {
         &self.log_throttle
     }
@@ -214,8 +213,8 @@ impl ComponentService {
         self.deployment.load_full()
     }
 
-    /// The component that a rollback restores, unless it ends a trial: the standby, or one that the host has recorded
-    /// and not loaded, such as after a restart.
+    /// The component that a rollback restores, unless it ends a trial. It is the standby, or a recorded component that
+    /// is not loaded, for example after a restart.
     pub fn rollback_target(&self) -> Option<Digest> {
         self.rollback_target.load().as_deref().copied()
     }
@@ -234,19 +233,19 @@ impl ComponentService {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// How often the deployment has changed.
+    /// How often the active revisions have changed.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Requests that are being served, and requests that wait for a permit.
+    /// How many requests hold a permit, and how many wait for one.
     pub fn load(&self) -> (usize, usize) {
         let (taken, waiting) = self.replaced_limits.load_with(|| self.deployment.load().limits.clone());
         (taken + self.stalled.count(), waiting)
     }
 
-    /// Replaces the settings, and the revision by the same code with these settings. Requests under way
-    /// keep theirs. There is no standby afterwards, because it would have the old settings.
+    /// Replaces the settings, and the current revision by the same code with these settings. Requests under way keep
+    /// theirs. No standby is left, because it would have the old settings.
     pub fn reconfigure(&self, settings: Arc<Settings>, revision: Arc<Revision>) {
         self.change(|deployment| {
             let limits = deployment.limits.renewed(&settings.component.limits);
@@ -255,8 +254,8 @@ impl ComponentService {
         });
     }
 
-    /// Replaces the revision for all requests that come after; requests under way keep theirs. The
-    /// current one becomes the standby, unless it has the same code: then the standby stays.
+    /// Replaces the current revision for all later requests; requests under way keep theirs. The former one becomes the
+    /// standby, unless it has the same code: then the standby stays.
     pub fn replace(&self, next: Arc<Revision>) {
         next.revive();
         self.change(|deployment| {
@@ -269,7 +268,7 @@ impl ComponentService {
         });
     }
 
-    /// Begins to serve some of the callers by another revision. False if there is a canary already.
+    /// Begins a trial: another revision serves some of the callers. False if the service has a canary already.
     pub fn begin_trial(&self, revision: Arc<Revision>, policy: CanaryPolicy) -> bool {
         let canary = Arc::new(Canary::new(revision, policy));
         let begun = self.change(|deployment| match deployment.canary {
@@ -279,8 +278,7 @@ impl ComponentService {
         begun.is_some()
     }
 
-    /// Ends the trial of this code: the current revision serves all callers. False if it is not on
-    /// trial.
+    /// Ends the trial of this code: the current revision serves all callers. False if the code is not on trial.
     pub fn end_trial(&self, digest: &Digest) -> bool {
         let ended = self.change(|deployment| match &deployment.canary {
             Some(canary) if canary.revision.digest == *digest => {
@@ -292,7 +290,8 @@ impl ComponentService {
         ended.is_some()
     }
 
-    /// Makes one change of the deployment, or none, and retires the revisions that no longer serve.
+    /// Makes one change of the active revisions, unless `change` returns `None`. Retires the revisions that no longer
+    /// serve.
     fn change(&self, change: impl Fn(&ActiveRevisions) -> Option<ActiveRevisions>) -> Option<Arc<ActiveRevisions>> {
         loop {
             let before = self.deployment.load();
@@ -305,7 +304,7 @@ impl ComponentService {
             if !is_swapped {
                 continue;
             }
-            // Afterwards, so that a request that sees this number is served by the change that it counts.
+            // After the swap, so that a request that sees this number gets the change that it counts.
             self.changes.fetch_add(1, Ordering::SeqCst);
             let canary =
                 |deployment: &ActiveRevisions| deployment.canary.as_ref().map(|canary| canary.revision.clone());
@@ -319,9 +318,9 @@ impl ComponentService {
         }
     }
 
-    /// Waits for a permit of the client and leases a revision, on the given shard, for a request of this
-    /// depth that began under the deployment `began`. During a trial, `trial` is set and `caller` returns a
-    /// number that identifies the caller.
+    /// Waits for a permit of the client and leases a revision on the given shard. The request has this depth and began
+    /// under the revisions `began`. During a trial, sets `trial`; `caller` then returns a number that identifies the
+    /// caller.
     pub async fn lease(
         &self,
         began: &Arc<ActiveRevisions>,
@@ -334,7 +333,7 @@ impl ComponentService {
         let client = context.client();
         let permit = match began.limits.try_acquire(depth, client) {
             Some(permit) => permit,
-            // In a box, because most requests do not wait.
+            // Boxed, because most requests do not wait.
             None => {
                 let permit = Box::pin(self.wait_for_permit(began, shard, depth, client)).await;
                 permit.map_err(|Saturated| LeaseError::Saturated)?
@@ -342,7 +341,7 @@ impl ComponentService {
         };
         context.mark_permit_obtained();
         let deployment = self.deployment.load();
-        // A request has the same settings from its beginning to its end.
+        // A request keeps its settings from its beginning to its end.
         let deployment = if Arc::ptr_eq(&deployment.settings, &began.settings) { &deployment } else { began };
         *trial = deployment.canary.as_ref().map(|canary| Trial::begin(canary.clone(), caller(), context));
         let revision = match &*trial {

@@ -1,5 +1,5 @@
-//! The run of a guest in its instance, by wasmtime's event loop: its processor time, its end when the request has
-//! expired, and whether it is idle.
+//! Runs a guest in its instance, in wasmtime's event loop. Measures its processor time, ends it when the request has
+//! expired, and detects whether it is idle (decisions 0021 and 0147).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -24,10 +24,9 @@ impl LoopTurns {
     }
 }
 
-/// How often one poll of an event loop polls its future if neither the guest nor the host has anything to do for the
-/// guest. The loop polls the future before it looks for work, and once more if no call of the host, no read and no
-/// write is under way. wasmtime calls that a deadlock (`Trap::AsyncDeadlock`), except in `run_concurrent`, whose future
-/// may wait for something else.
+/// How often one poll of an event loop polls its future if neither the guest nor the host has any work for the guest.
+/// The loop polls the future before it looks for work, and again if no host call, read or write is under way. wasmtime
+/// calls this a deadlock (`Trap::AsyncDeadlock`), except in `run_concurrent`, whose future may wait for something else.
 const IDLE_TURNS: usize = 2;
 
 /// Measures the processor time of a guest, and ends it when the request has expired.
@@ -35,16 +34,15 @@ pub struct TimedRun<'a, R> {
     pub run: Pin<&'a mut R>,
     pub context: &'a RequestContext,
     pub cpu_timer: &'a CpuTimer,
-    /// Counted from the head of the response on.
+    /// Counted once the response has its head.
     pub turns: &'a LoopTurns,
 }
 
 impl<T, R: Future<Output = wasmtime::Result<T>>> TimedRun<'_, R> {
-    /// Polls the guest. Returns also how often its event loop has polled the future.
+    /// Polls the guest. Also returns how often its event loop has polled the future.
     fn poll_run(&mut self, cx: &mut Context<'_>) -> (Poll<wasmtime::Result<T>>, usize) {
         self.turns.take();
-        // A panic of the host ends the request and its instance, which are not used again, and not the
-        // connection.
+        // A panic of the host ends the request and its instance, which are not used again, but not the connection.
         let run = &mut self.run;
         let polled = self.cpu_timer.measure(|| catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))));
         self.context.charge_cpu_time(self.cpu_timer.request_time());
@@ -57,7 +55,8 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> TimedRun<'_, R> {
         if polled.is_ready() || turns < IDLE_TURNS {
             return polled;
         }
-        // The guest may have worked. It has not in a poll before which nothing has woken the event loop.
+        // The guest may have worked in that poll. It is idle if a poll finds no work and nothing has woken the loop
+        // before.
         let wake = Arc::new(ObservedWake { task: cx.waker().clone(), is_woken: AtomicBool::new(false) });
         let waker = Waker::from(wake.clone());
         let cx = &mut Context::from_waker(&waker);
@@ -68,7 +67,7 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> TimedRun<'_, R> {
         let (polled, turns) = self.poll_run(cx);
         if polled.is_pending() && turns == IDLE_TURNS && !wake.is_woken.load(Ordering::SeqCst) {
             self.context.mark_guest_idle();
-            // The future looks at that.
+            // The future reads that flag.
             cx.waker().wake_by_ref();
         }
         polled

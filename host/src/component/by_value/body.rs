@@ -1,4 +1,4 @@
-//! Bodies of messages that cross the sandbox by value, in part or whole.
+//! Bodies of messages that cross the sandbox by value, in part or as a whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,12 +11,13 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-/// A body that is wholly in memory.
+/// A body that is in memory as a whole.
 pub fn full(body: impl Into<Bytes>) -> WasiBody {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// No body, and no length: a response to `HEAD` has that of the response to `GET`, which is not known.
+/// An empty body without a length: a `HEAD` response's length is that of the `GET` response, which the host does not
+/// know.
 pub fn without_length() -> WasiBody {
     StreamBody::new(stream::empty()).boxed_unsync()
 }
@@ -26,7 +27,7 @@ pub fn broken(error: WasiError) -> WasiBody {
     StreamBody::new(stream::iter([Err(error)])).boxed_unsync()
 }
 
-/// The data of `rest` after `beginning`. Only its body counts, so that trailers are dropped.
+/// `beginning`, then the data of `rest`, without its trailers.
 pub fn followed_by(beginning: Bytes, rest: WasiBody) -> WasiBody {
     FollowedBy { beginning: Some(beginning).filter(|beginning| !beginning.is_empty()), rest }.boxed_unsync()
 }
@@ -52,7 +53,7 @@ impl Body for FollowedBy {
         self.beginning.is_none() && self.rest.is_end_stream()
     }
 
-    /// The length tells whether a body breaks off, so that it must not be lost.
+    /// The declared length shows whether a body breaks off, so it must not get lost.
     fn size_hint(&self) -> SizeHint {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| beginning.len() as u64);
         let rest = self.rest.size_hint();
@@ -65,18 +66,18 @@ impl Body for FollowedBy {
     }
 }
 
-/// A body that fails once its reader has waited for `left` in all.
+/// A body that fails once its reader has waited for `left` in total.
 pub fn waited_for(body: WasiBody, left: Duration) -> WasiBody {
     WaitedFor { body, left, since: None, timer: None }.boxed_unsync()
 }
 
 struct WaitedFor {
     body: WasiBody,
-    /// The time that is left, without the present wait.
+    /// The time that is left, without the current wait.
     left: Duration,
-    /// The beginning of the present wait.
+    /// The beginning of the current wait.
     since: Option<Instant>,
-    /// It may fire too early, rather than be reset for each wait.
+    /// It may fire too early, which is cheaper than a reset for each wait.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,5 +1,5 @@
-//! A request that a guest sends while it handles one by value: the guest returns it, the host sends it as it sends those
-//! of `wasi:http/client`, and calls the guest again with the response.
+//! An exchange: a request that a guest returns while it handles one by value (decision 0140). The host sends it like a
+//! request of `wasi:http/client`, and calls the guest again with the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +26,14 @@ use crate::guest::Guest;
 /// An error for the guest, or a failure of the call.
 type HttpError = TrappableError<ErrorCode>;
 
-/// Bytes of a response body that the guest gets by value; the rest is a stream. A usual response has no rest.
+/// Bytes of a response body that the guest gets by value; the rest is a stream. Usual responses have no rest.
 const BEGINNING: usize = 128 * 1024;
 
-/// The largest body of a request, in bytes: it is in the host's memory until it is sent, which may be when the server
-/// reads it. A component sends a larger one by `wasi:http/client`, from its own memory.
+/// The largest request body, in bytes. The host keeps it in memory until it is sent, which may be when the server reads
+/// it. A component sends a larger body by `wasi:http/client`, from its own memory.
 const MAX_REQUEST_BODY: usize = 1 << 20;
 
-/// The longest timeout that is kept; a longer one is as good as none.
+/// The longest time-out. A longer one makes no difference.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(ComponentType, Lift)]
@@ -85,7 +85,7 @@ impl Exchange {
         Ok((head, Received::read(body).await))
     }
 
-    /// The request with the checks that `wasi:http` makes of its parts.
+    /// The request, with the checks that `wasi:http` makes of its parts.
     fn request(self, guest: &mut Guest) -> Result<p3::Request, HttpError> {
         let Request { head, body } = self.request;
         if body.len() > MAX_REQUEST_BODY {
@@ -93,7 +93,7 @@ impl Exchange {
         }
         let (line, fields) = parse_request_head(&head).ok_or(ErrorCode::HttpProtocolError)?;
         let RequestLine { method, scheme, authority, target } = line;
-        // In `wasi:http`, invalid fields are refused before there is a request with them.
+        // `wasi:http` refuses invalid fields before they become part of a request.
         let mut headers = parse_fields(fields, guest).map_err(|_| ErrorCode::HttpProtocolError)?;
         headers.remove(CONTENT_LENGTH);
         if !body.is_empty() {
@@ -117,7 +117,7 @@ impl Exchange {
     }
 }
 
-/// A response body as far as it has been read.
+/// A response body, as far as it was read.
 struct Received {
     beginning: Vec<u8>,
     /// `None` if `beginning` is all.
@@ -125,7 +125,7 @@ struct Received {
 }
 
 impl Received {
-    /// Reads as much of the body as is passed by value. An error of the body is an error of its rest.
+    /// Reads the part of the body that is passed by value. An error of the body is an error of its rest.
     async fn read(mut body: WasiBody) -> Self {
         let mut beginning = Vec::new();
         while beginning.len() < BEGINNING && !body.is_end_stream() {

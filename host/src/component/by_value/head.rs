@@ -1,14 +1,14 @@
-//! The heads of messages that cross the sandbox by value: lines as HTTP/1.1 has them, in one buffer.
+//! The heads of messages that cross the sandbox by value: lines as in HTTP/1.1, in one buffer (decision 0141).
 
 use http::{HeaderMap, Request};
 use wasmtime_wasi_http::{FieldMap, WasiHttpView};
 
 use crate::guest::Guest;
 
-/// The most bytes that the names and the values of fields may have, as with `wasi:http`.
+/// The most bytes of all fields' names and values, as in `wasi:http`.
 const MAX_FIELDS: usize = 128 * 1024;
 
-/// Room for the head of a usual message, in bytes.
+/// The usual size of a head, in bytes.
 const CAPACITY: usize = 1024;
 
 /// The words of a request's first line.
@@ -45,13 +45,13 @@ fn write_fields(headers: &HeaderMap, guest: &mut Guest, lines: &mut Vec<u8>) {
     for (name, value) in headers.iter().filter(|(name, _)| !hooks.is_forbidden_header(name)) {
         lines.extend_from_slice(name.as_str().as_bytes());
         lines.push(b':');
-        // A value has no line feed.
+        // A header value contains no line feed.
         lines.extend_from_slice(value.as_bytes());
         lines.push(b'\n');
     }
 }
 
-/// The first line of a guest's request and the lines of its fields. `None` if the line has not four words.
+/// The first line of a guest's request, and the lines of its fields. `None` if the first line does not have four words.
 pub fn parse_request_head(head: &[u8]) -> Option<(RequestLine<'_>, &[u8])> {
     let (line, fields) = split_once(head, b'\n')?;
     let mut words = std::str::from_utf8(line).ok()?.splitn(4, ' ');
