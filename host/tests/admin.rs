@@ -98,7 +98,7 @@ fn uploads_without_the_token_that_stall_do_not_keep_an_operator_out() {
     stalled.extend((0..100).map(|_| connect("PUT /components/probe HTTP/1.1\r\nhost:")));
     stalled.extend((0..100).map(|_| connect("")));
     assert_eq!(operator.send("GET", "/status", Vec::new()).0, 200);
-    // The answer is made of the head: it does not wait for the body.
+    // The host answers after the head, without waiting for the body.
     let mut answer = String::new();
     let mut refused = connect(&head("wrong", 1 << 20));
     refused.read_to_string(&mut answer).unwrap();
@@ -116,7 +116,7 @@ fn silent_connections_of_some_addresses_do_not_keep_an_operator_out() {
         socket.connect(&address.into()).unwrap();
         socket
     };
-    // More than the listener keeps without a request.
+    // More than the listener keeps of silent connections.
     let _silent: Vec<Socket> = (0..300).map(connect).collect();
     assert_eq!(operator.send("GET", "/status", Vec::new()).0, 200);
 }
@@ -191,8 +191,8 @@ fn the_status_has_the_canary() {
     assert_eq!((&shown["canary"]["generation"], &shown["canary"]["percent"]), (&2.into(), &10.0.into()));
 }
 
-/// The samples of an OpenMetrics text. Every sample must belong to a declared family, and no series may
-/// be there twice.
+/// The samples of an OpenMetrics text. Checks that every sample belongs to a declared family, and that each series is
+/// there once.
 fn parse_openmetrics(text: &str) -> std::collections::BTreeMap<String, f64> {
     let (mut kinds, mut samples) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
     let mut lines = text.lines().peekable();
@@ -251,7 +251,7 @@ async fn the_metrics_count_requests_failures_and_operations() {
         ("hexad_key_value_operations_total{component=\"probe\",operation=\"get\"}", 2.0),
         ("hexad_key_value_operations_total{component=\"probe\",operation=\"set\"}", 1.0),
         ("hexad_instance_failures_total{component=\"probe\",reason=\"unreachable\"}", 1.0),
-        // One instance used up its memory, and one trapped.
+        // One instance used up its memory, and another one trapped.
         ("hexad_instantiations_total{component=\"probe\"}", 2.0),
         ("hexad_instances_retired_total{component=\"probe\",reason=\"memory\"}", 1.0),
         ("hexad_generation{component=\"incoming\"}", 2.0),

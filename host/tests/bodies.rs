@@ -134,7 +134,7 @@ fn a_client_that_waits_for_100_continue_is_refused() {
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
 
-/// How long the client of the test waits: longer than a connection keeps its buffers without a request.
+/// How long the test's client waits: longer than an idle connection keeps its buffers.
 const LATE: Duration = Duration::from_millis(400);
 
 #[test]
@@ -149,7 +149,7 @@ fn late_bytes_of_a_body_are_no_request() {
     {
         let mut client = wait::connect(address);
         write!(client, "POST /probe/ignore HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n").unwrap();
-        // The component answers before it has the body.
+        // The component answers before it has received the body.
         client.peek(&mut [0]).unwrap();
         wait::pause(LATE);
         client.write_all(body.as_bytes()).unwrap();
@@ -184,7 +184,7 @@ fn bytes_after_trailers_are_no_request() {
                 } else {
                     client.write_all((head + &body).as_bytes()).unwrap();
                 }
-                // Bytes that the host has not read when it closes the connection reset it.
+                // If the host closes the connection with unread bytes, the kernel resets it.
                 let answers = wait::read_to_close(&mut client);
                 let answers = String::from_utf8_lossy(&answers);
                 assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{path} {end:?} {pause}: {answers}");

@@ -19,7 +19,7 @@ fn send(address: SocketAddr) {
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
 }
 
-/// The seconds for which the host's threads have polled in vain.
+/// The seconds for which the host's threads have polled without finding work.
 fn polled(access: &AdminAccess) -> f64 {
     let metrics = health::ask(access, "/metrics").1;
     let seconds = metrics.lines().find_map(|line| line.strip_prefix("hexad_busy_poll_seconds_total "));
@@ -35,7 +35,7 @@ fn a_thread_that_has_had_a_request_polls_and_then_sleeps() {
     assert_eq!(polled(&access), 0.0, "no client has sent anything");
     send(address);
     wait_until(SOON, "a thread that has polled", || polled(&access) > 0.0);
-    // It sleeps again as soon as two reads of the metric show the same.
+    // The thread sleeps again once two reads of the metric are equal.
     let mut before = polled(&access);
     wait_until(SOON, "a thread that sleeps", || {
         let now = polled(&access);

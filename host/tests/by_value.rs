@@ -1,4 +1,4 @@
-//! Requests that a guest takes by value: the same responses as by the interface of WASI, and the same bounds.
+//! Requests that a guest takes by value have the same responses and limits as over WASI.
 
 use std::net::TcpListener;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use wasmtime_wasi_http::Error as WasiError;
 use crate::fixture::{self, guest, store};
 use crate::http2_unread::client_without_window;
 
-/// A manifest of the guest, with lines for its component and for the host's settings of it.
+/// A manifest of the guest, with lines for its component and for its `tool.hexad` table.
 pub fn manifest(grants: &str, tool: &str) -> String {
     let source = guest("by_value");
     format!(
@@ -67,8 +67,8 @@ async fn send(host: &Host, method: &str, path: &str, body: &'static [u8]) -> Str
     format!("{}\n{fields}\n{body}", head.status.as_u16())
 }
 
-/// The same of a `GET`. On a busy machine a guest may have to yield before it has written its body, and the host sends
-/// its head meanwhile: then once more.
+/// The same of a `GET`. On a busy machine, a guest may yield before it has written its body, and the host already sends
+/// its head. Then the request is sent again.
 async fn send_undisturbed(host: &Host, path: &str, body: &'static [u8]) -> String {
     let mut response = send(host, "GET", path, body).await;
     for _ in 0..20 {
@@ -140,7 +140,7 @@ async fn a_response_is_the_same_as_by_the_interface_of_wasi() {
     }
 }
 
-/// The length of a body that was not sent is not known, so that hyper must not declare one.
+/// The length of an unsent body is unknown, so hyper must not declare one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_without_a_body_declares_no_length_of_its_own() {
     let (_folder, mut host) = start("");
@@ -162,7 +162,7 @@ async fn a_response_without_a_body_declares_no_length_of_its_own() {
     }
 }
 
-/// Otherwise the guest could keep the host's thread to itself.
+/// Otherwise the guest could block the host's thread.
 #[tokio::test]
 async fn a_guest_that_leaves_a_request_unfinished_twice_is_ended() {
     let (_folder, host) = start("");
@@ -170,7 +170,7 @@ async fn a_guest_that_leaves_a_request_unfinished_twice_is_ended() {
     assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
 }
 
-/// By the interface of WASI there are no lines.
+/// Only requests by value have lines.
 #[tokio::test]
 async fn lines_that_are_no_fields_are_refused() {
     let (_folder, host) = start("");
@@ -180,7 +180,7 @@ async fn lines_that_are_no_fields_are_refused() {
     }
 }
 
-/// Nothing waits for a reader of the rest of a response that is not sent.
+/// After a refused response, no task waits for a reader of its rest.
 #[tokio::test]
 async fn a_response_that_is_refused_leaves_nothing_behind() {
     let (_folder, host) = start("instances = 1");
@@ -188,7 +188,7 @@ async fn a_response_that_is_refused_leaves_nothing_behind() {
         let response = send(&host, "GET", "served", b"").await;
         response.rsplit('\n').next().unwrap().parse::<u32>().unwrap()
     };
-    // On a busy machine a guest may be interrupted before its end, and its instance is ended then.
+    // On a busy machine, a guest may be interrupted before its end. Then the host ends its instance.
     let mut last = served().await;
     for _ in 0..10 {
         for _ in 0..3 {
@@ -203,7 +203,7 @@ async fn a_response_that_is_refused_leaves_nothing_behind() {
     panic!("each time an instance was ended");
 }
 
-/// The host copies a response out of the guest in one piece, which is therefore bounded.
+/// The host copies a response out of the guest in one piece, so its size is limited.
 #[tokio::test]
 async fn a_response_that_is_larger_than_any_call_ends_its_instance_and_nothing_else() {
     let (_folder, host) = start("memory = \"128MiB\"");
@@ -213,7 +213,7 @@ async fn a_response_that_is_larger_than_any_call_ends_its_instance_and_nothing_e
     assert!(send(&host, "GET", "served", b"").await.ends_with("\n2"));
 }
 
-/// Requests that wait for an instance came before the bodies of others were in memory.
+/// Waiting requests were admitted before the bodies of the others took memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_bodies_that_are_not_read_are_bounded_for_an_address() {
     let (_folder, mut host) = start("instances = 1");
@@ -243,13 +243,13 @@ async fn an_instance_takes_requests_in_both_ways_one_after_the_other() {
     }
 }
 
-/// An instance has a body that it sends often copied once.
+/// The host copies a body that an instance sends often only once.
 #[tokio::test]
 async fn a_body_with_a_number_is_kept_for_the_next_responses_of_the_instance() {
     let (_folder, host) = start("instances = 1");
     let unknown = send(&host, "GET", "kept-3-again", b"").await;
     assert!(unknown.starts_with("500\n"), "{unknown}");
-    // The status says whether the guest was told that the host keeps a body under the number.
+    // The status says whether the host had a body under the number.
     for (path, status, body) in [
         ("kept-3", 200, "body of 3"),
         ("kept-3-again", 203, "body of 3"),
@@ -264,13 +264,13 @@ async fn a_body_with_a_number_is_kept_for_the_next_responses_of_the_instance() {
         assert!(response.starts_with(&format!("{status}\n")), "{path}: {response}");
         assert!(status == 500 || response.ends_with(&format!("\n{body}")), "{path}: {response}");
     }
-    // A body that is too large takes the place of the one before, and is not kept.
+    // A body that is too large replaces the kept one, and is not kept itself.
     assert!(send(&host, "GET", "kept-3-large", b"").await.starts_with("203\n"));
     assert!(send(&host, "GET", "kept-3-again", b"").await.starts_with("500\n"));
     assert!(send(&host, "GET", "kept-15-again", b"").await.starts_with("203\n"));
 }
 
-/// A body that declares four bytes, however many come.
+/// A body that declares four bytes, whatever its real length.
 struct OfFour<B>(B);
 
 impl<B: Body<Data = Bytes> + Unpin> Body for OfFour<B> {
@@ -286,7 +286,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for OfFour<B> {
     }
 }
 
-/// The guest need not read a body that is not there, and may not have to wait for it.
+/// A guest may not need a body that has not arrived, so it does not have to wait for it.
 #[tokio::test]
 async fn a_body_that_is_still_to_come_or_breaks_off_is_a_stream() {
     let (_folder, host) = start("");
@@ -311,7 +311,7 @@ async fn a_body_that_is_still_to_come_or_breaks_off_is_a_stream() {
     assert_eq!(text(request("plain", broken)).await, (200, "a body".into()));
 }
 
-/// A body that the guest streams holds the instance until it ends; the request's time bounds it.
+/// A streamed body holds the instance until the body ends. The request's time-out limits that.
 #[tokio::test]
 async fn a_streamed_body_ends_with_the_time_of_its_request() {
     let (_folder, host) = start("transfer_timeout = \"300ms\"");
@@ -322,7 +322,7 @@ async fn a_streamed_body_ends_with_the_time_of_its_request() {
     assert!(send(&host, "GET", "served", b"").await.ends_with("\n1"));
 }
 
-/// A host of the guest in which a name is another one of the same length.
+/// A host of the guest in which one name is replaced by another of the same length.
 fn start_renamed(name: &str, other: &str) -> (tempfile::TempDir, Result<Host, String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut wasm = std::fs::read(guest("by_value")).unwrap();

@@ -78,7 +78,7 @@ async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
     assert_eq!(canary.counts().failed, 0);
 }
 
-/// The host answers 503 in the component's place, which then has done nothing wrong.
+/// The host answers 503 instead of the component, which did nothing wrong.
 #[tokio::test]
 async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ async fn a_store_that_cannot_be_written_says_nothing_of_the_canary() {
     assert_eq!((counts.responses, counts.failed), (20, 0));
 }
 
-/// Each side would have the same version.
+/// The canary and the active revision would be the same version.
 #[test]
 fn the_serving_version_cannot_be_a_canary() {
     let server = Server::with("");
@@ -106,13 +106,13 @@ fn the_serving_version_cannot_be_a_canary() {
     let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
     let error = server.host.deployer().swap(&request).unwrap_err();
     assert!(matches!(error, DeployError::ServesAlready(_)), "{error}");
-    // Without a trial the report names the component that a rollback restores, which is another one.
+    // Without a trial, the report names the component that a rollback restores, which is a different one.
     let report = swap(&server, "probe", variant("probe", 1)).unwrap();
     assert!(report.previous.is_some_and(|previous| previous != report.digest), "{report:?}");
 }
 
-/// A canary fails whose clients wait in vain: without a head (`never`) or for more of a body (`stall`), and whether
-/// they are still there or not.
+/// A canary fails when its clients wait in vain for a head (`never`) or for more of a body (`stall`), also if they have
+/// left.
 #[tokio::test]
 async fn a_canary_that_keeps_its_clients_waiting_fails() {
     for (path, words) in [("never", "took longer than 50ms"), ("stall", "answers failed")] {
@@ -152,7 +152,7 @@ async fn a_canary_that_keeps_its_clients_waiting_fails() {
 
 const MAX_LATENCY: Duration = Duration::from_millis(500);
 
-/// A version of the probe that is on trial for all callers, with this bound.
+/// Puts a version of the probe on trial for all callers, with `MAX_LATENCY`.
 fn probe_on_trial(server: &Server) -> Arc<Canary> {
     let window = Duration::from_secs(3600);
     let policy = CanaryPolicy { percent: 100.0, window, max_latency: MAX_LATENCY, ..CanaryPolicy::default() };
@@ -168,7 +168,7 @@ fn send_part(body: &UnboundedSender<Part>) {
     body.unbounded_send(Ok(Frame::data(Bytes::from_static(b"part")))).unwrap();
 }
 
-/// Ten uploads, of each of which a part has been sent.
+/// Begins ten uploads, and sends a part of each.
 fn begin_uploads(
     server: &Server,
     path: &str,
@@ -184,7 +184,7 @@ fn begin_uploads(
     (bodies, futures::future::join_all(responses))
 }
 
-/// The pause that the clients of the tests below make: it is longer than the canary may take.
+/// A pause of the clients below, which is longer than the canary's maximum latency.
 async fn take_time() {
     tokio::time::sleep_until((Instant::now() + MAX_LATENCY * 2).into()).await;
 }
@@ -218,7 +218,7 @@ async fn a_client_that_stops_sending_takes_no_part_in_a_trial() {
     assert_eq!((canary.counts().responses, canary.failure()), (0, None));
 }
 
-/// The component has answered as far as its client has sent.
+/// The component has echoed everything that its client has sent.
 #[tokio::test]
 async fn a_client_that_stops_sending_and_leaves_during_the_response_is_no_failure() {
     let server = Server::with("");
@@ -236,7 +236,7 @@ async fn a_client_that_stops_sending_and_leaves_during_the_response_is_no_failur
     assert_eq!((canary.counts().failed, canary.failure()), (0, None));
 }
 
-/// The guest answers as it gets the request's body, which then breaks off, or is too large.
+/// The guest echoes the request's body while it arrives. Then the body breaks off, or is too large.
 #[tokio::test]
 async fn a_request_that_breaks_in_the_middle_takes_no_part_in_a_trial() {
     use wasmtime_wasi_http::Error::ConnectionTerminated;
@@ -260,7 +260,7 @@ fn clone(frame: &Frame<Bytes>) -> Frame<Bytes> {
     Frame::data(frame.data_ref().cloned().unwrap_or_default())
 }
 
-/// A request that waits is served by the version before as soon as that serves all callers.
+/// As soon as the previous version serves all callers, it serves waiting requests.
 #[tokio::test]
 async fn permits_held_by_a_rolled_back_version_block_no_request() {
     let server = Server::with("instances = 10\nqueue_timeout = \"1h\"");
@@ -297,7 +297,7 @@ async fn permits_held_by_a_rolled_back_version_block_no_request() {
         assert_eq!(text(response).await, (200, "hello".to_owned()));
         let (serving, waiting) = service.load();
         assert!(serving >= held.len() && waiting == 0, "they are counted until they end: {serving}, {waiting}");
-        // The guest that has answered may end a moment later.
+        // The guest may end a moment after its answer.
         let waits_no_more = async || service.load() == (held.len(), 0);
         wait_until_async(SOON, "the end of the guest that has answered", waits_no_more).await;
     }
@@ -317,7 +317,7 @@ async fn a_canary_that_fails_is_removed_after_few_responses() {
     let mut failed = 0;
     for n in 0..400 {
         let statuses = [call(&server, n).await, call(&server, n).await];
-        // The same version for the same caller, except for the one whose first response ended the trial.
+        // A caller gets the same version each time, unless its first response ended the trial.
         assert!(statuses[0] == statuses[1] || failed == 9, "{statuses:?} after {failed}");
         failed += statuses.iter().filter(|status| **status == 500).count();
     }

@@ -1,4 +1,4 @@
-;; A guest of WASI 0.3 that answers each request with an error, and leaves behind what BEFORE and AFTER say.
+;; A guest of WASI 0.3 that answers each request with an error. BEFORE and AFTER are instructions around the answer.
 (component
     (import "wasi:http/types@0.3.0" (instance $types
         (export "request" (type (sub resource)))

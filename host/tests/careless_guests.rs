@@ -1,5 +1,5 @@
-//! Guests that leave behind what their request has begun: bodies that they neither read nor drop, and work that goes on
-//! after the host has responded in their place. An instance lives for many requests; its requests hold nothing longer.
+//! Guests that do not clean up after a request: they neither read nor drop bodies, or work on after the host has
+//! responded for them. An instance lives for many requests, but a finished request must hold nothing.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ use crate::slow_readers::{listen_on, wait_for_busy};
 use crate::upstream::Upstream;
 use crate::wait::{SOON, wait_until};
 
-/// Instances that do not end by themselves, and requests that do not time out.
+/// Idle instances do not end, and requests do not time out.
 const TIMES: &str = "idle_timeout = \"1h\"\nrequest_timeout = \"1h\"\ntransfer_timeout = \"1h\"";
 
-/// A guest of WASI 0.3 that answers each request with an error, and before or after that does what the instructions
-/// say. It keeps every handle that it gets.
+/// A guest of WASI 0.3 that answers each request with an error. It runs the instructions `before` and `after` the
+/// answer. It keeps every handle.
 fn careless(before: &str, after: &str) -> Vec<u8> {
     wat::parse_str(include_str!("careless.wat").replace("BEFORE", before).replace("AFTER", after)).unwrap()
 }
 
-/// Sends the request that the guest has got to the server that it names, and keeps the response.
+/// A guest that forwards each request to the server that the request names, and keeps the response.
 fn forwarding() -> Vec<u8> {
     careless("(call $send (local.get $request) (i32.const 16))", "")
 }
@@ -108,10 +108,10 @@ async fn a_response_of_the_application_that_a_guest_leaves_unread_holds_no_insta
     wait_for_busy(&server, 0);
 }
 
-/// Sends a request without the end of its body to the guest, and the end once it is answered.
+/// Sends a request to the guest, and the end of its body only after the answer.
 fn post(address: SocketAddr) {
     let mut client = http2::connect(address);
-    // A path of the probe that leads to the guest.
+    // A path below `/probe` that is routed to the guest.
     client.write_all(&http2::frame(HEADERS, END_HEADERS, 1, &http2::head_of("POST", "stall"))).unwrap();
     while !matches!(http2::next_frame(&mut client).unwrap(), (HEADERS, ..)) {}
     client.write_all(&http2::frame(0, END_STREAM, 1, b"the end")).unwrap();
@@ -151,7 +151,7 @@ async fn a_guest_whose_response_has_broken_off_holds_no_instance() {
     }
 }
 
-/// An instance serves the next request if the one before has left nothing behind.
+/// An instance serves the next request if the previous one has left nothing behind.
 #[tokio::test]
 async fn a_guest_that_drops_what_it_does_not_read_keeps_its_instance() {
     let server = Server::with("");

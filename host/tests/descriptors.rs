@@ -1,4 +1,4 @@
-//! A host without a descriptor for the next client.
+//! A host that has no file descriptor left for the next client.
 
 use std::fs::File;
 use std::io::{Read, Write};

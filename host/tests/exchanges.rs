@@ -1,4 +1,4 @@
-//! Requests of a guest that the host sends between two calls by value: within the same bounds as those of
+//! Requests of a guest that the host sends between two calls by value. They have the same limits as those of
 //! `wasi:http/client`.
 
 use std::sync::atomic::Ordering;
@@ -22,8 +22,8 @@ fn open() -> (tempfile::TempDir, Host) {
     start(r#"allowed_outbound_hosts = ["http://127.0.0.1:*"]"#, "")
 }
 
-/// Status, declared length and body of a response to a request that makes an exchange. A body that breaks off is one of
-/// its own.
+/// Status, declared length and body of a response to a request that makes an exchange. For a body that breaks off, the
+/// body is the error's text.
 async fn exchange(host: &Host, end: &str, url: &str, body: &'static str) -> (u16, Option<String>, String) {
     let request = Request::post(format!("https://forge.test/by-value/exchange-and-{end}?{url}"));
     let request = request.header("host", "forge.test").body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
@@ -84,12 +84,12 @@ async fn the_rest_of_a_response_goes_back_to_the_host() {
     }
     let (status, _, body) = exchange(&host, "relay", &upstream.url("large-and-short"), "").await;
     assert!(status == 502 || body.starts_with("broken off: "), "{status} {body}");
-    // The guest declares less than it gives back.
+    // The guest declares a smaller length than its body has.
     let (status, _, body) = exchange(&host, "declare", &upstream.url("large"), "").await;
     assert!(status == 502 || body.starts_with("broken off: "), "{status} {body}");
 }
 
-/// The rest of a response that cannot be sent goes, and its connection with it.
+/// If a head cannot be sent, the rest of its response is dropped, with its connection.
 #[tokio::test]
 async fn a_head_that_cannot_be_sent_gives_its_exchange_back() {
     let upstream = Upstream::start();

@@ -100,13 +100,13 @@ async fn the_number_and_size_of_a_guests_fields_are_bounded() {
 
 #[tokio::test]
 async fn processor_time_is_bounded_and_waiting_does_not_count() {
-    // With one instance, a request waits until the instance has done with the one before.
+    // With one instance, a request waits until the previous one has ended.
     let server = Server::with("cpu_time = \"50ms\"\nrequest_timeout = \"1h\"\ninstances = 1\nqueue_timeout = \"1h\"");
     let (status, body) = server.get("loop").await;
     assert_eq!(status, 504);
     assert!(body.contains("processor time"), "{body}");
     assert_eq!(server.ok("sleep?ms=150").await, "slept");
-    // Each request of an instance has the whole limit.
+    // The whole limit applies to each request of an instance.
     for served in 1..=3 {
         assert_eq!(server.ok("spin?ms=30").await, "spun");
         assert_eq!(server.ok("served").await, (2 * served + 1).to_string());
@@ -206,7 +206,7 @@ async fn memory_is_bounded() {
     let server = Server::with("memory = \"64MiB\"");
     let got: u32 = server.ok("hog").await.parse().unwrap();
     assert!((32..64).contains(&got), "{got} MiB");
-    // The memory that it has left may not be enough for the next request.
+    // The instance's remaining memory may not be enough for the next request.
     assert_eq!(server.ok("served").await, "1", "another instance");
 }
 
@@ -236,7 +236,7 @@ async fn the_instance_used_last_is_used_next() {
     assert_eq!(server.ok("served").await, "1", "another instance");
     assert_eq!(server.ok("served").await, "2");
     unread.into_body().collect().await.unwrap();
-    // The first instance is given back some time after its body has ended.
+    // The first instance returns to the pool some time after its body has ended.
     let is_first = async || server.ok("served").await == "2";
     wait_until_async(SOON, "the first instance", is_first).await;
     assert_eq!(server.ok("served").await, "3", "it was used last");

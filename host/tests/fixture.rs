@@ -84,7 +84,7 @@ impl Server {
         Self { host, folder }
     }
 
-    /// The same, where this many instances may be stalled.
+    /// The same; at most this many instances may be stalled.
     pub fn with_stalled(tool: &str, stalled_instances: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { stalled_instances, ..options(&folder, store()) };
@@ -154,7 +154,7 @@ pub fn store() -> sqlite::Options {
     sqlite::Options { batch_age: Duration::from_secs(60), ..sqlite::Options::default() }
 }
 
-/// A client for which every status is an answer, and which waits for none for ever.
+/// A client for which every status is an answer. Each of its waits has a deadline.
 pub fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
     config.timeout_global(Some(OF_CONNECTIONS)).build().into()

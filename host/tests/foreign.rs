@@ -69,7 +69,7 @@ async fn asynchronous_calls_reach_the_same_store() {
     assert_eq!(server.ok("kv/get?key=probe/v1/a").await, "some own", "it is the same store");
     assert_eq!(act("exists", "probe/v1/a", "").await, "true");
     assert_eq!(act("delete", "probe/v1/a", "").await, "false");
-    // More keys than a page, just written by the same guest.
+    // More keys than a page has, just written by the same guest.
     assert_eq!(act("many", "probe/v1/n", "2500").await, "set");
     let names: Vec<_> = (0..2500).map(|n| format!("probe/v1/n{n:05}")).collect();
     assert_eq!(act("list", "", "").await, names.join(","));

@@ -1,4 +1,4 @@
-//! HTTP/1 bytes that carry nothing: size lines of chunks without an end, and interim responses.
+//! HTTP/1 bytes without content: endless size lines of chunks, and interim responses.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use crate::slow_readers::assert_body;
 use crate::upstream::Upstream;
 use crate::wait;
 
-/// More than the host reads and the kernel keeps of a connection.
+/// More than the host reads and the kernel buffers of a connection.
 const FLOOD: usize = 64 << 20;
 
 const HEAD: &str = "POST /probe/count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n";
@@ -23,7 +23,7 @@ fn connect(address: SocketAddr, head: &str) -> TcpStream {
     client
 }
 
-/// Sends a request while it reads the answer, until the host closes.
+/// Sends a request and reads the answer at the same time, until the host closes.
 fn exchange(address: SocketAddr, request: &str) -> String {
     let mut client = wait::connect(address);
     let mut writer = client.try_clone().unwrap();
@@ -59,7 +59,7 @@ fn size_lines_that_do_not_end_close_the_connection() {
 #[test]
 fn framing_that_carries_something_passes() {
     let (_server, address, _) = ingress::server(IngressOptions::default());
-    // More than the host reads for nothing, by far.
+    // Far more than the host reads of a body that is discarded.
     let chunks = "0000000000000001 \r\nx\r\n".repeat(50_000);
     let answer = exchange(address, &format!("{HEAD}connection: close\r\n\r\n{chunks}0\r\n\r\n"));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

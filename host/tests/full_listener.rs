@@ -1,4 +1,4 @@
-//! A listener that has as many connections as it may have: connections that wait for their client make room for others.
+//! A listener at its connection limit closes connections that wait for their client, for new ones.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,8 +11,8 @@ use crate::wait;
 
 const HELLO: &[u8] = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// Connections that have sent `start`, as many as the listener may have. Two make room for another client: one for its
-/// connection, and one for the next.
+/// Opens as many connections as the listener may have, and sends `start` on each. For another client, the host closes
+/// two: one for its connection, and one for the next.
 fn connect_three(address: SocketAddr, start: &[u8]) -> [TcpStream; 3] {
     [(); 3].map(|()| {
         let mut client = wait::connect(address);
@@ -57,7 +57,7 @@ fn part_of_a_later_head_keeps_no_other_out() {
         }
         client.write_all(b"G").unwrap();
     }
-    // Only now are there as many as there may be: before, one that waits for its turn to write could lose its place.
+    // The limit is reached only now. Earlier, the host could have closed a connection that waits for its turn to write.
     let _fourth = wait::connect(address);
     assert!(ask(address, "").starts_with("HTTP/1.1 200"));
     let [mut first, _second, mut last] = clients;
@@ -83,7 +83,7 @@ fn clients_that_agree_on_no_keys_keep_no_other_out() {
     let folder = tempfile::tempdir().unwrap();
     let root = certificate(folder.path());
     let (_server, address, _) = server(IngressOptions { connections: 3, ..with_tls(&folder) });
-    // The beginning of a record of a handshake.
+    // The beginning of a TLS handshake record.
     let [mut first, _second, mut last] = connect_three(address, b"\x16\x03\x01");
     let mut client = connect_tls(address, &root, "http/1.1").unwrap();
     client.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();

@@ -16,8 +16,8 @@ pub fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Changed inputs without an end, the same ones in every run. A change puts parts of the inputs elsewhere, or leaves
-/// them out.
+/// An endless iterator of changed inputs, the same in every run. A change moves parts of the inputs, or leaves them
+/// out.
 pub struct Changes {
     seeds: Vec<Vec<Vec<u8>>>,
     /// Parts that a change inserts.
@@ -90,7 +90,8 @@ const HOST_THREADS: [&str; 3] = ["shard-", "acceptor", "admin"];
 /// Panics of such threads, of all hosts of this process.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Records panics of hosts from now on. The runtime catches that of a connection, whose client sees its end only.
+/// Records panics of hosts from now on. The runtime catches a panic of a connection, so the client only sees the
+/// connection's end.
 pub fn watch_panics() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {

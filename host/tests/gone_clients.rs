@@ -1,4 +1,4 @@
-//! Clients that have gone hold no instance, whatever they have sent before.
+//! A client that has gone holds no instance, whatever it has sent before.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use socket2::SockRef;
 use crate::slow_readers::{listen, wait_for_busy};
 use crate::wait;
 
-/// Ways in which a client goes. A returned stream stays open.
+/// Ways in which a client leaves. A returned stream stays open.
 const ENDS: [fn(TcpStream) -> Option<TcpStream>; 3] = [
     |client| {
         SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
@@ -43,7 +43,7 @@ fn a_client_that_has_gone_ends_its_request() {
 fn a_client_that_has_sent_its_next_request_is_still_there() {
     let (_server, address, _) = listen("", IngressOptions::default());
     let mut client = wait::connect(address);
-    // Longer than the time between two looks at the client.
+    // Longer than the interval in which the host checks the client.
     let requests = "GET /probe/sleep?ms=2500 HTTP/1.1\r\nhost: a\r\n\r\n\
                     GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     client.write_all(requests.as_bytes()).unwrap();
@@ -52,7 +52,7 @@ fn a_client_that_has_sent_its_next_request_is_still_there() {
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 2, "{answer}");
 }
 
-/// The kernel finds a client that has vanished without a word, and hyper then finds that the connection has failed.
+/// When a client has vanished silently, the kernel's probes notice it, and the connection fails for hyper.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_kernel_asks_a_silent_client_whether_it_is_there() {
@@ -64,7 +64,7 @@ fn the_kernel_asks_a_silent_client_whether_it_is_there() {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let mut sockets = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let socket = sockets.find(|fields| fields[1..3] == ends).unwrap();
-    // The timer (2 for the one that sends probes), and its hundredths of a second (proc_pid_net(5)).
+    // The active timer (2 is the keep-alive timer), and its remaining hundredths of a second (proc_pid_net(5)).
     let (timer, left) = socket[5].split_once(':').unwrap();
     assert_eq!(timer, "02");
     assert!(u32::from_str_radix(left, 16).unwrap() <= 3000, "{left}");

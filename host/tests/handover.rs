@@ -1,4 +1,4 @@
-//! Connections that go on on another thread when the number of threads that serve changes.
+//! Connections move to another thread when the number of serving threads changes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -75,7 +75,7 @@ fn echo(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Waits until the threads have so many connections.
+/// Waits until the threads have these numbers of connections.
 fn until_loads(server: &Server, loads: [usize; 2]) {
     wait_for_ok(SOON, "connections on both threads", || match server.host.loads() {
         found if found == loads => Ok(()),
@@ -139,7 +139,7 @@ fn ask_all_the_time<S: Read + Write>(client: &mut Client<S>, done: &AtomicBool) 
                 wait::pause(wait::BETWEEN_LOOKS);
                 client.send(rest);
             }
-            // One after the other, without waiting for the first answer.
+            // Pipelined: the second request does not wait for the first answer.
             _ => {
                 client.send(&[&echo(b"first")[..], &request].concat());
                 assert_eq!(client.answer(), (200, b"first".to_vec()));
@@ -203,7 +203,7 @@ fn bytes_after_an_answer_to_an_unread_body_are_no_request() {
             write!(client, "POST /probe/{path} HTTP/1.1\r\nhost: a\r\n").unwrap();
         }
         until_loads(&server, [1, 1]);
-        // Each is to be asked where it goes on, once it is between two requests.
+        // Each connection is to move once it is between two requests.
         server.host.serve_on(1);
         for client in &mut clients {
             client.write_all(rest.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Health: a store that cannot do its work is known to clients, load balancers and operators.
+//! Health: clients, load balancers and operators see when the store cannot do its work.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
     assert!(metrics.contains("hexad_store_problem{problem=\"damaged\"} 0"), "{metrics}");
     assert!(metrics.contains("reason=\"store_unavailable\"} 2"), "{metrics}");
 
-    // Room is made: the host finds out by itself, because it gets no requests while it is not ready.
+    // After space was freed, the host notices without a request, because it gets none while it is not ready.
     server.ok("kv/delete?key=probe/v1/first").await;
     wait_until(SOON, "a host that is ready", || ask(&access, "/readyz").0 == 200);
     assert_eq!(store_problem(&access), Value::Null);
@@ -96,7 +96,7 @@ async fn a_host_that_starts_with_a_full_store_is_not_ready() {
     wait_until(SOON, "a host that is ready", || ask(&access, "/readyz").0 == 200);
 }
 
-/// It may have kept numbers that it had taken from a counter.
+/// The instance may have cached numbers that it had taken from a counter.
 #[tokio::test]
 async fn an_instance_that_has_lost_a_write_takes_no_more_requests() {
     let server = limited(4 << 20);
@@ -104,12 +104,12 @@ async fn an_instance_that_has_lost_a_write_takes_no_more_requests() {
     assert_eq!(server.ok("served").await, "2");
     assert_eq!(server.get("kv/set-big?key=probe/v1/second&value=3000000").await.0, 503);
     assert_eq!(server.ok("served").await, "1", "another instance");
-    // A write that is refused, and not lost, is known to the guest.
+    // The guest knows of a write that was refused, not lost.
     assert_eq!(server.ok("kv/get?key=probe/v1/second").await, "none");
     assert_eq!(server.ok("served").await, "3");
 }
 
-/// Otherwise a full store would stop requests that only read, because they are counted.
+/// Otherwise a full store would fail requests that only read, because components count them.
 #[tokio::test]
 async fn a_change_of_a_volatile_key_that_is_lost_fails_no_request() {
     let server = limited_with(1 << 20, "volatile = [\"probe/v1/rate/\"]");
@@ -125,7 +125,7 @@ async fn a_change_of_a_volatile_key_that_is_lost_fails_no_request() {
     assert_eq!(server.ok("kv/increment?key=probe/v1/rate/b").await, "2");
 }
 
-/// A data folder with a store of which every page but the first is damaged.
+/// A data folder with a store whose pages are all damaged, except for the first.
 fn damaged() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     drop(fixture::start(&folder, &manifest(""), &[], store()).unwrap());
@@ -150,7 +150,7 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
     let unchecked = || sqlite::Options { checked_at_open: 0, ..store() };
     let host = fixture::start(&folder, &manifest(""), &[], unchecked()).unwrap();
     let server = Server { host, folder };
-    // A table of several pages, of which a start reads few.
+    // A table of several pages. A start reads few of them.
     for n in 0..100 {
         server.ok(&format!("kv/set-big?key=probe/v1/{n:03}&value=3000")).await;
     }
@@ -164,7 +164,7 @@ async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
 
     let mut host = match fixture::start(&folder, &manifest(""), &[], unchecked()) {
         Ok(host) => host,
-        // The check beside the start may have been faster.
+        // The check that runs beside the start may have been faster.
         Err(error) => return assert!(error.to_string().contains(sqlite::FILE_NAME), "{error}"),
     };
     let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
@@ -243,7 +243,7 @@ async fn a_store_whose_log_was_removed_is_not_ready_and_has_no_backup() {
     for ending in ["-wal", "-shm"] {
         std::fs::remove_file(data.join(format!("{}{ending}", sqlite::FILE_NAME))).unwrap();
     }
-    // The first one puts files in their place.
+    // The first backup creates these files again.
     for name in ["during", "after"] {
         let error = backup(name).unwrap_err();
         assert!(error.contains("removed or replaced"), "{error}");

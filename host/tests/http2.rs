@@ -1,4 +1,4 @@
-//! HTTP/2 connections of clients that do not play by the rules.
+//! HTTP/2 connections of clients that break the rules.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -71,7 +71,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// Sends the frames, as far as the host takes them, and returns the host's frames until it closes.
+/// Sends as many of the frames as the host reads. Returns the host's frames until it closes.
 pub fn frames_after(
     mut client: TcpStream,
     sent: impl Iterator<Item = Vec<u8>> + Send + 'static,
@@ -90,7 +90,7 @@ pub fn frames_after(
     frames
 }
 
-/// The next frame; none if the host has closed the connection, perhaps by a reset.
+/// The next frame. `None` if the host has closed the connection, perhaps by a reset.
 #[track_caller]
 pub fn next_frame(client: &mut impl Read) -> Option<(u8, u32, Vec<u8>)> {
     let mut read = |buffer: &mut [u8]| client.read_exact(buffer).inspect_err(assert_in_time).ok();
@@ -162,10 +162,10 @@ fn a_request_that_crosses_the_end_of_an_idle_connection_is_answered() {
     let mut client = connect(address);
     client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("hello"))).unwrap();
     while next_frame(&mut client).expect("a response").0 != HEADERS {}
-    // It needs the only place.
+    // The other client needs the only connection that the listener may have.
     let other = std::thread::spawn(move || hello(address));
     while next_frame(&mut client).expect("the end of the connection").0 != GOAWAY {}
-    // Until the client has answered the ping that follows, the host cannot know which requests it sent before.
+    // Until the client answers the ping that follows, the host cannot know which requests the client sent before.
     client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 3, &head("sleep?ms=1500"))).unwrap();
     let mut answer: Vec<u8> = Vec::new();
     while answer.len() < b"slept".len() {
@@ -173,7 +173,7 @@ fn a_request_that_crosses_the_end_of_an_idle_connection_is_answered() {
         answer.extend(payload.iter().filter(|_| (kind, stream) == (DATA, 3)));
     }
     assert_eq!(answer, b"slept");
-    // The client does not answer it, and its place is taken once nothing is under way.
+    // The client does not answer the ping. The host closes its connection once no request is under way.
     join(other, "the other client");
 }
 
@@ -221,7 +221,7 @@ async fn a_head_has_at_most_as_many_fields_as_over_http1() {
     tokio::spawn(connection);
     for (fields, status) in [(100, 200), (101, 431), (1, 200)] {
         let mut request = get("hello");
-        // The host removes this one, and counts it all the same.
+        // The host removes this header, but counts it.
         request.headers_mut().insert("x-real-ip", "192.0.2.1".parse().unwrap());
         for _ in 1..fields {
             request.headers_mut().append("x", "".parse().unwrap());
@@ -246,15 +246,14 @@ fn rapid_resets_close_the_connection() {
     hello(address);
 }
 
-/// The host closes a connection of which it has not read everything, and the kernel may reset it before the
-/// client has read why.
+/// The host closes the connection with unread bytes, so the kernel may reset it before the client has read the reason.
 fn assert_calm_or_reset(frames: &Frames) {
     let enhance_your_calm = 11;
     let code = goaway_code(frames);
     assert!(code.is_none_or(|code| code == enhance_your_calm), "{code:?}");
 }
 
-/// Client frames that make work and carry nothing, each more often than any client needs it.
+/// Client frames that cost work and carry nothing, more of each than any client needs.
 fn floods() -> Vec<(&'static str, Vec<u8>)> {
     let setting = [0, 4, 0, 0, 0xff, 0xff];
     vec![

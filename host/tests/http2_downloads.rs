@@ -1,4 +1,4 @@
-//! Clients that send while they are sent a response, such as how much more of it they take.
+//! Clients that send while they receive a response, for example window updates.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ fn window_update(stream: u32, bytes: usize) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &u32::try_from(bytes).unwrap().to_be_bytes())
 }
 
-/// A client whose kernel takes little, so that the rest of a response is in the host's.
+/// A client whose kernel buffers little, so that the rest of a response stays in the host's kernel.
 fn connect_with_small_buffer(address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -38,7 +38,8 @@ fn the_end_of_a_connection_cuts_no_response_off() {
     let mut client = connect_with_small_buffer(address);
     client.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
     client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("flood?mib=1"))).unwrap();
-    // The first window, and the end of the connection: the host names the last stream once the ping is answered.
+    // Reads the first window and the connection's two GOAWAYs. The host names the last stream after the answer to its
+    // ping.
     let (mut received, mut goaways) = (0, 0);
     while goaways < 2 {
         match next_frame(&mut client).expect("a frame") {
@@ -78,7 +79,7 @@ fn the_end_of_an_http1_connection_cuts_no_response_off() {
     assert!(answer.len() > 1 << 20 && answer.ends_with(b"\r\n0\r\n\r\n"), "{}", answer.len());
 }
 
-/// The kernels' buffers may have all of a response before the client has read any of it.
+/// A whole response may be in the kernels' buffers before the client reads any of it.
 #[test]
 fn updates_of_windows_are_no_flood_however_late_they_come() {
     let (_server, address, _) = listen("", IngressOptions::default());

@@ -2,9 +2,9 @@
 //! changes of all of them.
 //!
 //! `corpus/frames` has one file for each sequence of frames that a client sends once its connection is open, and
-//! `corpus/header-blocks` one for each head of a request. The name begins with the expected result: `200` if
-//! stream 1 is answered so, `error` if the connection ends with an error, `any` for anything but a failure of the
-//! host. `corpus/operator` is as `corpus/requests`.
+//! `corpus/header-blocks` one for each head of a request. The name begins with the expected result. `200` means that
+//! stream 1 gets this status, `error` that the connection ends with an error. `any` allows everything but a failure of
+//! the host. `corpus/operator` is like `corpus/requests`.
 
 use std::io::{Read, Write};
 use std::iter;
@@ -25,13 +25,13 @@ use crate::ingress_fuzz::{self, HANGS, assert_statuses, exchange, read_until_clo
 use crate::slow_readers::{listen, wait_for_busy};
 use crate::wait;
 
-/// Changed inputs of each kind per run; always the same ones.
+/// Changed inputs of each kind per run. They are the same in each run.
 const CHANGED: usize = 1500;
 
-/// Each of these needs keys of its own.
+/// Changed inputs over TLS. Each needs a handshake.
 const CHANGED_OVER_TLS: usize = 300;
 
-/// How many of them come between two well-formed requests.
+/// Changed inputs between two well-formed requests.
 const BATCH: usize = 50;
 
 /// Frames that change the state of a connection or of stream 1, and heads of frames.
@@ -116,14 +116,14 @@ fn frames(mut input: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-/// Sends a well-formed request on a connection that was not used yet.
+/// Sends a well-formed request on a new connection.
 fn assert_serves(mut client: impl Read + Write) {
     client.write_all(&[opening(), request(1, &head("hello"))].concat()).unwrap();
     let answer = iter::from_fn(|| next_frame(&mut client)).find(|(kind, ..)| *kind == HEADERS);
     assert!(is_answered(&[answer.expect("an answer")]));
 }
 
-/// Checks that the host has failed at no request.
+/// Checks that the host has failed no request.
 fn assert_in_order(server: &Server) {
     wait_for_busy(server, 0);
     for service in server.host.services() {
@@ -139,7 +139,7 @@ fn each_input_of_the_corpora_has_the_result_in_its_name() {
     let (server, address, _) = listen("", IngressOptions::default());
     let heads = corpus("header-blocks").into_iter().map(|(name, block)| (name, request(1, &block)));
     for (name, sent) in corpus("frames").into_iter().chain(heads) {
-        // The host answers the requests that it has begun, and closes the connection then.
+        // The host answers the requests under way, then closes the connection.
         let goodbye = frame(GOAWAY, 0, 0, &[0; 8]);
         let received = frames_after(connect(address), iter::once([sent, goodbye].concat()));
         let has_failed = goaway_code(&received).is_some_and(|code| code != 0);
@@ -198,7 +198,7 @@ fn changed_sequences_of_frames_neither_hang_nor_fail_the_host() {
     for (number, sent) in Changes::of_corpus("frames", frames, FRAMES).take(CHANGED).enumerate() {
         let mut client = connect_in_time(address);
         let _ = client.write_all(&[&sent[..], &frame(PING, 0, 0, LAST)].concat());
-        // None of them is cut off, so that the host looks at the ping too, unless it closes the connection.
+        // No input is cut off, so the host also answers the ping, unless it closes the connection.
         if iter::from_fn(|| next_frame(&mut client)).any(|(kind, _, payload)| kind == PING && payload == LAST) {
             let _ = client.shutdown(Shutdown::Write);
         }
@@ -214,7 +214,7 @@ fn changed_sequences_of_frames_neither_hang_nor_fail_the_host() {
 fn changed_header_blocks_neither_hang_nor_fail_the_host() {
     watch_panics();
     let (server, address, _) = listen("", IngressOptions::default());
-    // The requests of a connection share its table of headers.
+    // The requests of a connection share its dynamic header table.
     let (mut client, mut stream) = (connect_in_time(address), 1);
     for (number, block) in Changes::of_corpus("header-blocks", bytes, FIELDS).take(CHANGED).enumerate() {
         let _ = client.write_all(&request(stream, &block));

@@ -35,7 +35,7 @@ fn malformed() -> Vec<u8> {
     block
 }
 
-/// Sends so many requests that are refused, one after the other, and returns how many of them were.
+/// Sends malformed requests one after the other, and returns how many of them were refused.
 fn refused(client: &mut TcpStream, requests: u32) -> u32 {
     for number in 0..requests {
         let stream = 2 * number + 1;
@@ -84,7 +84,7 @@ fn malformed_requests_end_the_connection_of_a_client_that_sends_many_of_them() {
     assert!(goaway_code(&frames).is_none_or(|code| code == ENHANCE_YOUR_CALM), "{:?}", goaway_code(&frames));
 }
 
-/// The HTTP implementation keeps a stream for each reset until it is written.
+/// h2 keeps a stream for each reset until the reset is written.
 #[test]
 fn errors_of_a_client_that_does_not_read_are_bounded() {
     let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(3600) };
@@ -95,7 +95,7 @@ fn errors_of_a_client_that_does_not_read_are_bounded() {
     client.write_all(&frame(SETTINGS, 0, 0, &[&[0, 4][..], &window].concat())).unwrap();
     client.write_all(&frame(WINDOW_UPDATE, 0, 0, &window)).unwrap();
     client.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("flood?mib=64"))).unwrap();
-    // Until the kernel takes no more.
+    // Waits until the kernel takes no more bytes.
     wait_until(SOON, "a full send budget", || ingress.send_budgets.used() >= send.per_connection);
     // Streams that depend on themselves (RFC 9113, section 5.3.1).
     for stream in (3..20_000u32).step_by(2) {
@@ -119,7 +119,7 @@ fn of(client: &str, path: &str) -> Request<()> {
 
 async fn connect_proxy(address: SocketAddr) -> (SendRequest<Bytes>, h2::PingPong) {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    // Data of streams that the client has reset is no error of the host.
+    // Data of a stream that the client has reset is not an error of the host.
     let mut builder = h2::client::Builder::new();
     let handshake = builder.max_local_error_reset_streams(None).handshake(stream);
     let (client, mut connection) = handshake.await.unwrap();

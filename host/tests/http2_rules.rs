@@ -1,5 +1,5 @@
-//! The rules of HTTP/2 (RFC 9113) and of its header compression (RFC 7541), a case for each: frames that break
-//! a rule end their stream or connection and are no request; frames that a rule allows are answered.
+//! The rules of HTTP/2 (RFC 9113) and of its header compression (RFC 7541), with a case for each. Frames that break a
+//! rule end their stream or connection, and never become a request. Allowed frames are answered.
 
 use std::io::Write;
 use std::iter;
@@ -70,7 +70,7 @@ fn update(stream: u32, increment: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
 }
 
-/// A frame with a field of padding that is as long as said.
+/// A frame whose padding field declares `length`.
 fn padded(kind: u8, flags: u8, length: u8, content: &[u8]) -> Vec<u8> {
     frame(kind, flags | PADDED, 1, &[&[length], content, &[0; 4]].concat())
 }
@@ -169,7 +169,7 @@ fn requests() -> Vec<Case> {
         ("a length above the body", body("5", b"body"), StreamError),
         ("a length below the body", body("3", b"body"), StreamError),
         ("a length that is no number", body("+4", b"body"), StreamError),
-        // h2 drops it, where section 8.1 asks for an error. No component sees it.
+        // h2 drops it, although section 8.1 requires an error. No component sees it.
         (
             "a pseudo-header in trailers",
             vec![post(), frame(DATA, 0, 1, b"a"), frame(HEADERS, 5, 1, &block(&[(":method", "GET")]))],
@@ -222,7 +222,7 @@ fn check(cases: Vec<Case>) {
     let (_server, address, _) = listen("", IngressOptions::default());
     let mut failures = Vec::new();
     for (name, sent, expected) in cases {
-        // The host answers the requests that it has begun, and closes the connection then.
+        // The host answers the requests under way, then closes the connection.
         let goodbye = frame(GOAWAY, 0, 0, &[0; 8]);
         let received = frames_after(connect(address), sent.into_iter().chain(iter::once(goodbye)));
         let has_failed = goaway_code(&received).is_some_and(|code| code != 0);
@@ -274,7 +274,7 @@ fn a_body_stops_at_the_end_of_its_window() {
     let body = |client: &mut _| iter::from_fn(|| next_frame(client)).find(|(kind, ..)| *kind == DATA).unwrap().2;
     assert_eq!(body(&mut client), b"h");
     client.write_all(&update(1, 100)).unwrap();
-    // The last byte has a frame of its own.
+    // The host sends the last byte as a frame of its own.
     assert_eq!([body(&mut client), body(&mut client)].concat(), b"ello");
 }
 
@@ -298,7 +298,7 @@ fn streams_beyond_the_most_at_once_are_refused() {
     };
     assert_eq!(refused, (7, REFUSED));
     assert_eq!(advertised, Some(vec![0, 0, 0, 3]));
-    // A stream that has ended, with its response's data, makes room for another one.
+    // When a stream and the data of its response have ended, another stream may begin.
     client.write_all(&frame(DATA, END_STREAM, 1, b"x")).unwrap();
     while next_frame(&mut client).is_some_and(|(kind, stream, _)| (kind, stream) != (DATA, 1)) {}
     client.write_all(&[begin(9), frame(DATA, END_STREAM, 9, b"x")].concat()).unwrap();

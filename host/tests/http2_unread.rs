@@ -1,4 +1,4 @@
-//! HTTP/2 clients that do not take their responses.
+//! HTTP/2 clients that do not read their responses.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -44,7 +44,7 @@ async fn streams_without_a_window_hold_no_instance_and_are_reset() {
     // All of them get an instance in turn, and so does another client.
     tokio::task::spawn_blocking(move || hello(address)).await.unwrap();
     for response in responses {
-        // A response whose stream was reset before it was looked at has no head either.
+        // A response whose stream was reset before the client read it has no head.
         if let Ok(response) = response.await {
             let error = response.into_body().data().await.expect("an end").expect_err("the body");
             assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
@@ -61,7 +61,7 @@ async fn streams_without_a_window_hold_no_instance_and_are_reset() {
     .unwrap();
 }
 
-/// Asks for 8 MiB, with a window of so many bytes for them, and reads as much as the response's head.
+/// Requests 8 MiB with a window of `bytes`, and reads only the response's head.
 fn begin_with_window(mut client: TlsClient, bytes: u32) -> TlsClient {
     let window = frame(SETTINGS, 0, 0, &[&[0, 4][..], &bytes.to_be_bytes()].concat());
     let of_connection = frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes());
@@ -80,7 +80,7 @@ fn clients_that_take_no_responses_over_tls_keep_no_other_waiting() {
     let options = IngressOptions { send, drain, ..with_tls(&folder) };
     let (server, address, _) = listen("instances = 4\nqueue_timeout = \"10s\"", options);
     let connect = |protocol| connect_tls(address, &root, protocol).unwrap();
-    // Four of them let the host send nothing, and four let it send everything and do not read.
+    // Four clients have no window. Four have a large window, but do not read.
     let windows = [0, 1u32 << 30].repeat(4);
     let unread: Vec<_> = windows.into_iter().map(|window| begin_with_window(connect("h2"), window)).collect();
     assert_hello(&rest(begin_on(connect("http/1.1"), "hello")).unwrap());
@@ -128,7 +128,7 @@ async fn small_responses_without_a_window_are_reset_as_well() {
     assert_eq!(ingress.send_budgets.used(), 0);
 }
 
-/// Of a response whose last frame does not fit into the window, the HTTP implementation keeps the rest.
+/// If a response's last frame does not fit into the window, h2 keeps its rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn responses_whose_end_is_not_taken_are_reset_as_well() {
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
@@ -148,7 +148,7 @@ async fn responses_whose_end_is_not_taken_are_reset_as_well() {
     assert_eq!(response.status(), 200);
 }
 
-/// Little is held of their bodies, but a stream takes memory as well.
+/// Their bodies are small, but each stream takes memory, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_of_small_responses_count() {
     let send = SendLimits { per_connection: 64 << 10, per_address: 64 << 10, total: 1 << 30 };
@@ -161,7 +161,7 @@ async fn streams_of_small_responses_count() {
             let mut client = client.clone().ready().await.unwrap();
             let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
             statuses.push(response.status().as_u16());
-            // A refusal has no body that waits for the client.
+            // A refusal has no body that the client would have to read.
             assert!(response.status() == 200 || response.body().is_end_stream());
             unread.push(response);
         }
@@ -216,7 +216,7 @@ async fn resets_of_requests_that_are_served_close_the_connection() {
     .unwrap();
 }
 
-/// Ten connections with as many requests as they may have, on which the client takes nothing.
+/// Ten connections with the maximum of requests, whose client reads nothing.
 #[test]
 fn connections_full_of_unread_responses_are_seen_by_no_other() {
     let drain = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
@@ -233,7 +233,7 @@ fn connections_full_of_unread_responses_are_seen_by_no_other() {
             client
         })
         .collect();
-    // Each gets an instance in time, and no refusal.
+    // Each request gets an instance in time, and none is refused.
     for _ in 0..3 {
         let others: Vec<_> = (0..8).map(|_| std::thread::spawn(move || hello(address))).collect();
         others.into_iter().for_each(|other| other.join().unwrap());
@@ -243,7 +243,7 @@ fn connections_full_of_unread_responses_are_seen_by_no_other() {
     wait_for_busy(&server, 0);
 }
 
-/// Requests whose bodies do not come are not answered, and hold no more.
+/// Requests whose bodies do not arrive get no answer, but do not block other clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_full_of_unfinished_uploads_are_seen_by_no_other() {
     let (server, address, _) = listen("", IngressOptions::default());

@@ -61,7 +61,7 @@ fn read_windows(client: &mut TcpStream, pings: u32, mut windows: Windows) -> Win
 fn connect_with_windows(address: SocketAddr) -> (TcpStream, Windows) {
     let mut client = connect(address);
     let windows = read_windows(&mut client, 2, Windows { connection: DEFAULT_WINDOW, stream: DEFAULT_WINDOW });
-    // The windows of streams are the host's own from here on.
+    // From here on, the host's own setting applies to the windows of streams.
     client.write_all(&frame(SETTINGS, ACK, 0, &[])).unwrap();
     (client, windows)
 }
@@ -82,7 +82,7 @@ fn a_body_that_no_guest_reads_opens_no_window() {
     let tool = "instances = 2\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"";
     let (server, address, _) = listen(tool, IngressOptions::default());
     let (mut client, windows) = connect_with_windows(address);
-    // One instance of two is the client's share, so that its second request waits.
+    // The client's share is one of two instances, so its second request waits.
     client.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head("never"))).unwrap();
     wait_for_busy(&server, 1);
     client.write_all(&frame(HEADERS, END_HEADERS, 3, &head_of("POST", "count"))).unwrap();
@@ -113,7 +113,7 @@ async fn a_body_that_its_guest_reads_may_be_larger_than_any_window() {
     assert_eq!(whole(response.await.unwrap()).await, b"5000000");
 }
 
-/// Whether the next response of a connection, its first, has another status than 200.
+/// Whether the first response of a connection has another status than 200.
 fn is_refused(client: &mut TcpStream) -> bool {
     loop {
         if let (HEADERS, _, block) = next_frame(client).unwrap() {
@@ -136,7 +136,7 @@ fn an_address_may_fill_half_of_the_receive_budget() {
         client.write_all(&frame(HEADERS, END_HEADERS, 1, &head_of("POST", "count"))).unwrap();
         client
     };
-    // A half of the budget is for one address: two bodies.
+    // One address may use half of the budget: two bodies.
     let mut held: Vec<_> = (0..2).map(|_| begin(greedy)).collect();
     wait_until(SOON, "two bodies in the receive budget", || ingress.receive_budget.used() >= 1 << 20);
     assert!(is_refused(&mut begin(greedy)));

@@ -73,7 +73,7 @@ fn a_client_behind_a_proxy_cannot_hide_its_address() {
     assert!(answer.contains("spin-client-addr: 192.0.2.7:0\n"), "{answer}");
 }
 
-/// As a proxy writes it that quotes the `Host` of its client.
+/// The proxy quotes its client's `Host` in the header.
 #[test]
 fn a_client_cannot_forge_the_forwarded_header_of_its_proxy() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
@@ -174,7 +174,7 @@ fn a_malformed_chunk_fails_its_own_request() {
 #[test]
 fn a_body_that_declares_too_much_is_refused_unread() {
     let (_server, address, _) = server(IngressOptions::default());
-    // The largest is the one below those by which hyper tells bodies apart that have no length.
+    // The largest is just below the values by which hyper marks bodies without a length.
     for length in [10_000_000_000, 1 << 63, u64::MAX - 2] {
         let mut client = wait::connect(address);
         write!(client, "PUT /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n").unwrap();
@@ -235,7 +235,7 @@ pub fn certificate(folder: &Path) -> CertificateDer<'static> {
 /// A connection over TLS.
 pub type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
-/// Connects; the keys are agreed on with the first bytes.
+/// Connects. The handshake takes place with the first bytes.
 pub fn connect_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str) -> std::io::Result<TlsClient> {
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
@@ -287,7 +287,7 @@ fn tls_works_and_its_certificate_can_be_replaced() {
     assert_eq!(agreed, "h2");
     // The type of the first frame: settings.
     assert_eq!(answer.as_bytes()[3], 4, "{answer:?}");
-    // A client that has agreed to speak HTTP/2 and does not is disconnected.
+    // A client that has negotiated HTTP/2 but speaks another protocol is disconnected.
     let mut stream = connect_tls(address, &first, "h2").unwrap();
     stream.write_all(b"GET /probe/headers HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let answer = wait::read_to_close(&mut stream);
@@ -335,8 +335,8 @@ pub fn wait_for_idle(ingress: &Ingress, connections: usize) {
     wait_until(SOON, &format!("{connections} idle connections"), || ingress.idle.count() == connections);
 }
 
-/// Sends `parts` of a request, and the second one once the host has read the first and has waited for longer
-/// than an idle connection keeps its buffers.
+/// Sends the two `parts` of a request. Before the second, the host has read the first, and has waited for longer than
+/// an idle connection keeps its buffers.
 fn send_in_parts(client: &mut TcpStream, address: SocketAddr, ingress: &Ingress, parts: (&[u8], &[u8])) {
     client.write_all(parts.0).unwrap();
     let mut other = wait::connect(address);

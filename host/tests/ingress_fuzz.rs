@@ -1,8 +1,8 @@
 //! Requests that are not what they seem, and random changes of them.
 //!
-//! `corpus/requests` has one file for each, with the bytes that a client sends. Its name begins with the
-//! expected result: the status of every response; `one` for at most one response, so that the rest of the
-//! file is not taken for a request; `any` for anything but a failure of the host.
+//! `corpus/requests` has one file for each, with the bytes that a client sends. Its name begins with the expected
+//! result, such as the status of every response. `one` allows at most one response: the rest of the file must not count
+//! as a request. `any` allows everything but a failure of the host.
 
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::io::{Read, Write};
@@ -15,13 +15,13 @@ use crate::fuzz::{Changes, bytes, corpus};
 use crate::slow_readers::listen;
 use crate::wait;
 
-/// Changed requests per run; always the same ones.
+/// Changed requests per run. They are the same in each run.
 const CHANGED: usize = 3000;
 
 /// Longer than any timeout of the host that could end the exchange.
 pub const HANGS: Duration = Duration::from_secs(60);
 
-/// Sends bytes, and reads until the host closes; it must do so once the client has no more to send.
+/// Sends bytes, and reads until the host closes. The host must close once the client has sent everything.
 pub fn exchange(address: SocketAddr, bytes: &[u8], at_once: bool) -> Vec<u8> {
     let mut client = wait::connect(address);
     client.set_read_timeout(Some(HANGS)).unwrap();
@@ -61,7 +61,7 @@ fn each_request_of_the_corpus_gets_the_status_in_its_name() {
 pub fn assert_statuses(address: SocketAddr, folder: &str) {
     for (name, bytes) in corpus(folder) {
         let (expected, _) = name.split_once('-').unwrap();
-        // A client that has asked for the connection to be closed, or was refused, need not close it.
+        // If the client has asked for the end of the connection, or was refused, the host closes it.
         let answer = exchange(address, &bytes, expected.parse::<u16>().is_err());
         let found = statuses(&answer);
         match expected {

@@ -45,7 +45,7 @@ async fn batches_return_every_key_in_order() {
     assert_eq!(server.ok("kv/list").await, "b None");
 }
 
-/// Each handle has a copy of the value in the host's memory.
+/// Each handle has its own copy of the value in the host's memory.
 #[tokio::test]
 async fn values_held_by_handles_are_bounded_when_read_again() {
     let server = Server::with("");

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use crate::fixture::{self, Server, guest, manifest, store};
 use crate::key_value::fill;
 
-/// The probe's manifest with one thing replaced.
+/// The error of a start with the probe's manifest, in which `from` is replaced by `to`.
 fn refused(folder: &TempDir, from: &str, to: &str) -> String {
     let text = manifest("");
     assert!(text.contains(from), "{from} is not in the manifest");

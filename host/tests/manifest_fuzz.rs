@@ -1,7 +1,7 @@
 //! Manifests that are not what they seem, and random changes of them.
 //!
-//! `corpus/manifests` has one file for each. Its name begins with `read` or `refused`. The first line of a refused one
-//! has the names that its error must contain, behind `# names:`.
+//! `corpus/manifests` has one file for each. Its name begins with `read` or `refused`. A refused file begins with `#
+//! names:` and the names that its error must contain.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use hexad::manifest::{INSTANCES_CEILING, MEMORY_CEILING, Manifest, ManifestError
 
 use crate::fuzz::{Changes, bytes, corpus};
 
-/// Changed manifests per run; always the same ones.
+/// Changed manifests per run. They are the same in each run.
 const CHANGED: usize = 20_000;
 
 /// The longest text of an error: a person reads it.
@@ -22,7 +22,7 @@ fn load(folder: &Path, bytes: &[u8]) -> Result<Manifest, ManifestError> {
     Manifest::load(&path, &|_| None, None)
 }
 
-/// Words of the library that reads values, which say nothing to the author of a manifest.
+/// Words of the library that reads values, which a manifest's author does not know.
 const FOREIGN_WORDS: [&str; 5] =
     ["invalid type", "data did not match", "missing field", "unknown field", "unknown variant"];
 
@@ -43,7 +43,7 @@ fn assert_consistent(manifest: &Manifest, text: &str) {
     }
 }
 
-/// The author learns where to look, unless the manifest is no text.
+/// Checks that the error names a line, unless the manifest is not text.
 fn assert_has_line(error: &ManifestError, bytes: &[u8]) {
     assert!(std::str::from_utf8(bytes).is_err() || error.to_string().contains("line "), "{error}");
 }
@@ -152,7 +152,7 @@ fn changed_manifests_are_read_or_refused() {
         let named = corpus.iter().filter(move |(name, _)| name.starts_with(prefix));
         named.map(|(_, bytes)| bytes.as_slice()).chain([own.as_slice()])
     };
-    // A changed byte breaks the syntax as a rule. A changed value is more likely read.
+    // A changed byte usually breaks the syntax. A changed value often does not.
     let of_bytes = Changes::new(seeds(""), bytes, PIECES).take(CHANGED / 2);
     let of_parts = Changes::new(seeds("read-"), parts, PIECES).take(CHANGED / 2);
     let (mut read, mut refused) = (0, 0);

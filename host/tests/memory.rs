@@ -1,4 +1,4 @@
-//! The memory that components have together, and the end of instances that have used up theirs.
+//! The memory that components share, and the end of instances that have used up their own.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
@@ -30,7 +30,7 @@ fn guest_memory(access: &AdminAccess) -> u64 {
     line.unwrap().parse::<f64>().unwrap() as u64
 }
 
-/// The probe with at most 64 MiB an instance, on a host that has so much memory for guests.
+/// The probe with at most 64 MiB per instance, on a host with `guests` bytes for guests.
 fn start(guests: u64) -> Result<Server, StartError> {
     let folder = tempfile::tempdir().unwrap();
     let manifest = manifest("memory = \"64MiB\"") + "\n[component.incoming.tool.hexad]\nmemory = \"16MiB\"\n";
@@ -70,7 +70,7 @@ async fn an_instance_that_is_idle_for_too_long_ends() {
 #[tokio::test]
 async fn idle_instances_give_their_memory_to_busy_ones() {
     let server = start(70 * MIB).unwrap();
-    // Two instances at the same time, idle afterwards.
+    // Two instances run at the same time, and are idle afterwards.
     for answer in join_all([0, 1].map(|_| server.get("leak?mib=20&ms=100"))).await {
         assert_eq!(answer, (200, "leaked".to_owned()));
     }
@@ -88,7 +88,7 @@ async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let busy = server.send(get("leak?mib=40&ms=1000"));
     let refused = async {
-        // Once the first one has its memory.
+        // Waits until the first request has its memory.
         let has_memory = async || guest_memory(&access) >= 40 * MIB;
         wait_until_async(SOON, "the memory of the first request", has_memory).await;
         server.send(get("leak?mib=40")).await
@@ -114,7 +114,7 @@ fn an_address_leaves_memory_for_others() {
         client.read_exact(&mut status).ok()?;
         Some(String::from_utf8_lossy(&status[9..]).into_owned())
     };
-    // Until the address gets no more.
+    // Requests until the address gets no more memory.
     let (told, refused) = mpsc::channel();
     for client in (0..4).map(|_| leak(2, "3600000")) {
         let told = told.clone();
@@ -125,7 +125,7 @@ fn an_address_leaves_memory_for_others() {
     drop(server);
 }
 
-/// No part of a refused request has run in it.
+/// A refused request runs nothing in an idle instance.
 #[test]
 fn a_client_that_gets_no_memory_leaves_idle_instances_to_others() {
     let (mut server, address, _) = listen_on(start(100 * MIB).unwrap(), IngressOptions::default());

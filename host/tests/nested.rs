@@ -1,5 +1,5 @@
-//! Requests of guests to their own application: in this process, with the client's identity, within the
-//! grants, and never waiting for each other in a circle.
+//! Requests of guests to their own application stay in this process, with the client's identity and within the grants.
+//! They never wait for each other in a circle.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The response cache of a component that asks its own application: a response is sent again only while
-//! everything holds that the responses in it were made of.
+//! The response cache of a component that asks its own application. The host reuses a response only while the responses
+//! inside it are valid.
 
 use std::sync::atomic::Ordering;
 
@@ -18,8 +18,8 @@ async fn server() -> Server {
     server
 }
 
-/// The probe's page with the response to its own request. It differs each time that it is made, because
-/// it has the response's request id.
+/// The probe's page with the response to its own request. Each new page differs, because it has the response's request
+/// id.
 async fn page(server: &Server, path: &str) -> String {
     server.ok(&format!("outbound?url=http://self.alt/{path}&header=content-length:0")).await
 }
@@ -41,7 +41,7 @@ async fn a_cached_response_is_used_until_its_read_set_changes() {
         server.ok("kv/set?key=probe/v1/unrelated&value=x").await;
         assert_eq!(page(&server, path).await, first, "another key has changed");
         server.ok(&format!("kv/set?key=probe/v1/a&value={value}")).await;
-        // The second time, the response in it comes from the cache.
+        // The second time, the response inside it comes from the cache.
         if value == "three" {
             server.ok("recall?key=probe/v1/a").await;
         }

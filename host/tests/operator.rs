@@ -165,7 +165,7 @@ fn no_component_sees_or_sets_the_operators_cookie() {
     let sent = visitor.agent.get(&url).header("cookie", format!("a=1; {}", visitor.cookie)).call();
     let headers = sent.unwrap().body_mut().read_to_string().unwrap();
     assert!(headers.contains("a=1") && !headers.contains("hexad-operator"), "{headers}");
-    // The component sets one of that name too.
+    // The component sets a cookie of that name, too.
     let response = visitor.agent.get(&format!("http://{address}/probe/recall?key=a&act=cookie")).call().unwrap();
     assert_eq!(response.headers().get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=b"]);
 }

@@ -86,7 +86,7 @@ fn a_form_changes_only_the_version_that_its_page_showed() {
     visitor.submit_of(&path("/rollback"), &page).expect(409, changed);
     assert_eq!(serving(), first);
 
-    // A trial that has ended by itself.
+    // A trial that ended since the page was shown.
     let trial = [("percent", "10"), ("window", "1h")];
     visitor.swap("incoming", &trial, &versions[1]).expect(200, "is on trial");
     let pages = ["/rollback", "/promote"].map(|end| (end, visitor.get(&path(end))));
@@ -97,7 +97,7 @@ fn a_form_changes_only_the_version_that_its_page_showed() {
         assert_eq!(serving(), first);
     }
 
-    // Another canary than the one of the page.
+    // Another canary than the page showed.
     visitor.swap("incoming", &trial, &versions[2]).expect(200, "is on trial");
     for (end, page) in &pages {
         visitor.submit_of(&path(end), page).expect(409, changed);
@@ -137,7 +137,7 @@ fn a_body_that_is_not_used_is_not_asked_for() {
     for (method, path, cookie, site, status) in [
         ("POST", component, "", "same-origin", 401),
         ("POST", component, cookie, "cross-site", 403),
-        // It is no multipart form.
+        // The body is not a multipart form.
         ("POST", component, cookie, "same-origin", 400),
         ("POST", "/operator", cookie, "same-origin", 405),
         ("PUT", component, cookie, "same-origin", 405),

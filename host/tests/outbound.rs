@@ -1,4 +1,4 @@
-//! Outbound requests of guests: only to allowed hosts, and bounded whatever the server does.
+//! Outbound requests of guests: only to allowed hosts, and within limits whatever the server does.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ async fn the_request_arrives_as_the_guest_made_it() {
 }
 
 #[tokio::test]
-async fn guests_of_the_older_generation_reach_the_same_hosts() {
+async fn guests_of_wasi_0_2_reach_the_same_hosts() {
     let (server, upstream) = (open(""), Upstream::start());
     for (url, expected) in
         [(upstream.url("hello"), "200 hello"), ("http://127.0.0.2:1/".to_owned(), "ErrorCode::HttpRequestDenied")]
@@ -128,7 +128,7 @@ async fn each_failure_has_its_code() {
     }
     let answer = server.ok(&format!("outbound?method=CONNECT&url={}", upstream.url("hello"))).await;
     assert_eq!(answer, "ErrorCode::HttpRequestMethodInvalid");
-    // A port that was bound and closed again, so that no server listens on it.
+    // A port that was bound and closed again, so no server listens on it.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_eq!(fetch(&server, &format!("http://{free}/")).await, "ErrorCode::ConnectionRefused");
 }

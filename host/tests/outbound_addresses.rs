@@ -97,7 +97,7 @@ fn dead_end(address: SocketAddr) -> (Socket, Vec<TcpStream>) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     listener.bind(&address.into()).unwrap();
     listener.listen(0).unwrap();
-    // One more than the length of the queue fits into it.
+    // The queue holds one connection more than its length.
     (listener, vec![TcpStream::connect(address).unwrap()])
 }
 

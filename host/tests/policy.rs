@@ -113,7 +113,7 @@ async fn a_component_that_is_not_listed_is_refused() {
     assert_eq!((&line["outcome"], &line["digest"]), (&"refused".into(), &Digest::of(&new).to_string().into()));
     assert!(line["reason"].as_str().unwrap().contains(&expected));
 
-    // Every swap and every rollback reads the present list.
+    // Every swap and every rollback reads the list again.
     let write_digests = |digests: &[Digest]| {
         let lines: Vec<_> = digests.iter().map(|digest| format!("{digest}\n")).collect();
         std::fs::write(server.folder.path().join("digests"), lines.concat()).unwrap();
@@ -200,7 +200,7 @@ fn a_build_that_comes_during_a_canary_is_swapped_in_after_it() {
     let policy = CanaryPolicy { window: Duration::from_secs(3600), ..CanaryPolicy::default() };
     host.deployer().swap(&SwapRequest { canary: Some(policy), ..swap_request("incoming", trial) }).unwrap();
     std::fs::write(fixture.path("incoming.wasm"), &build).unwrap();
-    // The build of the other component is found by a look that comes after one which has found the first.
+    // When the watch finds the second build of the other component, it has looked at this one, too.
     for name in [1, 2] {
         let other = variant("probe", name);
         std::fs::write(fixture.path("probe.wasm"), &other).unwrap();

@@ -90,7 +90,7 @@ fn a_host_without_its_acceptor_is_not_ready() {
 fn the_address_of_the_admin_listener_is_written_once_there_is_room() {
     let mut server = Server::with("");
     let data = server.folder.path().join("data");
-    // It cannot be replaced by a file.
+    // A folder, which the host cannot replace by a file.
     let path = data.join("admin.json");
     std::fs::create_dir_all(path.join("in the way")).unwrap();
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();

@@ -1,4 +1,4 @@
-//! Restarts: the host serves the components again that were swapped in before.
+//! After a restart, the host serves the components that were swapped in before.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn the_audit_log_says_that_a_trial_ended_with_the_host() {
     let line = rollbacks().pop().unwrap();
     assert_eq!((&line["digest"], &line["previous"]), (&old.to_string().into(), &canary.to_string().into()), "{line}");
     assert_eq!(line["reason"], "the host was started anew during the trial");
-    // It can be tried again, and a trial that has an end is not ended once more.
+    // The canary can be tried again. The supervisor does not end an ended trial again.
     host.deployer().swap(&request).unwrap();
     host.deployer().roll_back("incoming", "the tests", None).unwrap();
     drop(host);

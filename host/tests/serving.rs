@@ -49,7 +49,7 @@ fn a_request_under_way_is_finished_before_the_host_stops() {
     let mut server = Server::with("");
     let address = server.listen();
     let mut client = wait::connect(address);
-    // The head of the response is the sign that the request is under way.
+    // When the head of the response arrives, the request is under way.
     client.write_all(b"GET /probe/flood?mib=32 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut start = [0; 12];
     client.read_exact(&mut start).unwrap();

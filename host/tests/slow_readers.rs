@@ -1,4 +1,4 @@
-//! Clients that do not read their responses hold no instance, and lose the response.
+//! A client that does not read its response holds no instance, and loses the response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -53,8 +53,8 @@ pub fn assert_hello(answer: &[u8]) {
     assert_body(answer, "hello");
 }
 
-/// Checks the last body in the bytes of a connection: it is in one chunk, if the guest gave it after its
-/// head was sent.
+/// Checks the last body in the bytes of a connection. The body is one chunk if the guest wrote it after the head was
+/// sent.
 #[track_caller]
 pub fn assert_body(answer: &[u8], body: &str) {
     let answer = String::from_utf8_lossy(answer);
@@ -98,7 +98,7 @@ fn a_budget_bounds_the_unsent_bytes_of_an_address() {
     let unread: Vec<_> = (0..6).map(|_| begin(address, "flood?mib=32")).collect();
     let used = || ingress.send_budgets.used_by("127.0.0.1".parse().unwrap());
     wait_until(SOON, "a full send budget of the address", || used() >= 8 << 20);
-    // Each may have one frame of at most a mebibyte more. The host's budget has no part in that.
+    // Each response may hold one more frame of at most 1 MiB, which the host's budget does not count.
     assert!(used() <= 14 << 20, "{}", used());
     assert_eq!(ingress.send_budgets.used(), 8 << 20);
     wait_for_busy(&server, 6);
@@ -120,7 +120,7 @@ fn a_client_that_takes_too_little_loses_its_response() {
     for client in unread {
         assert!(!rest(client).is_ok_and(|answer| is_whole(&answer, 64)));
     }
-    // A client that reads gets all of it, however long it takes.
+    // A client that reads gets the whole response, however long it takes.
     let mut slow = begin(address, "flood?mib=8");
     let mut answer = Vec::new();
     let mut chunk = vec![0; 64 << 10];
@@ -136,11 +136,11 @@ fn a_client_that_takes_too_little_loses_its_response() {
 #[test]
 fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
     let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
-    // Too long for this test: the responses are ended because others wait.
+    // The period is longer than this test: the host ends the responses because other requests wait.
     let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(30) };
     let server = Server::with_stalled("instances = 4\nqueue_timeout = \"1h\"", 1);
     let (server, address, _) = listen_on(server, IngressOptions { send, drain, ..IngressOptions::default() });
-    // Two are an address's share of four, and one may be stalled.
+    // An address's share is two of four, and one instance may be stalled.
     let unread: Vec<_> = (0..3).map(|_| begin(address, "flood?mib=64")).collect();
     wait_for_busy(&server, 3);
     for _ in 0..3 {
@@ -162,7 +162,7 @@ fn instances_that_wait_for_their_clients_make_way() {
     }
     wait_for_busy(&server, 0);
 
-    // The guest `echo` answers before it has the body.
+    // The path `echo` answers before it has received the body.
     for (path, received) in [("count", "100000"), ("echo", "aaaaaaaaaa")] {
         let body = vec![b'a'; 100_000];
         let mut unsent: Vec<_> = (0..8).map(|_| wait::connect(address)).collect();
@@ -210,7 +210,7 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
     }
     wait_for_busy(&server, 2);
     assert_hello(&rest(begin(address, "hello")).unwrap());
-    // The host ended one upload only, the one that has waited for longest.
+    // The host ended only the upload that had waited for longest.
     let mut status = [0; 12];
     unsent[0].read_exact(&mut status).unwrap();
     assert_eq!(&status, b"HTTP/1.1 408");

@@ -17,7 +17,7 @@ use crate::wait::{self, SOON, wait_until};
 const ADDRESSES: u8 = 6;
 const REQUESTS: usize = 4;
 
-/// More than is sent during a test.
+/// A longer body than a test sends.
 const UPLOAD: &str = "POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 50000000\r\n\r\n";
 const DOWNLOAD: &str = "GET /probe/flood?mib=64 HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -43,10 +43,10 @@ fn hello(address: SocketAddr) -> Vec<u8> {
     answer
 }
 
-/// Asks for `hello` ten times while slow clients do one `step` after the other, with a pause after each. They begin
-/// anew with `head` once they have lost their requests, which a step says.
+/// Asks for `hello` ten times while slow clients do one `step` after the other, with a pause after each. When a step
+/// returns false, the client has lost its request, and begins again with `head`.
 fn assert_served_beside(head: &str, step: impl Fn(&mut TcpStream) -> bool + Sync, pause: Duration) {
-    // Too few for all of them, so that requests in the queue would wait for their ends.
+    // Too few instances for all clients: without yielding, queued requests would wait for their ends.
     let server = Server::with_stalled("instances = 4\nqueue_timeout = \"5s\"", 4);
     let send = SendLimits { per_connection: 64 << 10, ..SendLimits::default() };
     let (_server, address, _) = listen_on(server, IngressOptions { send, ..IngressOptions::default() });
@@ -76,7 +76,7 @@ fn assert_served_beside(head: &str, step: impl Fn(&mut TcpStream) -> bool + Sync
 
 #[test]
 fn slow_uploads_of_many_addresses_leave_instances_to_others() {
-    // Both are 25 kB a second. The shorter pause is too short for an instance to make way in it.
+    // Both rates are 25 kB a second. The shorter pause is too short for an instance to yield its permit.
     for (piece, pause) in [(512, 20), (5_000, 200)] {
         let send = |client: &mut TcpStream| client.write_all(&vec![0; piece]).is_ok() && !is_answered(client);
         assert_served_beside(UPLOAD, send, Duration::from_millis(pause));
@@ -95,13 +95,13 @@ fn slow_readers_of_many_addresses_leave_instances_to_others() {
     assert_served_beside(DOWNLOAD, read, Duration::from_millis(100));
 }
 
-/// A listener's minimum rate holds in both directions.
+/// A listener's minimum rate applies in both directions.
 #[test]
 fn the_minimum_rate_is_that_of_the_listener() {
     let server = Server::with_stalled("instances = 4\nqueue_timeout = \"3s\"", 0);
     let drain = DrainPolicy { min_rate: 0, ..DrainPolicy::default() };
     let (_server, address, _) = listen_on(server, IngressOptions { drain, ..IngressOptions::default() });
-    // Half of the instances are the address's share, and its next request waits for one of them.
+    // The address's share is half of the instances, and its next request waits for one of them.
     let mut uploads = [(); 2].map(|()| begin(Ipv4Addr::LOCALHOST, address, UPLOAD));
     let answer = hello(address);
     assert!(answer.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&answer));

@@ -1,5 +1,5 @@
-//! Responses that the host hands to the kernel at once: the kernel holds little of them, and the minimum rate
-//! is theirs as well.
+//! Responses that the host writes to the kernel at once. The kernel buffers little of them, and the minimum rate
+//! applies to them, too.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ fn store_body(address: SocketAddr) {
     assert!(String::from_utf8_lossy(&stored).contains("\r\nset"), "{}", String::from_utf8_lossy(&stored));
 }
 
-/// A client whose kernel takes little that the client has not read.
+/// A client whose kernel buffers little that the client has not read.
 fn client(address: SocketAddr, receive_buffer: usize) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(receive_buffer).unwrap();
@@ -58,7 +58,7 @@ fn the_host_makes_few_responses_for_a_client_that_does_not_read() {
 
 #[test]
 fn a_client_that_takes_too_little_of_small_responses_loses_its_connection() {
-    // No client takes as much.
+    // No client reads this fast.
     let drain = DrainPolicy { min_rate: 1 << 40, period: Duration::from_millis(20) };
     let keep_alive = Duration::from_secs(3600);
     let (_server, address, _) = listen("", IngressOptions { drain, keep_alive, ..IngressOptions::default() });
@@ -66,7 +66,7 @@ fn a_client_that_takes_too_little_of_small_responses_loses_its_connection() {
     let mut slow = client(address, 64 * 1024);
     slow.write_all(&REQUEST.repeat(100)).unwrap();
     let (mut taken, mut chunk) = (0, [0; 16 * 1024]);
-    // However fast the machine is: the client asks for another response for each that it has taken.
+    // The client asks for another response for each that it has read, so the speed of the machine does not matter.
     wait_until(SOON, "the slow client to lose its connection", || match slow.read(&mut chunk) {
         Ok(0) => true,
         Err(error) => {
@@ -77,15 +77,15 @@ fn a_client_that_takes_too_little_of_small_responses_loses_its_connection() {
             taken += length;
             if taken >= SIZE {
                 taken -= SIZE;
-                // It may be lost by now, which the next read shows.
+                // If the connection is lost by now, the next read shows it.
                 let _ = slow.write_all(REQUEST);
             }
-            // The host has the time to send bytes for which the client has made room.
+            // Meanwhile the host can send bytes into the space that the client's read has freed.
             hello(address);
             false
         }
     });
-    // A client that has taken its response may stay.
+    // A client that has read its response may stay.
     let mut quick = client(address, 64 * 1024);
     quick.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     quick.read_exact(&mut [0; 12]).unwrap();

@@ -1,4 +1,4 @@
-//! Stops: the work that a host finishes, and its answers to load balancers meanwhile.
+//! A stopping host finishes its work, and answers load balancers meanwhile.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

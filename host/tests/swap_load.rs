@@ -121,7 +121,7 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
         let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
         (process_status("VmRSS:"), descriptors, mappings, process_status("Threads:"))
     };
-    // The pool keeps a hundred slots of ended instances ready, and a slot in use has mappings of its own.
+    // wasmtime's pool keeps a hundred slots of ended instances ready, and each slot in use has its own mappings.
     let before = swaps(150);
     let after = swaps(1000);
     println!("resident KiB, descriptors, mappings, threads: {before:?} before, {after:?} after");
@@ -129,12 +129,12 @@ fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
     assert!(after.0 < before.0 + 8 * 1024, "{before:?} {after:?}");
     assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
     assert!(after.2 <= before.2 + 64, "{before:?} {after:?}");
-    // A thread of the runtime that has no work ends after ten seconds.
+    // An idle thread of the runtime ends after ten seconds.
     wait_until(SOON, "the threads of before, and one more", || process_status("Threads:") <= before.3 + 1);
 }
 
 #[tokio::test]
-async fn a_request_under_way_ends_on_the_old_generation() {
+async fn a_request_under_way_ends_on_the_old_revision() {
     let server = Server::with("");
     let response = server.send(get("flood?mib=8")).await;
     swap(&server, "probe", variant("probe", 1)).unwrap();
@@ -144,7 +144,7 @@ async fn a_request_under_way_ends_on_the_old_generation() {
 }
 
 #[tokio::test]
-async fn an_upload_under_way_ends_on_the_old_generation() {
+async fn an_upload_under_way_ends_on_the_old_revision() {
     let server = Server::with("");
     let (mut sender, parts) = futures::channel::mpsc::channel(0);
     let body = StreamBody::new(parts.map(|part| Ok::<_, Infallible>(Frame::data(part))));
@@ -156,7 +156,7 @@ async fn an_upload_under_way_ends_on_the_old_generation() {
         assert!(matches!(sent.await, Either::Right((Ok(()), _))));
     }
     swap(&server, "probe", variant("probe", 1)).unwrap();
-    assert_eq!(server.ok("served").await, "1", "a new instance of the new generation");
+    assert_eq!(server.ok("served").await, "1", "a new instance of the new revision");
     let send_rest = async {
         sender.send(Bytes::from_static(b"67890")).await.unwrap();
         drop(sender);

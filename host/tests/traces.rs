@@ -1,4 +1,4 @@
-//! The spans of requests, and the secrets that they must not have.
+//! The spans of requests, and the secrets that they must not contain.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What a component may not do to its visitors and to its neighbours: sessions, protocols, long calls, endless starts,
-//! and the work of clients that nobody knows.
+//! Limits of a component that protect its visitors and other components: sessions, protocols, long calls, endless
+//! starts, and anonymous work.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -153,7 +153,7 @@ async fn anonymous_work_of_a_network_is_limited() {
     assert!(status_code == 429 && body.contains("anonymous_cpu_time"), "{status_code} {body}");
     assert_eq!(status(&server, "2001:db8:0:1::1", "", "hello").await, 200, "another network");
     assert_eq!(status(&server, "2001:db8::1", "known", "hello").await, 200, "it has a credential");
-    // The host's own requests, and those of components without credentials, are not limited.
+    // The host's own requests, and requests to components without credentials, are not limited.
     assert_eq!(server.ok("hello").await, "hello");
     let server = limited("", CPU_TIME);
     for _ in 0..2 {
@@ -175,11 +175,11 @@ async fn a_refused_credential_is_no_way_around() {
             let spun = status(&server, address, "", "spin?ms=300").await;
             assert_eq!(spun, if attempt == 0 { 200 } else { 429 });
         }
-        // The credential that the component has accepted spends nothing.
+        // Requests with the accepted credential do not count.
         for _ in 0..2 {
             assert_eq!(status(&server, address, "known", "spin?ms=300").await, 200);
         }
-        // Forged credentials have an account of their own, all of them together.
+        // All forged credentials together have one account of their own.
         assert_ne!(status(&server, address, "forged", &format!("{refused}&ms=300")).await, 429);
         assert_eq!(status(&server, address, "another", "hello").await, 429);
         assert_eq!(status(&server, address, "known", "hello").await, 200);

@@ -1,5 +1,5 @@
-//! Guests that leave the body of their response unfinished: of WASI 0.2, by returning before; of WASI 0.3, by writing
-//! no more when nothing that could make them go on is under way.
+//! Guests that leave the body of their response unfinished. A guest of WASI 0.2 returns too early. A guest of WASI 0.3
+//! stops writing, and waits for nothing that could wake it.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::wait::{self, SOON, wait_until};
 /// The ways in which the probe leaves a body unfinished: its task ends, or it waits.
 const WAYS: [&str; 2] = ["forget", "wait-for-nothing"];
 
-/// Bytes of a body that hyper may drop when the body breaks off, because it has not sent them: fewer than two pieces.
+/// Bytes of a body that hyper may drop unsent when the body breaks off: fewer than two pieces.
 const UNSENT: usize = 128 << 10;
 
 /// Times that no test reaches.
@@ -35,7 +35,7 @@ fn get(address: SocketAddr, query: &str) -> String {
     response
 }
 
-/// Otherwise it would wait for the guest for as long as a response may take, and hold the instance.
+/// Otherwise the response would wait for the guest until its time-out, and hold the instance.
 #[test]
 fn the_response_breaks_off_when_the_guest_returns() {
     let mut server = Server::with("");
@@ -61,7 +61,7 @@ fn a_response_of_its_declared_length_is_complete() {
     assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("?unfinished=with-length"), "{response}");
 }
 
-/// A response of which nothing was sent is one of the host, and a large one breaks off.
+/// If nothing of a response was sent, the host answers instead. A large response breaks off.
 #[test]
 fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
     let (server, address, _ingress) = listen(TIMES, IngressOptions::default());
@@ -72,7 +72,8 @@ fn a_response_breaks_off_when_the_guest_cannot_write_any_more() {
         client.write_all(b"GET /probe/forget HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
         let answer = String::from_utf8(rest(client).unwrap()).unwrap();
         match answer.as_str() {
-            // On a busy machine a guest may be interrupted between its head and its end. hyper has not sent the head.
+            // On a busy machine, a guest may be interrupted between its head and its end. Then hyper has not sent the
+            // head.
             "" => unsent += 1,
             _ => {
                 assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
@@ -157,7 +158,7 @@ fn a_guest_that_cannot_go_on_after_its_response_ends() {
     wait_for_busy(&server, 0);
 }
 
-/// The task of a guest that passes on the body of its request has ended, and the host still reads that body.
+/// A guest passes on the body of its request. Its task has ended, but the host still reads the body.
 #[test]
 fn a_body_that_the_guest_passes_on_waits_for_its_client() {
     let (server, address, _ingress) = listen(TIMES, IngressOptions::default());

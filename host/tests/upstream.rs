@@ -150,7 +150,7 @@ fn wait_for_end(stream: &mut TcpStream) -> std::io::Result<()> {
     Err(std::io::ErrorKind::NotConnected.into())
 }
 
-/// A resolver with fixed answers. Each look-up takes the next answer of a name; the last one stays.
+/// A resolver with fixed answers. Each look-up takes the next answer of a name. The last answer stays.
 #[derive(Debug, Default)]
 pub struct Names(Mutex<HashMap<&'static str, Vec<Vec<IpAddr>>>>);
 

@@ -34,7 +34,7 @@ pub fn trapping() -> Vec<u8> {
     .unwrap()
 }
 
-/// A request to swap in a component, without a signature and a canary.
+/// A request to swap in a component, without a signature or a canary.
 pub fn swap_request(component: &str, wasm: Vec<u8>) -> SwapRequest {
     SwapRequest {
         component: component.into(),
@@ -56,7 +56,7 @@ pub fn digest(server: &Server, component: &str) -> Digest {
     service.current().digest
 }
 
-/// The audit log, one value per line.
+/// The audit log, one value for each line.
 pub fn audit(folder: &TempDir) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.path().join("data/audit.ndjson")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

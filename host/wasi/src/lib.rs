@@ -1,7 +1,7 @@
 //! The state of a guest instance and the interfaces of WASI that it can import.
 //!
-//! A crate of its own, because wasmtime's code for a host function is compiled once for each function and each type of
-//! state: WASI's 230 functions are compiled here, once, and not with each change of the host.
+//! It is a crate of its own, because rustc compiles wasmtime's code for each host function and each type of state. Here
+//! WASI's 230 functions are compiled once, not with each change of the host.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
-/// What the host keeps for an instance beside the state of WASI.
+/// The host's state of an instance, beside the state of WASI.
 pub trait HostState: Any + Send {
     /// Sends the instance's outbound requests.
     fn hooks(&mut self) -> &mut dyn WasiHttpHooks;
@@ -53,8 +53,8 @@ impl WasiHttpView for Guest {
     }
 }
 
-/// Links all of WASI 0.2, and what services use of 0.3. Files and sockets are there without any access, because the
-/// standard libraries of several languages import them even if they are not used.
+/// Links all of WASI 0.2, and the part of 0.3 that services use. Files and sockets are linked without any access,
+/// because the standard libraries of several languages import them even if a guest does not use them.
 pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
