@@ -29,8 +29,8 @@ pub struct CanaryPolicy {
     pub percent: f64,
     /// How long the trial takes.
     pub window: Duration,
-    /// The excess share of failed responses, between 0 and 1, over the current revision's that a canary may have. A
-    /// response failed if its status is 500 or above, or if its body breaks or stalls.
+    /// By how much (from 0 to 1) the canary's share of failed responses may exceed the current revision's. A response
+    /// failed if its status is 500 or above, or if its body breaks or stalls.
     pub max_errors: f64,
     /// The limit on the time to the head of a response, for 95 in 100 responses. The time runs from the permit on,
     /// without the guest's waits for its client. A body without a byte for this long has stalled.

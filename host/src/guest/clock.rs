@@ -1,4 +1,4 @@
-//! The time of guests whose store several hosts share.
+//! The clock of guests whose store several hosts share.
 
 use std::sync::Arc;
 use std::time::Duration;

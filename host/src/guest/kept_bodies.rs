@@ -1,5 +1,5 @@
-//! Bodies of responses that an instance has asked its host to keep, so that they are not copied again
-//! (`hexad:platform/by-value-handler` in `wit/platform.wit`).
+//! Response bodies that an instance has asked its host to keep, so that they are not copied again
+//! (`hexad:platform/by-value-handler` in `wit/platform.wit`; decision 0141).
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use bytes::Bytes;
 
 use crate::memory_budget::MemoryBudget;
 
-/// How many bodies an instance may have.
+/// The most bodies of an instance.
 const NUMBERS: usize = 16;
 
-/// The largest one, in bytes.
+/// The largest body, in bytes.
 const MAX: usize = 128 * 1024;
 
-/// The bodies of one instance. Their memory is taken from the host's budget, and given back with the instance.
+/// The kept bodies of one instance. Their memory comes from the host's budget, and returns to it with the instance.
 pub struct KeptBodies {
     budget: Arc<MemoryBudget>,
-    /// By number; empty if there is none.
+    /// The bodies by number; an empty one stands for no body.
     bodies: [Bytes; NUMBERS],
 }
 
@@ -25,19 +25,19 @@ impl KeptBodies {
         Self { budget, bodies: Default::default() }
     }
 
-    /// The numbers of the bodies that are kept; bit 0 stands for number 0.
+    /// The numbers of the kept bodies, as bits; bit 0 stands for number 0.
     pub fn numbers(&self) -> u16 {
         let bits = self.bodies.iter().enumerate().map(|(number, body)| u16::from(!body.is_empty()) << number);
         bits.sum()
     }
 
-    /// The body of this number; `None` if none is kept.
+    /// The body with this number, if one is kept.
     pub fn get(&self, number: u8) -> Option<Bytes> {
         self.bodies.get(usize::from(number)).filter(|body| !body.is_empty()).cloned()
     }
 
-    /// Keeps a body in the place of an earlier one, if it is small enough and memory is free: no idle instance is ended
-    /// to save a copy.
+    /// Keeps a body under this number, instead of an earlier one, if it is small enough and memory is free. It ends no
+    /// idle instance to save a copy.
     pub fn put(&mut self, number: u8, body: &Bytes) {
         let Some(place) = self.bodies.get_mut(usize::from(number)) else { return };
         self.budget.give_back(std::mem::take(place).len() as u64);

@@ -8,29 +8,29 @@ use crate::concurrency_limit::{ClientBytes, ClientUsage};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counters;
 
-/// Elements of one table. Large guests have some ten thousand functions in theirs.
+/// The most elements of one table. Large guests have some ten thousand functions in theirs.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
 
-/// The share of its limit at which an instance takes no more requests: the next one could fail.
+/// The share of its limit at which an instance takes no more requests, because the next one could fail.
 const RETIREMENT_SHARE: (usize, usize) = (3, 4);
 
-/// Bounds the linear memory of an instance, summed over all of its memories. A guest could exceed a
-/// limit per memory by having several. The memory is taken from the host's budget, and given back when the
-/// limiter is dropped with its instance.
+/// Limits the linear memory of an instance, summed over all of its memories. With a limit for each memory, a guest
+/// could exceed it by having several. The memory comes from the host's budget. It returns when the limiter is dropped
+/// with its instance.
 pub struct MemoryLimiter {
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     limit: usize,
     used: usize,
-    /// What the current request has of its client.
+    /// The usage of the current request's client.
     request: Option<Arc<dyn ClientUsage>>,
-    /// The client for which the memory counts; nobody as long as there is enough memory.
+    /// The client for which the memory counts. Empty while the host has enough memory.
     client: ClientBytes,
     is_counted: bool,
-    /// The last permitted growth, subtracted again if wasmtime cannot get the memory.
+    /// The last permitted growth. It is subtracted again if wasmtime cannot get the memory.
     permitted: usize,
     denied: u64,
-    /// Whether the host had no memory left since the last request began.
+    /// Whether the host has lacked memory since the current request began.
     lacked_host_memory: bool,
 }
 
@@ -50,7 +50,7 @@ impl MemoryLimiter {
         }
     }
 
-    /// Begins another request. False if its client has too much memory to have that of the instance as well.
+    /// Begins a request. False if its client has too much memory to take the instance's as well.
     pub fn enter(&mut self, request: Arc<dyn ClientUsage>) -> bool {
         self.leave();
         self.request = Some(request);
@@ -60,8 +60,8 @@ impl MemoryLimiter {
         is_in_share
     }
 
-    /// Counts the memory for the client of the request, unless there is enough for all if `growth` bytes more are taken:
-    /// requests at once would count at the same place.
+    /// Counts the memory for the request's client, if more than half of the budget is used with `growth` more bytes.
+    /// Otherwise, concurrent requests would contend for the counters without need (decision 0149).
     fn count_if_scarce(&mut self, growth: u64) {
         if !self.is_counted
             && self.budget.is_scarce(growth)
@@ -73,20 +73,20 @@ impl MemoryLimiter {
         }
     }
 
-    /// Ends the request: the memory is that of an idle instance.
+    /// Ends the request: the memory is an idle instance's.
     pub fn leave(&mut self) {
         self.request = None;
         std::mem::take(&mut self.client).subtract(self.used as u64);
         self.is_counted = false;
     }
 
-    /// Whether the current request did not get memory that its limit allows.
+    /// Whether the current request was denied memory that its own limit allows.
     pub fn lacked_host_memory(&self) -> bool {
         self.lacked_host_memory
     }
 
-    /// Whether the instance should take no more requests. A guest does not give memory back: what it has
-    /// freed may be too scattered to be used again.
+    /// Whether the instance should take no more requests. A guest does not return memory, and its freed memory may be
+    /// too fragmented for reuse.
     pub fn is_nearly_used_up(&self) -> bool {
         let (part, whole) = RETIREMENT_SHARE;
         self.used >= self.limit / whole * part
@@ -97,7 +97,7 @@ impl MemoryLimiter {
         self.used
     }
 
-    /// How often the limit refused more memory.
+    /// How often the instance was denied more memory.
     pub fn denied(&self) -> u64 {
         self.denied
     }

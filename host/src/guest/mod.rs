@@ -1,8 +1,7 @@
-//! The state that the host has for one instance, and the interfaces that the instance can import.
+//! The host's state of one instance, and the interfaces that the instance can import.
 //!
-//! A guest has clocks, randomness, a log for its output, the key-value store within its grants,
-//! its variables, and HTTP to the allowed hosts. It has no files, environment, arguments, standard
-//! input or sockets.
+//! A guest has clocks, randomness, a log for its output, the key-value store within its grants, its variables, and HTTP
+//! to the allowed hosts. It has no files, environment, arguments, standard input or sockets.
 
 mod clock;
 mod kept_bodies;
@@ -39,29 +38,29 @@ use crate::request_context::RequestContext;
 use clock::SharedClock;
 use side_effects::SideEffects;
 
-/// Bytes that a guest may pass in one call of the host: the largest value, its key, and some more for
-/// the other arguments. Wasmtime traps a larger call before it copies the arguments.
+/// Bytes that a guest may pass in one host call: the largest value, its key, and some more for the other arguments.
+/// wasmtime traps a larger call before it copies the arguments.
 const MAX_HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
 
-/// Handles that an instance may have open, and bytes of the fields that one of them may hold: those of the largest head.
-/// No other limit counts the host memory that they take, 32 MiB at most. An outbound request has about ten.
+/// The most open handles of an instance, and the most bytes of fields for each: those of the largest head. Only these
+/// limits bound the host memory of handles, which is 32 MiB at most. An outbound request has about ten.
 const MAX_HANDLES: usize = 512;
 const MAX_FIELDS_BYTES: usize = 64 * 1024;
 
-/// Random bytes that a guest gets in one call, which takes about 6 ms. A call of the host does not yield.
+/// The most random bytes of one call, which take about 6 ms. A host call does not yield.
 const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
 
-/// Handles that the components of one instance hold, among them the calls that have not ended: the host keeps about a
-/// kilobyte for each of them.
+/// The most handles of one instance's components, including calls that have not ended. The host keeps about a kilobyte
+/// for each.
 const MAX_COMPONENT_HANDLES: usize = 8192;
 
-/// What the host keeps for one instance, beside the state of WASI.
+/// The host's state of one instance, besides WASI's.
 pub struct GuestState {
     outbound_hooks: OutboundHooks,
     limiter: MemoryLimiter,
     /// The processor time of the current request.
     cpu_time: Duration,
-    /// The client that a long computation counts for: a site of many networks, a network, or a credential.
+    /// The client for which a long computation counts: a site of many networks, a network, or a credential.
     client: Option<ClientKey>,
     key_value: KeyValue,
     variables: Arc<Variables>,
@@ -69,7 +68,7 @@ pub struct GuestState {
     pub kept_bodies: KeptBodies,
 }
 
-/// The bounds of what an instance may use.
+/// The limits of an instance.
 #[derive(Clone, Copy)]
 pub struct GuestBounds<'a> {
     /// The limits of its component.
@@ -84,7 +83,7 @@ impl HostState for GuestState {
     }
 }
 
-/// The host's state of an instance. Every store is made by [`GuestState::store`].
+/// Access to the host's state of an instance. Only [`GuestState::store`] makes stores.
 pub trait HasGuestState {
     fn state(&self) -> &GuestState;
     fn state_mut(&mut self) -> &mut GuestState;
@@ -106,8 +105,8 @@ impl HasGuestState for Guest {
 }
 
 impl GuestState {
-    /// Makes the store of one instance within `bounds`. `output` is the
-    /// guest's standard output and error; `cpu_timer` measures its processor time.
+    /// Makes the store of one instance within `bounds`. `output` is the guest's standard output and error; `cpu_timer`
+    /// measures its processor time.
     pub fn store(
         engine: &Engine,
         key_value: KeyValue,
@@ -151,9 +150,9 @@ impl GuestState {
         store.limiter(|guest| &mut guest.state_mut().limiter);
         store.set_hostcall_fuel(MAX_HOSTCALL_BYTES);
         store.set_max_component_handles(MAX_COMPONENT_HANDLES);
-        // A computing guest yields at every tick of the epoch, and one that has computed for a tick waits for a slice
-        // of its shard's time. This ends a guest that computes for too long; the deadline of the request ends one that
-        // waits for too long.
+        // A computing guest yields at every epoch tick. After a whole tick it waits for a slice of its shard's time
+        // (decision 0021). This callback ends a guest that computes for too long; the request's deadline ends a guest
+        // that waits for too long.
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |store| {
             cpu_timer.stop();
@@ -161,7 +160,7 @@ impl GuestState {
             if computed > store.data().state().cpu_time {
                 return Err(OutOfCpuTime.into());
             }
-            // Many short requests are under way when the epoch ticks.
+            // Many short requests run when the epoch ticks; they only yield.
             if computed < SLICE {
                 return Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())));
             }
@@ -170,8 +169,8 @@ impl GuestState {
         store
     }
 
-    /// Begins another request: the guest's calls from now on belong to it. False if its client has too much memory, and
-    /// the request must not be served.
+    /// Begins a request: from now on, the guest's calls belong to it. False if its client has too much memory: then the
+    /// caller must not serve the request.
     #[must_use]
     pub fn enter(&mut self, context: &RequestContext, permit: &Arc<InstancePermit>) -> bool {
         self.cpu_time = context.cpu_time();

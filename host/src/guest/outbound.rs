@@ -27,8 +27,8 @@ impl OutboundHooks {
         Self { outbound: Some((outbound, shard)), trace: None, client: HOST, parent: None, permit: None }
     }
 
-    /// Begins another request: outbound requests from now on belong to its trace and to its client, and
-    /// those to the application itself to `parent`.
+    /// Begins a request: from now on, outbound requests belong to its trace and to its client. Requests to the
+    /// application itself belong to `parent`.
     pub fn enter(
         &mut self,
         trace: Option<Arc<Trace>>,
@@ -47,13 +47,13 @@ type ConnectionFuture = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type SendResult = Result<(http::Response<WasiBody>, ConnectionFuture), Error>;
 
 impl WasiHttpHooks for OutboundHooks {
-    /// As by default, which allocates at every call.
+    /// The same result as the default, which allocates at every call.
     fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
         DEFAULT_FORBIDDEN_HEADERS.contains(name)
     }
 
     fn set_host_header(&mut self) -> bool {
-        // The HTTP client sets it from the URI that was checked.
+        // The HTTP client sets it from the checked URI.
         false
     }
 
@@ -71,7 +71,7 @@ impl WasiHttpHooks for OutboundHooks {
             let (trace, parent, permit) = (trace.as_deref(), parent.as_deref(), permit.as_ref());
             let sender = Sender { shard, client, trace, parent, permit };
             let response = outbound.send(sender, request, options.unwrap_or_default()).await?;
-            // The pool drives the connection. Later errors are errors of the body.
+            // The pool drives the connection. Later errors are the body's.
             let connection: ConnectionFuture = Box::new(std::future::ready(Ok(())));
             Ok((response, connection))
         })

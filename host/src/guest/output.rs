@@ -1,5 +1,5 @@
-//! The output of guests: lines of the host's log with the component's name, bounded in length and
-//! rate. Control characters are escaped, so that they have no effect on a terminal.
+//! The output of guests: lines of the host's log with the component's name, limited in length and rate. Control
+//! characters are escaped, so that they do not control a terminal.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ use super::side_effects::SideEffects;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
 
-/// Bytes of a line. The rest of a longer line is dropped.
+/// The longest line, in bytes. The rest of a longer line is dropped.
 const MAX_LINE_BYTES: usize = 4096;
 
 /// A component may print the lines of this many seconds at once.
 const BURST_SECONDS: u32 = 5;
 
-/// The log of one component, of all its instances.
+/// The log of all instances of one component.
 #[derive(Debug)]
 pub struct GuestLog {
     component: String,

@@ -1,5 +1,4 @@
-//! Side effects of a guest. A response is not cached if the guest used randomness or printed a line
-//! for it.
+//! A guest's side effects. If a guest uses randomness or prints a line, its response is not cached.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +8,12 @@ use wasmtime_wasi::random::thread_rng;
 
 use crate::response_cache::Dependencies;
 
-/// Records side effects in the read set of an instance's current request. Clones share it.
+/// Records side effects in the [`Dependencies`] of an instance's current request. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SideEffects(Arc<Mutex<Option<Arc<Dependencies>>>>);
 
 impl SideEffects {
-    /// Begins another request: side effects from now on belong to it.
+    /// Begins a request: from now on, side effects belong to it.
     pub fn enter(&self, dependencies: Option<Arc<Dependencies>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = dependencies;
     }

@@ -1,15 +1,15 @@
-//! How the memory of a host is divided.
+//! How a host's memory is divided.
 
 use bytesize::ByteSize;
 
 use crate::machine;
 use crate::{response_cache, store};
 
-/// The part of the machine's memory that a host uses if the operator names no size. The rest is for the
-/// compiled code, the threads and the system, which caches the database.
+/// The part of the machine's memory that a host uses by default. The rest is for the compiled code, the threads and the
+/// system, which caches the database.
 const DEFAULT_SHARE: (u64, u64) = (3, 4);
 
-/// What guests get at least if the operator names no size: the areas' small requests need a few MiB an instance.
+/// The least memory for guests by default: the areas' small requests need a few MiB an instance.
 const LEAST_FOR_GUESTS: u64 = 128 << 20;
 
 /// The parts of a host's memory, in bytes.
@@ -22,11 +22,11 @@ pub struct MemoryDivision {
     caches: u64,
     /// Responses that clients have not taken.
     responses: u64,
-    /// Whether the operator has named the total.
+    /// Whether the operator has set the total.
     is_given: bool,
 }
 
-/// A component's instance does not fit.
+/// An instance of a component does not fit.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "component `{id}`: an instance may have {memory} (`memory` in the manifest), and guests have {guests} of the \
@@ -43,8 +43,7 @@ pub struct MemoryError {
 }
 
 impl MemoryDivision {
-    /// Divides `total`, or a share of the machine's memory, for a host with so many shards and so many bytes
-    /// for responses.
+    /// Divides `total`, or by default a share of the machine's memory, with `responses` in bytes.
     pub fn new(total: Option<u64>, responses: u64, shards: usize) -> Self {
         let near_caches = store::NEAR_CACHE_BYTES.saturating_mul(shards);
         let caches = response_cache::MAX_BYTES.saturating_add(near_caches);
@@ -55,16 +54,18 @@ impl MemoryDivision {
         Self { total: total_or_default, machine, caches, responses, is_given: total.is_some() }
     }
 
-    /// The rest, which is for guests.
+    /// The memory for guests, which is the rest.
     pub fn guests(&self) -> u64 {
         self.total.saturating_sub(self.caches).saturating_sub(self.responses)
     }
 
-    /// Checks that an instance of each component fits, and warns if the machine has less than the total. Without a given total, one that does not is served all the same:
-    /// instances seldom use all that the manifest allows, and a request that needs more than there is gets 503.
-    /// Responses may not have more than the machine.
+    /// Checks that an instance of each component fits, and warns if the machine has less than the total.
     ///
-    /// `instances` are the ids of components, and the bytes that an instance of each may have.
+    /// With the default total, the host serves a component that does not fit. Instances seldom use all that the
+    /// manifest allows, and a request that needs more than the host has gets 503. Responses may not have more than the
+    /// machine.
+    ///
+    /// `instances` are the ids of components, with the most bytes of an instance of each.
     pub fn check<'a>(&self, instances: impl Iterator<Item = (&'a str, usize)>) -> Result<(), MemoryError> {
         if self.total > self.machine {
             tracing::warn!(
@@ -100,8 +101,8 @@ impl MemoryDivision {
     }
 }
 
-/// The total if the operator names none, on a machine or in a container with so much memory, of which caches and
-/// responses get `set_aside`.
+/// The default total, on a machine or in a container with `machine` bytes. Caches and responses get `set_aside` bytes
+/// of it.
 fn default_total(machine: u64, set_aside: u64) -> u64 {
     let (part, whole) = DEFAULT_SHARE;
     (machine / whole * part).max(set_aside.saturating_add(LEAST_FOR_GUESTS))

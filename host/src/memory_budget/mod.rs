@@ -1,12 +1,12 @@
-//! The memory that a host may use, and the part of it that guests share.
+//! The memory that a host may use, and the part of it that guests share (decisions 0066 and 0149).
 //!
-//! The memory of caches and responses is set aside at the start ([`MemoryDivision`]). The rest is the
-//! budget of all guests' linear memories. A guest that needs more than is left gets the memory of idle
-//! instances, of any component, the one that has been idle for longest first.
+//! The memory of caches and responses is set aside at the start ([`MemoryDivision`]). The rest is the budget of all
+//! guests' linear memories. A guest that needs more than is left gets the memory of idle instances, of any component.
+//! The longest idle instance ends first.
 //!
-//! Once half of it is taken, the requests of one client together get more only while they have no more than they leave
-//! to others, free or in idle instances (as in `concurrency_limit`); what they got before is not counted. A client's only
-//! request may have all of it: its component bounds it.
+//! When more than half of the budget is in use, it is counted per client. A client's requests together may then grow
+//! only while they have at most as much as they leave to others, free or in idle instances (as in `concurrency_limit`).
+//! Memory taken before is not counted. A client's only request may take everything, within its component's limit.
 
 mod division;
 mod reservation;
@@ -22,30 +22,30 @@ use crate::concurrency_limit::{BytesByClient, ClientBytes};
 use crate::ingress::HostMemory;
 use crate::metrics::Counter;
 
-/// How many idle instances end at most, so that a quarter of the budget is free.
+/// How many idle instances may end at once to free a quarter of the budget.
 const MAX_EVICTIONS: usize = 8;
 
 /// Instances that serve no request at the moment.
 pub trait IdleInstances: Send + Sync {
-    /// Since when the one that has been idle for longest is idle.
+    /// When the longest idle instance became idle.
     fn idle_since(&self) -> Option<Instant>;
 
-    /// The memory of all of them.
+    /// The memory of all idle instances.
     fn bytes(&self) -> u64;
 
-    /// Ends that one. False if none is idle any more.
+    /// Ends the longest idle instance. False if none is idle any longer.
     fn evict(&self) -> bool;
 }
 
-/// The linear memory of all guests of a host, and the bytes that clients send ahead of them.
+/// The budget of all guests' linear memories, and of the bytes that clients send ahead of guests.
 pub struct MemoryBudget {
     /// In bytes.
     limit: u64,
     used: AtomicU64,
     idle: Mutex<Vec<Weak<dyn IdleInstances>>>,
-    /// Those of the bytes that running requests have.
+    /// The bytes of running requests, by client.
     clients: Arc<BytesByClient>,
-    /// How often a guest did not get memory: no instance was idle, or its client had its share.
+    /// How often a guest did not get memory, because no instance was idle or because its client had its share.
     pub denials: Counter,
 }
 
@@ -59,24 +59,24 @@ impl MemoryBudget {
         self.limit
     }
 
-    /// Bytes that guests have, that clients may have sent ahead, and that equal outbound requests share.
+    /// Bytes of guests, bytes that clients may have sent ahead, and bytes that coalesced outbound requests share.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The bytes that running requests have, by their clients.
+    /// The bytes of running requests, by client.
     pub fn clients(&self) -> &Arc<BytesByClient> {
         &self.clients
     }
 
-    /// Adds instances that may be ended while they are idle.
+    /// Adds instances that the budget may end while they are idle.
     pub fn add_idle_instances(&self, instances: Weak<dyn IdleInstances>) {
         let mut idle = self.idle();
         idle.retain(|instances| instances.strong_count() > 0);
         idle.push(instances);
     }
 
-    /// Takes bytes of the budget, if need be those of idle instances. False if there are too few.
+    /// Takes bytes, if need be from idle instances. False if there are too few.
     pub fn take(&self, bytes: u64) -> bool {
         let is_taken = self.take_or_evict(bytes);
         if !is_taken {
@@ -85,7 +85,8 @@ impl MemoryBudget {
         is_taken
     }
 
-    /// The same for the request of a client, whose instance has `own` bytes. False also if its client has too many.
+    /// As [`take`](Self::take), for a client's request whose instance has `own` bytes. Also false if the client has too
+    /// many.
     pub fn take_for(&self, client: &ClientBytes, own: u64, bytes: u64) -> bool {
         client.add(bytes);
         let is_taken = self.take_in_share(client, own, bytes);
@@ -96,13 +97,13 @@ impl MemoryBudget {
         is_taken
     }
 
-    /// Whether less than half of the budget is free if `growth` bytes more are taken.
+    /// Whether less than half of the budget is free after `growth` more bytes.
     pub fn is_scarce(&self, growth: u64) -> bool {
         self.used().saturating_add(growth) > self.limit / 2
     }
 
-    /// Whether the client of a request may have the memory of its instance, which has been added to the client's:
-    /// `own` bytes. Counts a denial if not.
+    /// Whether a request's client may keep the memory of its instance: `own` bytes, which the client's bytes include.
+    /// Counts a denial if not.
     pub fn check_share(&self, client: &ClientBytes, own: u64) -> bool {
         let is_in_share = self.is_in_share(client, own, self.used());
         if !is_in_share {
@@ -111,7 +112,7 @@ impl MemoryBudget {
         is_in_share
     }
 
-    /// Gives bytes of a client's request back.
+    /// Gives a client's bytes back.
     pub fn give_back_of(&self, client: &ClientBytes, bytes: u64) {
         client.subtract(bytes);
         self.give_back(bytes);
@@ -122,7 +123,7 @@ impl MemoryBudget {
             && self.take_or_evict(bytes)
     }
 
-    /// Whether a client leaves as much to others as it has, if `used` bytes of the budget are taken.
+    /// Whether a client leaves as much to others as it has, when `used` bytes of the budget are taken.
     fn is_in_share(&self, client: &ClientBytes, own: u64, used: u64) -> bool {
         let of_client = client.with_others(own);
         let free = self.limit.saturating_sub(used);
@@ -133,7 +134,7 @@ impl MemoryBudget {
         self.pools().iter().map(|pool| pool.bytes()).sum()
     }
 
-    /// The same as [`take`](Self::take), without counting a denial.
+    /// As [`take`](Self::take), without counting a denial.
     fn take_or_evict(&self, bytes: u64) -> bool {
         while !self.try_take(bytes) {
             if !self.evict_idle() {
@@ -148,20 +149,20 @@ impl MemoryBudget {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a quarter of the budget is free. A few idle instances give up theirs for that.
+    /// Whether a quarter of the budget is free. If not, ends a few idle instances first.
     pub fn keeps_reserve(&self) -> bool {
         let is_free = || self.used() / 3 <= self.limit / 4;
         is_free() || (0..MAX_EVICTIONS).take_while(|_| self.evict_idle()).any(|_| is_free())
     }
 
-    /// Ends the instance that has been idle for longest. False if none is idle.
+    /// Ends the longest idle instance. False if none is idle.
     pub fn evict_idle(&self) -> bool {
         loop {
             let pools = self.pools();
             let oldest =
                 pools.iter().filter_map(|pool| Some((pool.idle_since()?, pool))).min_by_key(|(since, _)| *since);
             match oldest {
-                // Another thread may have taken it meanwhile.
+                // Another thread may have taken the pool's last idle instance.
                 Some((_, pool)) if !pool.evict() => {}
                 Some(_) => return true,
                 None => return false,
@@ -169,7 +170,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Takes bytes of the budget if they are free.
+    /// Takes bytes if they are free.
     pub fn try_take(&self, bytes: u64) -> bool {
         let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
@@ -184,7 +185,7 @@ impl MemoryBudget {
     }
 }
 
-/// For the bytes that clients may send before a guest has read them.
+/// The budget of the bytes that clients may send before a guest has read them.
 impl HostMemory for MemoryBudget {
     fn take(&self, bytes: u64) -> bool {
         self.take_or_evict(bytes)
@@ -268,7 +269,7 @@ mod tests {
         assert!(budget.take_for(&first, 40, 60), "its own only one");
         budget.give_back_of(&first, 100);
 
-        // Idle instances are left to others too, and none of them ends for that.
+        // Idle memory counts as left to others, and no idle instance ends for that.
         assert!(budget.take(50));
         let pool = Arc::new(Pool { budget: budget.clone(), idle: Mutex::new(vec![Instant::now(); 5]) });
         let weak: Weak<Pool> = Arc::downgrade(&pool);

@@ -11,12 +11,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// An empty one.
+    /// A reservation without bytes.
     pub fn new(budget: Arc<MemoryBudget>) -> Self {
         Self { budget, bytes: 0 }
     }
 
-    /// Takes more bytes, if need be those of idle instances. False if there are too few.
+    /// Takes more bytes, if need be from idle instances. False if there are too few.
     pub fn grow(&mut self, bytes: u64) -> bool {
         let is_taken = self.budget.take(bytes);
         if is_taken {

@@ -1,4 +1,5 @@
-//! The keys that a guest reads for one request. Only a request whose response may be cached has one.
+//! The data that a response depends on: the keys that its guest has read. Only a request whose response may be cached
+//! has them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,53 +7,52 @@ use std::time::Instant;
 
 use crate::store::{Backend, Key, VersionBucket};
 
-/// A response that read more keys is not cached: checking them all would cost what the cache saves.
+/// A response that depends on more keys is not cached: checking them would cost what the cache saves.
 const MAX_READS: usize = 256;
 
-/// Nor is one with more responses of the application itself in it: those that its guest got, those that the
-/// guests of these got, and so on. The sum is bounded, because a cached response hands on all that it was made
-/// of: with a component each of whose pages asks for the page before, it would grow without end.
+/// A response with more nested responses, direct and indirect, is not cached. The sum is bounded because a cached
+/// response passes on all of its dependencies. If each page of a component read the page before, the sum would grow
+/// without end.
 const MAX_NESTED: usize = 256;
 
 /// The keys that a guest reads for one request, and whether it does anything else.
 ///
-/// The interfaces that the guest calls write it. The cache entry checks it at every hit, because a
-/// guest can act after its response.
+/// The interfaces that the guest calls record into it. The cache checks it at every hit, because a guest can act after
+/// its response.
 #[derive(Debug, Default)]
 pub struct Dependencies {
     uncacheable: AtomicBool,
-    /// Hardly contended: a request has one thread, and others only take it over.
+    /// Rarely contended: one thread handles a request, and others only inherit its dependencies.
     reads: Mutex<Reads>,
 }
 
 #[derive(Debug, Default)]
 struct Reads {
     slots: Vec<VersionBucket>,
-    /// Only for a store from which they can be fetched at once.
+    /// Only for a store that can prefetch them.
     keys: Vec<Key>,
-    /// The responses of the application itself that the guest has asked for.
+    /// The nested responses that the guest has requested from its application.
     nested: Vec<Provenance>,
-    /// Requests to the application itself whose response is not there yet.
+    /// Requests to the application whose response has not come.
     awaited: usize,
-    /// A response was made of this. Later requests of the guest to the application are not in it.
+    /// A response was made from these reads. Later requests of the guest to its application are not in it.
     is_sealed: bool,
 }
 
-/// The read set and the expiry of a response that may be cached, or is. The host puts them into the
-/// extensions of the response to a guest's request.
+/// The dependencies and the expiry of a response that is cached or may be. The host puts them into the extensions of a
+/// nested response.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     pub dependencies: Arc<Dependencies>,
-    /// When the response may be too old.
+    /// The time from which the response may be too old.
     pub expires_at: Instant,
 }
 
-/// All that a response was made of: its guest's reads, and those for the responses that its guest got from
-/// the application itself.
+/// Everything that a response depends on: its guest's reads, and the reads of its nested responses.
 pub struct Sources {
     pub slots: Vec<VersionBucket>,
     pub keys: Vec<Key>,
-    /// The read sets of these responses.
+    /// The dependencies of the nested responses.
     pub nested: Vec<Arc<Dependencies>>,
     pub expires_at: Instant,
 }
@@ -72,8 +72,7 @@ impl Dependencies {
         }
     }
 
-    /// Records an action of the guest that an equal request would have to repeat, or whose outcome may not
-    /// last.
+    /// Records an action of the guest that an equal request would have to repeat, or whose outcome may not last.
     pub fn mark_uncacheable(&self) {
         self.uncacheable.store(true, Ordering::SeqCst);
     }
@@ -82,7 +81,7 @@ impl Dependencies {
         !self.uncacheable.load(Ordering::SeqCst)
     }
 
-    /// Records that the guest sends a request.
+    /// Records that the guest sends a request to its application.
     pub fn begin_nested(&self) {
         let mut reads = self.reads();
         reads.awaited += 1;
@@ -91,22 +90,22 @@ impl Dependencies {
         }
     }
 
-    /// Records the read set of the response to that request. Without `provenance` it may not be cached, so
-    /// neither may the guest's own response.
+    /// Records the dependencies of a nested response. Without `provenance` the nested response may not be cached, so
+    /// neither may the guest's own.
     pub fn end_nested(&self, provenance: Option<Provenance>) {
         let mut reads = self.reads();
         reads.awaited = reads.awaited.saturating_sub(1);
         match provenance {
-            // The sealed response has no more sources than were counted then. This read set is marked already,
-            // because the request was under way at that time or began later.
+            // The sealed response does not include this source. Its request was under way then, or began later, so
+            // these dependencies are marked already.
             Some(_) if reads.is_sealed => self.mark_uncacheable(),
             Some(provenance) if reads.nested.len() < MAX_NESTED => reads.nested.push(provenance),
             _ => self.mark_uncacheable(),
         }
     }
 
-    /// Adds the keys that this guest has read and the read sets of the responses that it got, each once, but not
-    /// the reads in these. Returns how many responses it got.
+    /// Adds the keys that this guest has read, and the dependencies of its nested responses, each once but without
+    /// their reads. Returns the number of nested responses.
     fn collect_into(&self, sources: &mut Sources) -> usize {
         let mut reads = self.reads();
         reads.is_sealed = true;
@@ -116,7 +115,7 @@ impl Dependencies {
         sources.slots.extend(&reads.slots);
         sources.keys.extend(reads.keys.iter().cloned());
         for Provenance { dependencies, expires_at } in &reads.nested {
-            // The same read set may have been handed out with another time.
+            // Equal dependencies may come with different expiry times.
             sources.expires_at = sources.expires_at.min(*expires_at);
             // The list is bounded, and mostly empty.
             if !sources.nested.iter().any(|known| Arc::ptr_eq(known, dependencies)) {
@@ -136,7 +135,7 @@ impl Dependencies {
 }
 
 impl Drop for Dependencies {
-    /// Without recursion, so that the stack is enough however long the chain of responses is.
+    /// Without recursion, so that long chains of responses do not overflow the stack.
     fn drop(&mut self) {
         let mut nested = self.take_nested();
         while let Some(Provenance { dependencies, .. }) = nested.pop() {
@@ -154,7 +153,7 @@ impl Sources {
         let mut sources = Sources { slots, keys, nested, expires_at: *expires_at };
         let mut answered = dependencies.collect_into(&mut sources);
         let mut is_cacheable = dependencies.is_cacheable();
-        // The list of nested responses grows during the walk, by the responses in each of them.
+        // During the walk, the list grows by the nested responses of each response.
         let mut collected = 0;
         while is_cacheable && answered <= MAX_NESTED && sources.slots.len() <= MAX_READS {
             let Some(nested) = sources.nested.get(collected).cloned() else { return Some(sources) };
@@ -177,7 +176,7 @@ mod tests {
         Provenance { dependencies: Arc::default(), expires_at: *START + Duration::from_secs(seconds) }
     }
 
-    /// A response whose guest has asked for others.
+    /// A response whose guest has requested others.
     fn asking(others: impl IntoIterator<Item = Provenance>) -> Provenance {
         let asking = provenance(9);
         for other in others {
@@ -187,7 +186,7 @@ mod tests {
         asking
     }
 
-    /// A response whose guest has asked twice for one whose guest has asked twice, and so on.
+    /// A response whose guest has requested the inner response twice, on each level.
     fn doubling(inner: Provenance, levels: usize) -> Provenance {
         (0..levels).fold(inner, |nested, _| asking([nested.clone(), nested]))
     }
@@ -229,7 +228,7 @@ mod tests {
         let inner = provenance(9);
         let key = Key { store: Arc::from("default"), key: Arc::from("a") };
         inner.dependencies.reads().slots.push(ChangeClock::default().slot(&key));
-        // The innermost response is in the outermost one a million times.
+        // The outermost response contains the innermost one a million times.
         let sources = Sources::of(&doubling(inner, 20)).unwrap();
         assert_eq!((sources.nested.len(), sources.slots.len()), (20, 1));
     }
@@ -248,7 +247,7 @@ mod tests {
     #[test]
     fn a_chain_of_responses_ends_being_cached_and_takes_no_stack() {
         let (mut chain, mut levels) = (provenance(9), 0);
-        // As they are stored one after another, each with the one before from the cache.
+        // Each response is stored with the previous one, which came from the cache.
         while Sources::of(&chain).is_some() {
             chain = asking([chain]);
             levels += 1;

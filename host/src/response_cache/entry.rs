@@ -1,4 +1,4 @@
-//! A cached response and its read set.
+//! A cached response and its dependencies.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,26 +11,26 @@ use super::dependencies::Dependencies;
 use crate::body::{ResponseBody, empty, full, shared};
 use crate::store::{ChangeClock, Key, VersionBucket};
 
-/// The memory of an entry beside its body and the text of its headers, in bytes: mostly tables.
+/// The memory of an entry besides its body and the text of its headers, in bytes: mostly tables.
 pub const OVERHEAD: usize = 2048;
 
-/// The memory of a chunk of a body beside its content, in bytes.
+/// The memory of a body's chunk besides its content, in bytes.
 pub const CHUNK_OVERHEAD: usize = 128;
 
-/// The memory of a nested response's read set beside its reads, and of the references to it, in bytes. The
-/// response may have been evicted, so that only this entry keeps it.
+/// The memory of a nested response's dependencies besides their reads, and of the references to it, in bytes. If that
+/// response was evicted, only this entry keeps it alive.
 const NESTED_OVERHEAD: usize = 256;
 
 pub struct CacheEntry {
     /// The number of the last commit before the guest read anything.
     pub commit: u64,
-    /// The slots of the keys that were read until the response was complete, by its guest and for the
-    /// responses that its guest got from the application itself.
+    /// The version buckets of the keys that its guest, and the guests of its nested responses, read until the response
+    /// was complete.
     pub reads: Box<[VersionBucket]>,
-    /// The same keys by name, if they can be fetched at once when the entry is not fresh any more.
+    /// The same keys by name, if the store can prefetch them when the entry is no longer fresh.
     pub keys: Box<[Key]>,
     pub dependencies: Arc<Dependencies>,
-    /// The read sets of the responses that the guest got.
+    /// The dependencies of the nested responses.
     pub nested: Box<[Arc<Dependencies>]>,
     pub expires_at: Instant,
     pub status: StatusCode,
@@ -56,7 +56,7 @@ impl CacheEntry {
         };
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let keys: usize = self.keys.iter().map(|key| size_of_val(key) + key.key.len()).sum();
-        // Each read set has its own list of slots.
+        // Each dependency has its own list of version buckets.
         let reads = 2 * size_of_val(&*self.reads) + self.nested.len() * NESTED_OVERHEAD;
         OVERHEAD + body + 2 * headers + reads + keys
     }

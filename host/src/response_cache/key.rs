@@ -10,23 +10,23 @@ use crate::ingress::CLIENT_ADDRESS;
 #[derive(Clone, Copy)]
 pub struct CachedGuest<'a> {
     pub id: &'a str,
-    /// With the component's id, this identifies its code and its settings.
+    /// With the component's id, it identifies the code and the settings.
     pub revision: u64,
-    /// How often the application has changed, for a component that asks it: its response can depend on the
-    /// code of every other component, and on the routes.
+    /// How often the application has changed, if the component may send requests to it. The response can then depend on
+    /// every other component's code, and on the routes.
     pub application: Option<u64>,
 }
 
-/// A keyed hash of everything in a request that a response can depend on.
+/// A keyed hash of everything in a request on which a response can depend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheKey(pub [u8; 32]);
 
 impl CacheKey {
-    /// `secret` is the cache's.
+    /// `secret` belongs to the cache.
     pub fn new(secret: &[u8; 32], guest: CachedGuest<'_>, policy: &CachePolicy, parts: &Parts) -> Self {
         let CachedGuest { id, revision, application } = guest;
         let mut hash = Sha256::new_with_prefix(secret);
-        // Each part with its length, so that two different requests never hash the same bytes.
+        // Each part is hashed with its length, so that two different requests never hash the same bytes.
         let mut add = |part: &[u8]| {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

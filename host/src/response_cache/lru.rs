@@ -9,14 +9,14 @@ use crate::byte_lru::ByteLru;
 
 type Segment = ByteLru<CacheKey, Arc<CacheEntry>>;
 
-/// How long an entry is kept after it has expired: its keys are read in advance when its response is asked for
-/// again. Entries of earlier revisions and of tokens that are not used any more would otherwise fill the table.
+/// How long the table keeps an expired entry: at the next equal request, the host prefetches its keys. Without this
+/// limit, entries of earlier revisions and of unused tokens would fill the table.
 const KEPT_EXPIRED: Duration = Duration::from_secs(60);
 
-/// The most expired entries that an insertion removes: more than one, so that they become fewer.
+/// The most expired entries that an insertion removes. More than one, so that their number falls.
 const REMOVED_AT_ONCE: usize = 2;
 
-/// A table in segments, each with a lock, so that threads rarely contend.
+/// A table in segments with a lock each, so that threads rarely contend.
 pub struct Lru(Box<[Mutex<Segment>]>);
 
 impl Lru {

@@ -1,25 +1,24 @@
-//! The response cache: a component's response to a request that only read is sent again to an equal
-//! request as long as nothing that it read has changed.
+//! The response cache (decision 0019). When a component's request only read, the host sends its response again to equal
+//! requests, as long as nothing that it read has changed.
 //!
-//! It is correct, because:
+//! It is correct because of four conditions:
 //!
-//! - **The same request.** The key is a keyed hash of the component's revision, the method, the whole
-//!   URI, and the headers that the manifest declares for the component. The host removes all
-//!   other headers before the guest sees the request, so a response cannot depend on them. The
-//!   caller's credential is in these headers or in the URI: another caller has another key.
-//! - **The same state.** The guest only read keys of committed values, and none of them has changed
-//!   since (`store/change_clock.rs`). If the guest wrote, listed, printed or drew randomness, even
-//!   after its response, the response is not sent again.
-//! - **The same answers of the application itself.** A guest can ask other components. The response
-//!   depends on the reads of theirs, so it has their read sets too, and expires with the first of them.
-//!   If one of them may not be cached, or is not there when the response is complete, the response is
-//!   not sent again. It is not found any more once another component, or the routes, are replaced.
-//! - **The same time, nearly.** A guest can read the clock, so an entry expires after the time that
-//!   the manifest allows.
+//! - **The same request.** The key is a keyed hash of the component's revision, the method, the whole URI, and the
+//!   headers that the manifest declares for the component. The host removes all other headers before the guest sees the
+//!   request, so a response cannot depend on them. The caller's credential is in these headers or in the URI: another
+//!   caller has another key.
+//! - **The same state.** The guest only read keys of committed values, and none of them has changed since
+//!   (`store/change_clock.rs`). If the guest wrote, listed, printed or drew randomness, even after its response, the
+//!   host does not send the response again.
+//! - **The same nested responses.** A guest can send requests to other components. Its response then depends on their
+//!   reads too, and expires with the first of them. If one of them may not be cached, or has not come when the response
+//!   is complete, the response is not cached. The key changes when another component, or the routes, are replaced.
+//! - **The same time, nearly.** A guest can read the clock, so an entry expires after the time that the manifest
+//!   allows.
 //!
-//! A hit costs a hash of the request's head, a look-up, and a copy of the response's headers; the
-//! body is shared. Memory is bounded, and the least recently used entry is evicted first. Large
-//! bodies have a table of their own, so that one of them does not evict thousands of small ones.
+//! A hit costs a hash of the request's head, a look-up, and a copy of the response's headers; hits share the body.
+//! Memory is bounded, and the least recently used entry is evicted first. Large bodies have a table of their own, so
+//! that one of them does not evict thousands of small ones.
 
 mod dependencies;
 mod entry;
@@ -51,7 +50,7 @@ pub use self::storage::{CacheCounters, MAX_BYTES};
 
 /// The result of a look-up.
 pub enum Lookup {
-    /// The response, with its read set and its expiry.
+    /// The response, with its dependencies and its expiry.
     Hit(Response<ResponseBody>, Provenance),
     Miss(Miss),
 }
@@ -80,7 +79,7 @@ impl ResponseCache {
         self.storage.size()
     }
 
-    /// Looks for a fresh response of `guest`. `None` if the store does not know of every change.
+    /// Looks for a fresh response of `guest`. `None` if the store does not report every change.
     pub fn look_up(
         &self,
         guest: CachedGuest<'_>,
@@ -91,7 +90,7 @@ impl ResponseCache {
     ) -> Option<Lookup> {
         let clock = backend.change_clock()?;
         let key = CacheKey::new(&self.secret, guest, policy, parts);
-        // Before the look-up, and so before the guest reads anything for a new response.
+        // Read before the look-up, and so before the guest reads anything for a new response.
         let commit = clock.now();
         let Some(entry) = self.storage.find(&key, |entry| entry.is_fresh(clock, now)) else {
             let last_reads = if backend.prefetches() { self.storage.reads(&key) } else { Box::default() };
@@ -103,8 +102,8 @@ impl ResponseCache {
         Some(Lookup::Hit(entry.to_response(), provenance))
     }
 
-    /// Begins to record the response to a request. `None` if it may not be stored. A response without
-    /// a body, whose `declared` length is given, is stored at once and needs no recorder.
+    /// Begins to record the response to a request. `None` if it may not be stored. A response without a body, with its
+    /// `declared` length, is stored at once and needs no recorder.
     pub fn record(
         &self,
         miss: Miss,

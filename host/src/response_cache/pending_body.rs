@@ -1,7 +1,7 @@
-//! Large bodies that are being recorded: a few at once, each by one request only.
+//! Large bodies under recording: a few at once, each by one request only.
 //!
-//! Requests for the same body at the same moment do not share it before it is stored. A client that
-//! stops reading must not keep the chunks so far in memory, so a recording can be dropped.
+//! Concurrent requests for the same body do not share it before it is stored. A client that stops reading must not keep
+//! the recorded chunks in memory, so the cache may drop a recording.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -10,10 +10,10 @@ use bytes::Bytes;
 
 use super::key::CacheKey;
 
-/// Large bodies that are recorded at once.
+/// How many large bodies are recorded at once.
 const MAX_PENDING: usize = 4;
 
-/// The part of a large body that was recorded so far.
+/// The recorded part of a large body.
 pub struct PendingBody {
     key: CacheKey,
     /// When the entry would expire.
@@ -21,13 +21,13 @@ pub struct PendingBody {
     chunks: Mutex<Vec<Bytes>>,
 }
 
-/// Owns all pending bodies. Recorders hold weak references, so that a slow one can be dropped.
+/// Owns all pending bodies. Recorders hold weak references, so that the cache can drop a slow recording.
 #[derive(Default)]
 pub struct PendingBodies(Mutex<Vec<Arc<PendingBody>>>);
 
 impl PendingBodies {
-    /// Begins a body with these chunks; `None` if another request records the same body, or if there
-    /// are [`MAX_PENDING`] already. Expired ones are dropped first.
+    /// Begins a body with these chunks, after it has dropped the expired ones. `None` if another request records the
+    /// same body, or if [`MAX_PENDING`] are under way.
     pub fn begin(&self, key: CacheKey, expires_at: Instant, chunks: Vec<Bytes>) -> Option<Weak<PendingBody>> {
         let now = Instant::now();
         let mut bodies = self.lock();
@@ -41,7 +41,7 @@ impl PendingBodies {
         Some(weak)
     }
 
-    /// Removes a body and returns its chunks; `None` if it was dropped.
+    /// Removes a body and returns its chunks. `None` if the cache has dropped it.
     pub fn finish(&self, body: &Weak<PendingBody>) -> Option<Vec<Bytes>> {
         let body = body.upgrade()?;
         self.lock().retain(|other| !Arc::ptr_eq(other, &body));

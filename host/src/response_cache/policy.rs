@@ -1,4 +1,4 @@
-//! Which requests and responses the cache serves.
+//! The requests and responses that the cache handles.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::ingress::CLIENT_ADDRESS;
 
-/// Which of a component's responses are cached: `memoize` and `headers` in its `tool.hexad`.
+/// Which of a component's responses are cached: `response_cache` and `response_cache_headers` in its `tool.hexad`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachePolicy {
-    /// How long an entry may be used, although nothing has changed.
+    /// How long the cache may use an entry, even if nothing has changed.
     pub max_age: Duration,
     /// The request headers that the component reads.
     pub headers: Vec<HeaderName>,
@@ -49,7 +49,7 @@ pub fn without_port(address: &HeaderValue) -> &[u8] {
     port.and_then(|colon| address.get(..colon)).unwrap_or(address)
 }
 
-/// Whether a response with this head may be sent to an equal request.
+/// Whether a response with this head may be sent again to an equal request.
 pub fn is_storable(status: StatusCode, headers: &HeaderMap) -> bool {
     let has_word = |name: &HeaderName, word: &str| {
         let text = |value: &HeaderValue| value.to_str().map_or(true, |text| text.to_ascii_lowercase().contains(word));

@@ -16,40 +16,40 @@ use crate::store::Key;
 /// The largest body that is cached, in bytes.
 const MAX_BODY: usize = 8 * 1024 * 1024;
 
-/// A request whose response may be cached and is not.
+/// A request whose response may be cached, and is not cached yet.
 pub struct Miss {
     pub(super) key: CacheKey,
     /// The number of the last commit before the guest reads anything.
     pub(super) commit: u64,
     pub(super) provenance: Provenance,
-    /// The keys that the last response to this request was made of.
+    /// The keys on which the last response to this request depended.
     pub last_reads: Box<[Key]>,
 }
 
 impl Miss {
-    /// Where the guest's reads are recorded.
+    /// Where the host records the guest's reads.
     pub fn dependencies(&self) -> &Arc<Dependencies> {
         &self.provenance.dependencies
     }
 
-    /// The read set and the expiry of the response with this head. `None` if it may not be cached.
+    /// The dependencies and the expiry of the response with this head. `None` if it may not be cached.
     pub fn provenance(&self, status: StatusCode, headers: &HeaderMap) -> Option<Provenance> {
         (self.dependencies().is_cacheable() && is_storable(status, headers)).then(|| self.provenance.clone())
     }
 }
 
-/// A response on its way to the client. Dropped before [`complete`](Self::complete), it stores
+/// Records a response on its way to the client. If it is dropped before [`complete`](Self::complete), it stores
 /// nothing.
 pub struct Recorder {
     storage: Arc<Storage>,
     miss: Miss,
     status: StatusCode,
     headers: HeaderMap,
-    /// The chunks so far, while they are few.
+    /// The chunks so far, while the body is small.
     chunks: Vec<Bytes>,
     /// Holds the chunks once the body is large.
     pending: Option<Weak<PendingBody>>,
-    /// Memory that the chunks take, in bytes.
+    /// The memory of the chunks, in bytes.
     length: usize,
 }
 
@@ -58,8 +58,7 @@ impl Recorder {
         Self { storage, miss, status, headers, chunks: Vec::new(), pending: None, length: 0 }
     }
 
-    /// Records a chunk of the body. False if the body is too large to be cached, or if too many large
-    /// bodies are being recorded.
+    /// Records a chunk of the body. False if the body is too large, or if too many large bodies are under recording.
     pub fn record(&mut self, chunk: &Bytes) -> bool {
         self.length += chunk.len() + CHUNK_OVERHEAD;
         match &self.pending {
@@ -126,8 +125,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Joins small neighbours, so that a body has few chunks however its guest wrote it. Large chunks
-/// are kept without a copy.
+/// Joins small neighbours, so that a body has few chunks however its guest wrote it. Large chunks are not copied.
 fn join_small(chunks: Vec<Bytes>) -> Vec<Bytes> {
     let mut joined = Vec::new();
     let mut rest = chunks.as_slice();

@@ -1,4 +1,4 @@
-//! The entries of a cache in bounded memory, and the large bodies that are being recorded.
+//! The entries of a cache in bounded memory, and the large bodies under recording.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,18 +10,18 @@ use super::lru::Lru;
 use super::pending_body::PendingBodies;
 use crate::store::Key;
 
-/// The largest body that is stored in the table of small ones, and in one chunk; in bytes.
+/// The largest body in the table of small ones, and the largest in one chunk, in bytes.
 pub const SMALL_BODY: usize = 256 * 1024;
 
-/// Memory of all entries with small bodies together, and of all with large ones, in bytes.
+/// The memory of all entries with small bodies, and of all with large bodies, in bytes.
 const SMALL_MEMORY: usize = 32 * 1024 * 1024;
 const LARGE_MEMORY: usize = 32 * 1024 * 1024;
 
 /// Memory of all entries, in bytes.
 pub const MAX_BYTES: usize = SMALL_MEMORY + LARGE_MEMORY;
 
-/// Segments of the table of small entries. The large one has one: it is looked up only on a miss in
-/// the small one.
+/// Segments of the table of small entries. The table of large ones has one segment, because only a miss in the small
+/// one leads there.
 const SEGMENTS: usize = 16;
 
 pub struct Storage {
@@ -34,7 +34,7 @@ pub struct Storage {
 /// Counts since the host started.
 #[derive(Debug, Default)]
 pub struct CacheCounters {
-    /// Requests that were answered from the cache.
+    /// Requests with a cached response.
     pub hits: AtomicU64,
     /// Requests whose response may be cached and was not.
     pub misses: AtomicU64,
@@ -68,7 +68,7 @@ impl Storage {
         (small + large, small_bytes + large_bytes)
     }
 
-    /// The entry of that key that satisfies `is_fresh`. Counts a hit or a miss.
+    /// The entry with this key that satisfies `is_fresh`. Counts a hit or a miss.
     pub fn find(&self, key: &CacheKey, is_fresh: impl Fn(&Arc<CacheEntry>) -> bool) -> Option<Arc<CacheEntry>> {
         let found = self.small.get(key).filter(&is_fresh).or_else(|| self.large.get(key).filter(&is_fresh));
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
@@ -76,7 +76,7 @@ impl Storage {
         found
     }
 
-    /// The store's keys that the response of that key was made of, fresh or not.
+    /// The store's keys on which the response with this key depends, fresh or not.
     pub fn reads(&self, key: &CacheKey) -> Box<[Key]> {
         let entry = self.small.get(key).or_else(|| self.large.get(key));
         entry.map(|entry| entry.keys.clone()).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! Bounds the requests of an HTTP/2 connection that have an instance, or may get one next, while their client takes
+//! Limits the requests of an HTTP/2 connection that hold an instance, or may get one next, while their client takes
 //! nothing.
 //!
 //! A guest needs its instance until its client has taken enough of the response, and a connection can have a hundred
-//! requests at once. Without this bound, a few connections would have every instance that an address may have, and
+//! concurrent requests. Without this limit, a few connections would take all instances that an address may have, and
 //! fill its queue. Further requests wait here, where they take no instance and no place in a queue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,20 +12,21 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// Requests of one connection, and of an address, that have no response yet or whose response waits for the client. A
-/// connection without such a request may always begin one. All of an address can be stalled at the same time, and leave
-/// half of the stalled permits.
+/// The most pending requests of one connection, and of one address. A pending request has no response yet, or its
+/// response waits for the client. A connection without a pending request may always begin one. Even if all of an
+/// address are stalled, half of the stalled permits are left.
 const PER_CONNECTION: usize = 8;
 const PER_ADDRESS: usize = 128;
 
-/// How long a request waits for requests that do not wait for the client: the component answers late.
+/// A request that has waited for this long may begin, unless a pending one waits for the client. Then the component is
+/// slow, and not the client.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The requests of an address over HTTP/2.
 #[derive(Debug, Default)]
 pub struct AddressRequests {
     pending: AtomicUsize,
-    /// Those of them that wait for the client.
+    /// How many of them wait for the client.
     behind: AtomicUsize,
 }
 
@@ -34,7 +35,7 @@ pub struct AddressRequests {
 pub struct StreamRequests {
     address: Arc<AddressRequests>,
     pending: AtomicUsize,
-    /// Told of the end of each, for one that waits to begin.
+    /// Notified at the end of each, for requests that wait to begin.
     ended: Notify,
 }
 
@@ -49,12 +50,12 @@ pub struct PendingRequest {
 #[derive(Debug)]
 struct Behind(Arc<AddressRequests>);
 
-/// The wait for the body of a request: from the request's admission to the body's end.
+/// The wait for a request's body, from the request's admission to the end of the body.
 #[derive(Clone, Debug, Default)]
 pub struct Upload(Arc<Mutex<Option<Behind>>>);
 
 impl Upload {
-    /// The whole body is there.
+    /// Ends the wait: the whole body has come.
     pub fn end(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -76,11 +77,11 @@ impl StreamRequests {
         Self { address, pending: AtomicUsize::new(0), ended: Notify::new() }
     }
 
-    /// Begins a request, once there is room for it. The client still sends the body of an `upload`.
+    /// Begins a request once it has room. With an `upload`, the client still sends the body.
     pub async fn begin(self: &Arc<Self>, upload: Option<Upload>) -> PendingRequest {
         let since = Instant::now();
         while !self.has_room(since.elapsed() >= PATIENCE) {
-            // The requests of other connections do not tell this one.
+            // Requests of other connections do not notify this one, so it checks again after `PATIENCE`.
             let _ = timeout(PATIENCE, self.ended.notified()).await;
         }
         self.count(upload)

@@ -1,4 +1,4 @@
-//! Bounds on the bytes that the host holds for its clients.
+//! Budgets of the bytes that the host holds for its clients.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::sync::futures::Notified;
 use super::admission::{AddressRequests, StreamRequests};
 use crate::shared_map::SharedMap;
 
-/// How many times its budget an address may have.
+/// How many times its budget an address may use.
 const OVERDRAFT: usize = 2;
 
-/// What a connection may hold while its responses still get a first frame beyond the address's budget, in bytes.
+/// While a connection holds less than this many bytes, its responses may exceed the address's budget by a first frame.
 const FIRST_FRAMES: usize = 512 << 10;
 
-/// How many bytes of responses the host holds for clients that have not taken them.
+/// How many response bytes the host holds for clients that have not taken them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendLimits {
     pub per_connection: usize,
@@ -37,24 +37,25 @@ pub struct SendBudgets {
     total: Arc<Budget>,
     addresses: SharedMap<IpAddr, Budget>,
     requests: SharedMap<IpAddr, AddressRequests>,
-    /// Bytes that are held, with those beyond the budgets of addresses.
+    /// All held bytes, including those beyond the budgets of addresses.
     held: Arc<AtomicUsize>,
-    /// Tells the writers that wait for a shared budget. One for all of them: few wait, and rarely.
+    /// Notifies the writers that wait for a shared budget. One for all, because few wait, and rarely.
     freed: Arc<Notify>,
 }
 
-/// The budgets that one response counts in.
+/// The budgets in which one response counts.
 #[derive(Clone, Debug)]
 pub struct Budgets {
     connection: Arc<Budget>,
     address: Arc<Budget>,
-    /// The host's. It leaves out the bytes of an address beyond its own budget, so that others do not pay for them.
+    /// The host's budget. Bytes of an address beyond its own budget do not count here, so that other addresses do not
+    /// pay for them.
     total: Arc<Budget>,
     held: Arc<AtomicUsize>,
     freed: Arc<Notify>,
 }
 
-/// Bytes that are held.
+/// Held bytes, and their limit.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -85,15 +86,16 @@ impl SendBudgets {
         Budgets { connection, address, total, held, freed }
     }
 
-    /// Whether the clients of `network` have so many bytes, by the one frame that each response may always take, that
-    /// they get no further response. While the host's budget is used up, an address may have as many as a connection.
+    /// Whether the clients of `network` hold too many bytes for a further response. Each response may always take one
+    /// frame, so an address can overdraw its budget. While the host's budget is exhausted, the limit of an address is
+    /// that of a connection.
     pub fn is_overdrawn_by(&self, network: IpAddr) -> bool {
         let SendLimits { per_connection, per_address, .. } = self.limits;
         let limit = match self.total.is_exhausted() {
             true => per_connection.min(per_address),
             false => per_address.saturating_mul(OVERDRAFT),
         };
-        // Without a look at the addresses, if none can be.
+        // The first test avoids the look-up of the address in the usual case.
         self.held() >= limit && self.used_by(network) >= limit
     }
 
@@ -107,7 +109,7 @@ impl SendBudgets {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the host holds for all of its clients, those beyond the budgets of addresses left out.
+    /// Bytes that the host holds for all of its clients, without the bytes beyond the budgets of addresses.
     pub fn used(&self) -> usize {
         self.total.used.load(Ordering::Relaxed)
     }
@@ -118,14 +120,15 @@ impl Budgets {
         [&self.connection, &self.address, &self.total].iter().any(|budget| budget.is_exhausted())
     }
 
-    /// Whether a response that holds nothing may take a frame although a budget is exhausted. Its connection holds
-    /// little, or its address is not far beyond its budget: many responses on few connections would overdraw it.
+    /// Whether a response that holds nothing may take a frame although a budget is exhausted. It may if its connection
+    /// holds little. It may also if its address is not far beyond its budget. Without this rule, many responses on few
+    /// connections would overdraw the address's budget.
     pub fn have_first_frame(&self) -> bool {
         let of_address = self.address.used.load(Ordering::Relaxed);
         self.connection.used.load(Ordering::Relaxed) < FIRST_FRAMES || of_address < self.address.limit / 4 * 5
     }
 
-    /// Counts bytes, also past a limit: their memory is in use already.
+    /// Counts bytes, even past a limit: their memory is in use already.
     pub fn take(&self, bytes: usize) {
         self.connection.take(bytes);
         self.held.fetch_add(bytes, Ordering::Relaxed);
@@ -143,7 +146,7 @@ impl Budgets {
         }
     }
 
-    /// Returns once bytes were given back to an exhausted budget.
+    /// Returns once an exhausted budget has bytes again.
     pub fn freed(&self) -> Notified<'_> {
         self.freed.notified()
     }
@@ -154,14 +157,14 @@ impl Budget {
         Self { limit, used: AtomicUsize::new(0) }
     }
 
-    /// Returns how many of these bytes are within the limit.
+    /// Takes bytes. Returns how many of them are within the limit.
     pub fn take(&self, bytes: usize) -> usize {
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
         self.limit.saturating_sub(before).min(bytes)
     }
 
-    /// Returns how many of these bytes were within the limit, over all calls as many as [`Self::take`] has said, and
-    /// whether the budget was exhausted.
+    /// Gives bytes back. Returns how many of them were within the limit: over all calls, as many as [`Self::take`] has
+    /// returned. Also returns whether the budget was exhausted.
     pub fn give_back(&self, bytes: usize) -> (usize, bool) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         let after = before.saturating_sub(bytes);

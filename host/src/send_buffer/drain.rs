@@ -1,4 +1,4 @@
-//! Ends responses whose client takes less than a minimum rate.
+//! The minimum rate: ends responses whose client takes less.
 
 use std::fmt;
 use std::future::Future;
@@ -15,16 +15,16 @@ use tokio::time::{Instant, Sleep};
 
 use crate::instance_permit::InstancePermit;
 
-/// Checks in a period. A response that was too slow since the last check makes way if others wait for its
-/// instance, or is ended if it cannot.
+/// Checks in a period. When a response was too slow since the last check and others wait for its instance, the instance
+/// yields its permit. If it cannot, the response ends.
 const CHECKS: u32 = 10;
 
-/// How fast a client has to take the bytes that wait for it.
+/// The minimum rate at which a client has to take the bytes that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainPolicy {
     /// Bytes per second; 0 for none.
     pub min_rate: u64,
-    /// The time over which the rate is averaged, and so also the time that a client has at first.
+    /// The time over which the rate is averaged. A client has this long to show the rate.
     pub period: Duration,
 }
 
@@ -34,16 +34,16 @@ impl Default for DrainPolicy {
     }
 }
 
-/// The bytes that wait for the client, on an HTTP/1 connection or an HTTP/2 stream; or those of a request's
-/// body that the guest waits for.
+/// The bytes that wait for the client, on an HTTP/1 connection or an HTTP/2 stream. For an upload: the bytes of a
+/// request's body for which the guest waits.
 #[derive(Default)]
 pub struct BodyProgress {
     waiting: AtomicUsize,
     /// Bytes that the client has taken.
     taken: AtomicU64,
-    /// Set while a guest writes the response.
+    /// The permit of the guest's instance, while the guest writes the response.
     permit: Mutex<Option<Arc<InstancePermit>>>,
-    /// The client, as the limits see it, if a proxy has named it.
+    /// The client for the limits, if a proxy has named one.
     client: Mutex<Option<IpAddr>>,
 }
 
@@ -62,7 +62,8 @@ impl BodyProgress {
         *self.permit() = permit;
     }
 
-    /// The guest with this permit has written its response. The next one on the connection may have begun.
+    /// Records that the guest with this permit has written its response. The next response on the connection may have
+    /// begun.
     pub fn end(&self, ended: &Arc<InstancePermit>) {
         self.permit().take_if(|permit| Arc::ptr_eq(permit, ended));
     }
@@ -103,14 +104,14 @@ pub trait Progress {
     /// Whether bytes wait for the client.
     fn is_waiting(&self) -> bool;
 
-    /// Bytes that were handed on towards the client so far.
+    /// Bytes passed on towards the client so far.
     fn handed(&self) -> u64;
 
-    /// How many of them it has taken.
+    /// How many of these bytes the client has taken.
     fn taken(&self) -> u64;
 }
 
-/// Bytes that were handed on count as taken.
+/// Counts a byte as taken once it was passed on.
 impl Progress for BodyProgress {
     fn is_waiting(&self) -> bool {
         !self.is_drained()
@@ -125,12 +126,13 @@ impl Progress for BodyProgress {
     }
 }
 
-/// Why a response is ended before its client has taken it.
+/// Why the host ends a response before its client has taken it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BelowMinRate {
-    /// It took less than the minimum rate over a period.
+    /// The client took less than the minimum rate over a period.
     Period,
-    /// It took less since the last check, others wait for its instance, and it cannot make way for them.
+    /// The client took less since the last check, others wait for the instance, and the instance cannot yield its
+    /// permit.
     Contended,
 }
 
@@ -143,22 +145,23 @@ impl fmt::Display for BelowMinRate {
     }
 }
 
-/// Watches one flow. Time passes while bytes wait for the client, and until it has taken those that were before
-/// them: a buffer of the kernel that takes bytes again does not begin a new period.
+/// The watchdog of one response's minimum rate. The period runs while bytes wait for the client, and until it has taken
+/// all bytes that were passed on before. So a kernel's buffer that takes bytes again does not start a new period.
 pub struct MinRateMonitor {
     policy: DrainPolicy,
-    /// `None` while nothing waits.
+    /// `None` while no bytes wait.
     period: Option<Period>,
-    /// It is reused, and fires too early rather than being reset for each response.
+    /// Reused: it may fire too early, which is cheaper than a reset for each response.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Set while the client is too slow: the permit of its response, and a future that ends once others wait for it.
+    /// Set while the client is too slow: the permit of its response, and a future that ends when others wait for the
+    /// permit.
     contended: Option<(Arc<InstancePermit>, BoxFuture<'static, ()>)>,
 }
 
 struct Period {
     next_check: Instant,
     checks: u32,
-    /// Bytes that were handed on when bytes last waited.
+    /// Bytes passed on when bytes last waited.
     handed: u64,
     taken_at_start: u64,
     taken_at_check: u64,
@@ -169,7 +172,7 @@ impl MinRateMonitor {
         Self { policy, period: None, timer: None, contended: None }
     }
 
-    /// Ready if the client is too slow. It must be polled again when bytes begin to wait.
+    /// Ready if the client is too slow. Poll it again when bytes begin to wait.
     pub fn poll(&mut self, flow: &BodyProgress, progress: &impl Progress, cx: &mut Context<'_>) -> Poll<BelowMinRate> {
         let is_waiting = progress.is_waiting();
         let is_behind = || self.period.as_ref().is_some_and(|period| progress.taken() < period.handed);
@@ -203,7 +206,7 @@ impl MinRateMonitor {
                 period.next_check = Instant::now() + interval;
                 let watched = self.contended.as_ref().map(|(permit, _)| permit);
                 match flow.permit().clone().filter(|_| is_slow) {
-                    // The same permit keeps its turn.
+                    // The same permit keeps its place among the waiting holders.
                     Some(permit) if watched.is_some_and(|watched| Arc::ptr_eq(watched, &permit)) => {}
                     Some(permit) => {
                         let contended = permit.clone();

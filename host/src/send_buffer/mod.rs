@@ -1,15 +1,15 @@
-//! The responses that the host holds for clients that read slowly.
+//! The responses that the host buffers for slow clients (decision 0060).
 //!
-//! A guest needs its instance until it has written its response. So the host takes a response from the
-//! guest as fast as the guest writes it, and keeps the bytes that the client has not taken, within budgets for
-//! the connection, the client's address and the host. Past a budget the guest waits. A client that takes less
-//! than a minimum rate loses the response, earlier if others wait for an instance ([`MinRateMonitor`]).
+//! A guest needs its instance until it has written its response. So the host reads a response as fast as the guest
+//! writes it, and keeps the bytes that the client has not taken. Budgets for the connection, the client's address and
+//! the host limit these bytes; past a budget the guest waits. A client below the minimum rate loses the response,
+//! sooner if others wait for an instance ([`MinRateMonitor`]).
 //!
-//! Over HTTP/2, a connection has few requests at once that have no response yet or whose response waits for the client
-//! ([`StreamRequests`]).
+//! Over HTTP/2, few requests of a connection may be pending at once: without a response, or with a response that waits
+//! for the client ([`StreamRequests`]).
 //!
-//! A byte counts until it was written to the socket, also while it is in a buffer of the HTTP
-//! implementation: bytes that are handed on leave the budgets as they are written ([`BudgetedBytes`]).
+//! A byte counts until it was written to the socket, also while it is in hyper's buffers: [`BudgetedBytes`] leave the
+//! budgets as they are written.
 
 mod admission;
 mod budget;
@@ -34,21 +34,21 @@ pub use drain::{BelowMinRate, BodyProgress, DrainPolicy, MinRateMonitor, Progres
 use crate::body::{BodyError, PermitGuard, ResponseBody};
 use crate::instance_permit::InstancePermit;
 
-/// Bytes that an HTTP/2 stream takes beside its body until its client has taken the body, as measured.
+/// Bytes that an HTTP/2 stream takes besides its body until its client has taken the body, as measured.
 const STREAM_BYTES: usize = 4 << 10;
 
 /// The part of one response that its client has not taken.
 pub struct SendBuffer {
     flow: Arc<BodyProgress>,
     budgets: Budgets,
-    /// Of a response that has an HTTP/2 stream, which counts with [`STREAM_BYTES`] as long as it is there.
+    /// Set for a response on an HTTP/2 stream, which counts as [`STREAM_BYTES`] while it exists.
     requests: Option<Arc<StreamRequests>>,
     queue: Mutex<SendQueue>,
-    /// Bytes that are in the queue or in a buffer of the HTTP implementation.
+    /// Bytes in the queue or in hyper's buffers.
     held: AtomicUsize,
-    /// Woken when there is room, or when the response is abandoned.
+    /// Woken when the buffer has room, or when the response is abandoned.
     writer: AtomicWaker,
-    /// Woken when there is a frame, or the end.
+    /// Woken when a frame or the end has come.
     reader: AtomicWaker,
 }
 
@@ -60,7 +60,7 @@ struct SendQueue {
 }
 
 impl SendBuffer {
-    /// `requests` are those of the HTTP/2 connection, if the response has a stream of one.
+    /// `requests` belong to the HTTP/2 connection, if the response is on a stream.
     pub fn new(flow: Arc<BodyProgress>, budgets: Budgets, requests: Option<Arc<StreamRequests>>) -> Arc<Self> {
         if requests.is_some() {
             budgets.take(STREAM_BYTES);
@@ -76,13 +76,14 @@ impl SendBuffer {
         })
     }
 
-    /// Takes all of `body`, on a task of this thread if that takes longer, until the response is abandoned.
+    /// Reads all of `body`, until the response is abandoned. If the body is not complete at once, a task of this thread
+    /// reads on.
     pub fn fill(self: &Arc<Self>, mut body: ResponseBody, in_progress: Option<PermitGuard>) {
         let buffer = self.clone();
         let permit = in_progress.map(|PermitGuard(permit)| permit);
         buffer.flow.begin(permit.clone());
-        // The bytes that the guest has written so far go to the socket together with the head. A whole body is one
-        // frame and the end, which need no task. Otherwise the task polls again.
+        // The bytes that the guest has written so far leave with the head. A whole body is one frame and the end, which
+        // need no task. If the body is not complete, the task polls again, with a waker.
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..2 {
             if !buffer.has_room(permit.as_deref()) {
@@ -106,9 +107,9 @@ impl SendBuffer {
         });
     }
 
-    /// There is nothing more of `body`.
+    /// Records the end of `body`.
     fn complete(&self, body: ResponseBody, permit: Option<Arc<InstancePermit>>) {
-        // The guest's instance is free from here on, unless the guest works on.
+        // From here on the guest's instance is free, unless the guest works on.
         drop(body);
         if let Some(permit) = permit {
             permit.try_resume();
@@ -140,8 +141,8 @@ impl SendBuffer {
         .await
     }
 
-    /// Waits until there is room, or the response is abandoned. Meanwhile its instance makes way for others; false if
-    /// it has to end for them.
+    /// Waits for room, or until the response is abandoned. Meanwhile the instance yields its permit to others. False if
+    /// the instance has to end for them.
     async fn wait_for_room(&self, permit: Option<&InstancePermit>) -> bool {
         let _behind = permit.and(self.requests.as_ref()).map(StreamRequests::begin_wait);
         let has_room = |cx: &mut Context<'_>| {
@@ -161,7 +162,7 @@ impl SendBuffer {
         loop {
             let freed = self.budgets.freed();
             tokio::pin!(freed);
-            // Registered before the budgets are looked at, so that no release is missed.
+            // Enabled before the budgets are read, so that no release is missed.
             freed.as_mut().enable();
             let may_go_on = poll_fn(|cx| match has_room(cx) {
                 Poll::Ready(()) => Poll::Ready(Some(true)),
@@ -174,8 +175,8 @@ impl SendBuffer {
         }
     }
 
-    /// A response that holds nothing may take one frame beyond the budgets, so that every client gets on. One without a
-    /// guest is in memory as a whole, and takes it in any case.
+    /// Whether the buffer may take a frame. A response that holds nothing may exceed the budgets by one frame, so that
+    /// every client progresses. A response without a guest may always: it is in memory as a whole.
     fn has_room(&self, permit: Option<&InstancePermit>) -> bool {
         let may_begin = || permit.is_none() || self.budgets.have_first_frame();
         !self.budgets.are_exhausted() || (self.held.load(Ordering::Relaxed) == 0 && may_begin())
@@ -187,7 +188,7 @@ impl SendBuffer {
         self.reader.wake();
     }
 
-    /// The bytes, with their part of the budgets.
+    /// Counts the bytes in the budgets until they are written.
     pub fn charge(self: &Arc<Self>, bytes: Bytes) -> BudgetedBytes {
         self.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.flow.add(bytes.len());
@@ -195,7 +196,7 @@ impl SendBuffer {
         BudgetedBytes { bytes, buffer: Some(self.clone()) }
     }
 
-    /// Whether the response has an HTTP/2 stream.
+    /// Whether the response is on an HTTP/2 stream.
     pub fn is_of_stream(&self) -> bool {
         self.requests.is_some()
     }
@@ -217,7 +218,7 @@ impl SendBuffer {
         }
     }
 
-    /// Drops the frames that are left, and the body that they come from: the client has gone.
+    /// Drops the remaining frames and the body behind them: the client has gone.
     pub fn abandon(&self) {
         let mut queue = self.queue();
         queue.is_abandoned = true;
@@ -240,19 +241,20 @@ impl Drop for SendBuffer {
     }
 }
 
-/// Bytes on their way to the socket. Those of a large response count in budgets until they are written, or dropped.
+/// Bytes on their way to the socket. The bytes of a buffered response count in budgets until they are written or
+/// dropped.
 pub struct BudgetedBytes {
     bytes: Bytes,
     buffer: Option<Arc<SendBuffer>>,
 }
 
 impl BudgetedBytes {
-    /// Bytes that count nowhere.
+    /// Bytes that no budget counts.
     pub fn free(bytes: Bytes) -> Self {
         Self { bytes, buffer: None }
     }
 
-    /// Takes the last byte off, if it is not the only one.
+    /// Splits the last byte off, unless it is the only one.
     pub fn split_last(&mut self) -> Option<Self> {
         let at = self.bytes.len().checked_sub(1).filter(|at| *at > 0)?;
         Some(Self { bytes: self.bytes.split_off(at), buffer: self.buffer.clone() })
