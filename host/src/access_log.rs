@@ -1,4 +1,5 @@
-//! The access log: a line for each request, written beside the threads that serve.
+//! The access log: one line for each request. A thread of its own writes it, so that it does not slow the serving
+//! threads.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -28,22 +29,22 @@ use crate::serving_threads::survive;
 
 const NAME: &str = "access-log";
 
-/// Lines that may wait for the file. More are dropped, so that a slow disk does not slow the clients.
+/// Lines that may wait for the file. The host drops further ones, so that a slow disk does not slow the clients.
 const MAX_WAITING: usize = 8192;
 
-/// Bytes of lines after which a write begins.
+/// A write begins after this many bytes of lines.
 const MAX_BATCH: usize = 64 * 1024;
 
-/// Bytes of a value that a client chose, such as its `User-Agent`.
+/// The longest value that a client chose, such as its `User-Agent`, in bytes.
 const MAX_VALUE: usize = 1024;
 
-/// The status that nginx logs for a request whose client has gone before its response began.
+/// The status for a client that has gone before its response began, as in nginx.
 const CLIENT_GONE: u16 = 499;
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum AccessLogFormat {
-    /// An object of JSON.
+    /// A JSON object.
     #[default]
     Json,
     /// The combined format of Apache and nginx.
@@ -57,11 +58,11 @@ pub struct AccessLog {
     entries: RwLock<Option<SyncSender<AccessLogEntry>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reopen: Arc<AtomicBool>,
-    /// Lines that were not written: too many waited, the file could not be written, or the log was closed.
+    /// Lines that were not written: too many waited, the file was not writable, or the log was closed.
     dropped: Arc<Counter>,
 }
 
-/// One request. Its line is written when it is dropped: at the end of the response.
+/// One request. Dropping it at the end of the response writes its line.
 pub struct AccessRecord {
     log: Arc<AccessLog>,
     entry: Option<AccessLogEntry>,
@@ -76,10 +77,10 @@ struct AccessLogEntry {
     target: Vec<u8>,
     version: Version,
     status: u16,
-    /// Bytes of the body that were handed to the client's connection.
+    /// Bytes of the body that the client's connection has taken.
     bytes: u64,
     milliseconds: f64,
-    /// The values of headers can have any bytes.
+    /// Header values can contain any bytes.
     referer: Option<Vec<u8>>,
     user_agent: Option<Vec<u8>>,
     request_id: Option<Vec<u8>>,
@@ -102,34 +103,34 @@ impl AccessLog {
             log_throttle: LogThrottle::new(1, 3),
         };
         let thread = std::thread::Builder::new().name(NAME.to_owned());
-        // The lines that were taken are lost with a panic.
+        // A panic loses the lines that the thread had taken.
         let write = move || while survive(NAME, || writer.run(&receiver)).is_none() {};
         let thread = Mutex::new(Some(thread.spawn(write)?));
         Ok(Arc::new(Self { entries: RwLock::new(Some(entries)), thread, reopen, dropped }))
     }
 
-    /// Lines that were not written: too many waited, the file could not be written, or the log was closed.
+    /// Lines that were not written: too many waited, the file was not writable, or the log was closed.
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// Opens the file again before the next line: it was renamed.
+    /// Opens the file again before the next line, because it was renamed.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until every line is written, for as long as a reader of the file takes. Requests that end afterwards have
-    /// no line.
+    /// Waits until every line is written, for as long as a reader of the file takes. Requests that end later have no
+    /// line.
     pub fn close(&self) {
         *self.entries.write().unwrap_or_else(PoisonError::into_inner) = None;
-        // Locked meanwhile, so that another caller waits too.
+        // Locked meanwhile, so that concurrent callers wait too.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the access log panicked");
         }
     }
 
-    /// Begins a request, which has its id.
+    /// Begins a request, which has its id already.
     pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, client: Option<IpAddr>) -> AccessRecord {
         let entry = AccessLogEntry {
             time: Timestamp::now(),
@@ -140,7 +141,7 @@ impl AccessLog {
             status: CLIENT_GONE,
             bytes: 0,
             milliseconds: 0.0,
-            // Redacted before it is cut: the cut could remove the mark by which a secret is recognised.
+            // Redacted before it is cut, because the cut could remove the mark of a secret.
             referer: value(request.headers(), REFERER.as_str()).map(|value| cut(referer(value))),
             user_agent: value(request.headers(), USER_AGENT.as_str()).map(cut),
             request_id: value(request.headers(), X_REQUEST_ID.as_str()).map(cut),
@@ -149,7 +150,7 @@ impl AccessLog {
     }
 }
 
-/// Waits until everything is written.
+/// Waits until all lines are written.
 impl Drop for AccessLog {
     fn drop(&mut self) {
         self.close();
@@ -185,23 +186,23 @@ impl Drop for AccessRecord {
     }
 }
 
-/// The thread that writes.
+/// The state of the thread that writes.
 struct AccessLogWriter {
     path: PathBuf,
     format: AccessLogFormat,
     file: Box<dyn Write + Send>,
     reopen: Arc<AtomicBool>,
     dropped: Arc<Counter>,
-    /// How many dropped lines were reported.
+    /// How many dropped lines were logged.
     reported: u64,
-    /// Whether the file may end with a part of a line.
+    /// Whether the file may end with a partial line.
     is_torn: bool,
-    /// On a full disk no write succeeds.
+    /// Limits the log, because on a full disk every write fails.
     log_throttle: LogThrottle,
 }
 
 impl AccessLogWriter {
-    /// Returns once the log is closed and everything is written.
+    /// Returns once the log is closed and all lines are written.
     fn run(&mut self, entries: &Receiver<AccessLogEntry>) {
         while let Ok(entry) = entries.recv() {
             if self.reopen.swap(false, Ordering::Relaxed) {
@@ -224,9 +225,9 @@ impl AccessLogWriter {
         }
     }
 
-    /// Writes a batch, or counts its lines as dropped.
+    /// Writes a batch. On an error, counts its lines as dropped.
     fn write(&mut self, text: &str, lines: u64) {
-        // Until it is known, also after a panic.
+        // Set until the write has succeeded, also across a panic.
         self.is_torn = true;
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
         self.is_torn = written.is_err();
@@ -253,13 +254,13 @@ fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
         return Ok(Box::new(io::stdout()));
     }
     let mut options = OpenOptions::new();
-    // Without the flag, the opening of a pipe waits for a reader.
+    // Without the flag, opening a pipe waits for a reader.
     options.append(true).create(true).mode(0o600).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NXIO) => io::Error::new(error.kind(), "it is a pipe that no program reads"),
         _ => error,
     })?;
-    // A reader that is slow is waited for, on the log's own thread.
+    // Writes do wait for a slow reader, but only on the log's own thread.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(Box::new(file))
 }
@@ -268,7 +269,7 @@ fn value(headers: &HeaderMap, name: &str) -> Option<Vec<u8>> {
     headers.get(name).map(|value| value.as_bytes().to_vec())
 }
 
-/// The `Referer` without secrets, all of which are told by ASCII characters.
+/// The `Referer` without its secrets, whose marks are all ASCII characters.
 fn referer(value: Vec<u8>) -> Vec<u8> {
     match String::from_utf8(value) {
         Ok(text) => redaction::url(&text).into(),
@@ -279,7 +280,7 @@ fn referer(value: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Cuts a value to the bytes that are logged. Text is cut between two characters.
+/// Cuts a value to the logged length. Text is cut between two characters.
 fn cut(mut value: Vec<u8>) -> Vec<u8> {
     if value.len() > MAX_VALUE {
         let end = str::from_utf8(&value).map_or(MAX_VALUE, |text| text.floor_char_boundary(MAX_VALUE));
@@ -335,7 +336,7 @@ impl AccessLogEntry {
     }
 }
 
-/// Bytes between quotation marks, in which a client can forge neither a field nor a line, as nginx writes them.
+/// Bytes between quotation marks, escaped as in nginx, so that a client can forge neither a field nor a line.
 struct Quoted<'a>(&'a [u8]);
 
 impl fmt::Display for Quoted<'_> {
@@ -347,8 +348,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// JSON may have some characters as they are that end a line for other readers, change the direction of the text, or
-/// command a terminal. Outside of ASCII they are in strings only.
+/// Escapes characters that JSON allows unescaped, but that end a line for other readers, change the direction of the
+/// text, or control a terminal. In JSON, non-ASCII characters are in strings only.
 fn escape_controls(json: &str) -> Cow<'_, str> {
     let is_control = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if !json.contains(is_control) {

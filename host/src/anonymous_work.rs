@@ -1,10 +1,10 @@
-//! The work that components do for clients without an accepted credential: processor time of guests, and bytes that
-//! they read from the store or write to it, of each network in a sliding minute.
+//! Limits on the work that components do for clients without an accepted credential. The work is guests' processor
+//! time, and bytes that guests read from the store or write to it. It counts for each network in a sliding minute.
 //!
-//! The host verifies no credential. It learns of an accepted one by the component's response, and remembers it for a
-//! while. Until then a request with a credential counts as one without, on an account of its own: clients with refused
-//! credentials get as much as clients without any, and one whose credential is remembered waits for neither. What was
-//! counted for a request is given back once its credential turns out to be accepted.
+//! The host verifies no credential. A component's response says whether it has accepted one, and the host remembers
+//! that for a while. Requests with an unknown credential count as anonymous, in an account of their own. So clients
+//! with refused credentials get as much as clients without any, and clients with an accepted one wait for neither. When
+//! a credential turns out to be accepted, its request's work is subtracted again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ use lru::LruCache;
 
 use crate::metrics::Counter;
 
-/// The header by which a component says whether its caller is known; the client does not get it.
+/// The header by which a component says whether it knows its caller. The host removes it before the response goes to
+/// the client.
 pub const CALLER: HeaderName = HeaderName::from_static("hexad-caller");
 const KNOWN: &str = "known";
 
@@ -28,10 +29,10 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// How long an accepted credential is remembered after its last use.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Networks, and accepted credentials, that are remembered: the latest.
+/// The most networks, and the most accepted credentials, that the host remembers: the latest.
 const CLIENTS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(16 * 1024 - 1);
 
-/// What a network may have done in a minute. Zero is no limit.
+/// The most work for a network in a minute. Zero stands for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkLimits {
     pub cpu_time: Duration,
@@ -67,7 +68,7 @@ pub struct AnonymousWork {
     began: Instant,
     /// By network, and whether its requests have a credential.
     accounts: Mutex<LruCache<(IpAddr, bool), Arc<Account>>>,
-    /// When each of these credentials was accepted last.
+    /// The time when each of these credentials was last accepted.
     accepted: Mutex<LruCache<u64, Instant>>,
     hasher: RandomState,
     pub refused: Counter,
@@ -76,7 +77,7 @@ pub struct AnonymousWork {
 #[derive(Debug, Default)]
 struct Account(Mutex<[Usage; 2]>);
 
-/// What was used of one limit, in the present minute and in the one before.
+/// A network's usage of one limit, in the current minute and in the previous one.
 #[derive(Debug, Default)]
 struct Usage {
     minute: u64,
@@ -84,7 +85,7 @@ struct Usage {
     before: u64,
 }
 
-/// The work for one request of a client, and for the requests that its guest sends to the application.
+/// The work for a client's request, and for the requests that its guest sends to the application.
 #[derive(Debug)]
 pub struct ClientWork {
     all: Arc<AnonymousWork>,
@@ -107,7 +108,7 @@ impl AnonymousWork {
         })
     }
 
-    /// Begins a request to `component`. `None` if there is no limit.
+    /// Begins a request to `component`. `None` if no limit is set.
     pub fn begin(
         self: &Arc<Self>,
         network: IpAddr,
@@ -152,12 +153,12 @@ impl AnonymousWork {
         lock(&self.accounts).iter().filter(|(_, account)| account.used_up(self, now).is_some()).count()
     }
 
-    /// By the kind of work.
+    /// The limits by kind of work.
     fn limits(&self) -> [u64; 2] {
         [u64::try_from(self.limits.cpu_time.as_nanos()).unwrap_or(u64::MAX), self.limits.store_bytes]
     }
 
-    /// The number of the minute, and how much of it is over, from 0 to 1.
+    /// The number of the current minute, and how much of it has passed, from 0 to 1.
     fn minute(&self, now: Instant) -> (u64, f64) {
         let minutes = now.saturating_duration_since(self.began).as_secs_f64() / PERIOD.as_secs_f64();
         (minutes as u64, minutes.fract())
@@ -199,8 +200,8 @@ impl Usage {
         }
     }
 
-    /// How long until less than `limit` was used in the minute before. `None` if it is less now. As much of the minute
-    /// before counts as the present one is not `over`.
+    /// The time until the usage falls below `limit`. `None` if it is below now. `over` is the part of the current
+    /// minute that has passed; the rest of the previous minute counts.
     fn wait(&self, limit: u64, over: f64) -> Option<Duration> {
         let (now, before, limit) = (self.now as f64, self.before as f64, limit as f64);
         if now + before * (1.0 - over) < limit {
@@ -230,7 +231,7 @@ impl ClientWork {
     }
 
     /// Learns from a component's response whether it has accepted the credential: the header [`CALLER`] says so. A
-    /// nested response can only say that it has.
+    /// nested response can confirm the credential, but not revoke it.
     pub fn learn(&self, caller: Option<&HeaderValue>, status: StatusCode, is_nested: bool) {
         let Some(credential) = self.credential else { return };
         let is_refused = status == StatusCode::UNAUTHORIZED;
@@ -283,7 +284,7 @@ mod tests {
         work.charge_at(Work::StoreBytes, 1001, at(30));
         let used_up = begin(1, 30).unwrap_err();
         assert_eq!(used_up.limit, "anonymous_store_bytes");
-        // Half of it has to expire, in the next minute.
+        // Half of the usage has to expire, in the next minute.
         assert_eq!(used_up.retry_after.as_secs_f64().round(), 60.0);
         assert!(begin(1, 80).is_err() && begin(1, 91).is_ok() && begin(2, 30).is_ok());
         assert_eq!(all.refused.get(), 2);
@@ -312,7 +313,7 @@ mod tests {
         assert!(begin("a", None).is_ok(), "clients without a credential have an account of their own");
         accepted.learn(Some(&known), StatusCode::OK, false);
         accepted.charge(Work::StoreBytes, 5000);
-        // What was counted is given back.
+        // The counted work is subtracted again.
         let forged = begin("a", Some(2)).unwrap();
         forged.charge(Work::StoreBytes, 5000);
         for (caller, status, is_nested) in [
@@ -331,7 +332,7 @@ mod tests {
         assert!(begin("a", Some(1)).is_ok());
         begin("a", Some(1)).unwrap().learn(Some(&anonymous), StatusCode::UNAUTHORIZED, false);
         assert!(begin("a", Some(1)).is_err(), "it was revoked");
-        // A response of the application that its guest has asked.
+        // A nested response, for a request of its guest.
         forged.learn(Some(&known), StatusCode::OK, true);
         assert!(begin("a", Some(2)).is_ok());
         let without = begin("a", None).unwrap();

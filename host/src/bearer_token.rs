@@ -2,8 +2,8 @@
 
 use http::HeaderValue;
 
-/// Whether a header can have the token: white space at its ends, for example, gets lost there, and characters that are
-/// not ASCII are read as other text.
+/// Whether a header can carry the token. White space at its ends would get lost, and non-ASCII characters would be read
+/// as other text.
 pub fn is_sendable(token: &str) -> bool {
     token.trim() == token && HeaderValue::from_str(token).is_ok_and(|value| value.to_str().is_ok())
 }

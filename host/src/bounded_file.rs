@@ -1,5 +1,5 @@
-//! Files that the host has not made: the bytes that are read of one are bounded, because a device has no end, and so is
-//! the wait for them, because a pipe may have no writer.
+//! Reads files that the host has not made. The bytes of a file are bounded, because a device has no end. The wait is
+//! bounded too, because a pipe may have no writer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-/// The largest component that is accepted, in bytes.
+/// The largest component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
 
-/// How long the content of a pipe or a terminal may take to arrive, such as that of a shell's `<(...)`.
+/// How long the content of a pipe or a terminal may take to arrive, for example from a shell's `<(...)`.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Reads a component.
@@ -28,9 +28,9 @@ pub fn read(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     read_within(path, limit, MAX_WAIT)
 }
 
-/// The same. It waits only for a file that is not a regular one.
+/// As [`read`], with another bound on the wait. Only irregular files make it wait.
 fn read_within(path: &Path, limit: usize, max_wait: Duration) -> io::Result<Vec<u8>> {
-    // Without the flag, the opening of a pipe waits for a writer.
+    // Without the flag, opening a pipe waits for a writer.
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
     let too_large =
@@ -54,7 +54,7 @@ pub fn read_text(path: &Path, limit: usize) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// A pipe, a terminal or a device, which was opened with `O_NONBLOCK`. All reads together wait for `max_wait` at most.
+/// A pipe, a terminal or a device, opened with `O_NONBLOCK`. All reads together wait for `max_wait` at most.
 struct WaitingReader {
     file: File,
     started: Instant,
@@ -62,8 +62,8 @@ struct WaitingReader {
 }
 
 impl WaitingReader {
-    /// Waits until a read does not block: there are bytes, or the last writer is gone. A pipe that has had no writer
-    /// yet is waited for.
+    /// Waits until a read does not block: bytes have come, or the last writer has gone. It also waits for a pipe's
+    /// first writer.
     fn wait(&self) -> io::Result<()> {
         loop {
             let left = self.max_wait.saturating_sub(self.started.elapsed());
@@ -85,7 +85,7 @@ impl Read for WaitingReader {
         loop {
             self.wait()?;
             match self.file.read(buffer) {
-                // Another reader was faster.
+                // Another reader took the bytes.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return result,
             }
@@ -131,7 +131,7 @@ mod tests {
     fn a_pipe_is_read_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = pipe(&folder);
-        // More than a pipe holds, so that the writer waits for the reader and the reader for the writer.
+        // More than a pipe holds, so that writer and reader wait for each other.
         let content = vec![7; 1 << 20];
         std::thread::scope(|scope| {
             scope.spawn(|| std::fs::write(&path, &content).unwrap());
@@ -139,7 +139,7 @@ mod tests {
             scope.spawn(|| std::fs::write(&path, &content[..1001]));
             assert_eq!(read_within(&path, 1000, LONG).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         });
-        // As a shell's `<(...)` is: a pipe that has no name.
+        // A pipe without a name, as a shell's `<(...)`.
         let echo = Command::new("echo").arg("text").stdout(Stdio::piped()).spawn().unwrap();
         let output = std::os::fd::AsRawFd::as_raw_fd(echo.stdout.as_ref().unwrap());
         assert_eq!(read_within(Path::new(&format!("/dev/fd/{output}")), 10, LONG).unwrap(), b"text\n");

@@ -1,4 +1,4 @@
-//! A table that is bounded by the bytes of its entries. The least recently used one is evicted first.
+//! A table with a limit on the bytes of its entries. It evicts the least recently used entry first.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -7,10 +7,10 @@ use lru::LruCache;
 
 pub struct ByteLru<K: Hash + Eq, V> {
     entries: LruCache<K, V>,
-    /// The bytes of an entry, which do not change while it is in the table.
+    /// The bytes of an entry, which must not change while the table holds it.
     size: fn(&K, &V) -> usize,
     bytes: usize,
-    /// Bytes that all entries together may take.
+    /// The most bytes of all entries together.
     capacity: usize,
 }
 
@@ -40,7 +40,7 @@ impl<K: Hash + Eq, V> ByteLru<K, V> {
         }
     }
 
-    /// Removes the least recently used entries, `count` at most, up to the first that is of use.
+    /// Removes the least recently used entries, up to the first useful one and at most `count`.
     pub fn remove_oldest(&mut self, count: usize, is_of_use: impl Fn(&V) -> bool) {
         for _ in 0..count {
             if self.entries.peek_lru().is_none_or(|(_, oldest)| is_of_use(oldest)) {
@@ -56,7 +56,7 @@ impl<K: Hash + Eq, V> ByteLru<K, V> {
         self.entries.len()
     }
 
-    /// Bytes that the entries take.
+    /// The bytes of all entries.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

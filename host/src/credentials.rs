@@ -1,6 +1,6 @@
-//! The credentials that tell callers apart, so that a caller sees one version throughout a trial.
+//! The credentials that identify callers, so that a caller sees one version throughout a trial.
 //!
-//! The host does not verify a credential. It hashes it.
+//! The host does not verify a credential, but only hashes it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use http::{HeaderMap, HeaderName, Uri};
 /// The headers and parameters in which a component's clients send their credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The first of these headers that a request has identifies its caller.
+    /// The first of these headers in a request identifies its caller.
     pub headers: Vec<HeaderName>,
-    /// Query parameters, for a request that has none of the headers.
+    /// Query parameters, for a request without any of the headers.
     pub parameters: Vec<String>,
-    /// Whether the manifest names them: then the component's anonymous work is limited.
+    /// Whether the manifest names them. Then the host limits the component's anonymous work.
     pub is_declared: bool,
 }
 
@@ -40,7 +40,7 @@ impl Credentials {
         })
     }
 
-    /// A hash of the request's credential. `None` if it has none.
+    /// A hash of the request's credential, if it has one.
     pub fn credential(&self, headers: &HeaderMap, uri: &Uri) -> Option<u64> {
         let header = self.headers.iter().find_map(|name| Some(headers.get(name)?.as_bytes()));
         let credential = header.or_else(|| {
@@ -51,8 +51,8 @@ impl Credentials {
         credential.map(hash)
     }
 
-    /// A hash of all that may be the request's credential, with the names: the component may look at any of it. `None` if
-    /// there is nothing.
+    /// A hash of all possible credentials of the request, with their names, because the component may read any of them.
+    /// `None` if the request has none.
     pub fn all(&self, headers: &HeaderMap, uri: &Uri) -> Option<u64> {
         let headers = self.headers.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
         let headers = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));

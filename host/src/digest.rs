@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 of a component's bytes: its identity.
+/// The SHA-256 of a component's bytes: its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -27,7 +27,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// The inverse of the display. The error is a sentence.
+/// Parses the displayed form. The error is a sentence.
 impl FromStr for Digest {
     type Err = String;
 

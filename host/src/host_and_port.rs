@@ -2,11 +2,11 @@
 
 use http::uri::Authority;
 
-/// Whether a client may address this authority: it has no user's name, its port is empty or a number, and brackets
-/// hold an IPv6 address.
+/// Whether a client may address this authority. It has no user name, its port is empty or a number, and brackets
+/// contain an IPv6 address.
 pub fn is_host_and_port(authority: &Authority) -> bool {
     let (text, host) = (authority.as_str(), authority.host());
-    // A number of Rust may begin with a plus sign, and a port may not.
+    // Rust accepts a number with a plus sign, and a port has none.
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.is_empty() || is_number(port));
     let is_host = host

@@ -1,9 +1,9 @@
-//! A bound on log lines whose number a guest or a client decides.
+//! A limit on log lines whose number a guest or a client decides.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A token bucket: lets `burst` events pass at once and `per_second` on average, and counts the others.
+/// A token bucket. It passes `burst` events at once and `per_second` on average, and counts the others.
 #[derive(Debug)]
 pub struct LogThrottle {
     burst: u32,
@@ -13,7 +13,7 @@ pub struct LogThrottle {
 
 #[derive(Debug)]
 struct ThrottleState {
-    /// When the bucket will be full again.
+    /// The time when the bucket will be full again.
     full_at: Instant,
     suppressed: u64,
 }
@@ -27,7 +27,7 @@ impl LogThrottle {
         }
     }
 
-    /// `Some(n)` if the event may be logged, after `n` events that were suppressed.
+    /// `Some(n)` if the event may be logged; `n` events were suppressed before it.
     pub fn pass(&self) -> Option<u64> {
         self.pass_at(Instant::now())
     }

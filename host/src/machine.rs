@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-/// If the system does not tell.
+/// The memory to assume if the system does not report it.
 const ASSUMED: u64 = 2 * 1024 * 1024 * 1024;
 
-/// The machine's memory, or that of the container or service that the process is part of, in bytes.
+/// The memory of the machine, or of the container or service that the process is part of, in bytes.
 pub fn memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = total_memory(&text);
@@ -15,10 +15,10 @@ pub fn memory() -> u64 {
     machine.into_iter().chain(group).min().unwrap_or(ASSUMED)
 }
 
-/// The resident memory of this process, in bytes; `None` where there is no procfs.
+/// The resident memory of this process, in bytes. `None` without procfs.
 pub fn resident_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
-    // The second field has its pages.
+    // The second field counts its pages.
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
@@ -29,10 +29,10 @@ fn total_memory(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Whether each of so many threads can have a processor of its own, all the time.
+/// Whether each of `threads` threads can have a processor of its own, all the time.
 pub fn has_processors_for(threads: usize) -> bool {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // The standard library counts a quota too, in whole processors and at least one.
+    // The standard library applies a quota too, rounded to whole processors and at least one.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     threads <= processors && !is_below_one_processor(&groups, read_control_file)
 }
@@ -41,7 +41,7 @@ fn read_control_file(path: &str) -> Option<String> {
     fs::read_to_string(Path::new("/sys/fs/cgroup").join(path)).ok()
 }
 
-/// The lowest limit of a control group and of the groups above it, of either version. `read` reads a file below the
+/// The lowest memory limit of a control group and its ancestors, of either version. `read` reads a file below the
 /// folder of control groups.
 fn control_group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let limits = control_groups(groups, "memory").filter_map(|(group, is_unified)| {
@@ -51,25 +51,25 @@ fn control_group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> O
     limits.min()
 }
 
-/// Whether a control group, or one above it, has a quota of less than one processor: a part of each period.
+/// Whether a control group or an ancestor has a quota of less than one processor: only a part of each period.
 fn is_below_one_processor(groups: &str, read: impl Fn(&str) -> Option<String>) -> bool {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     control_groups(groups, "cpu").any(|(group, is_unified)| {
         let quota = if is_unified {
             let limit = read(&format!("{group}cpu.max"));
-            // `max` is no quota.
+            // `max` stands for no quota.
             limit.and_then(|limit| limit.split_once(' ').and_then(|(of, period)| number(of).zip(number(period))))
         } else {
             let [of, period] = ["cpu.cfs_quota_us", "cpu.cfs_period_us"].map(|file| read(&format!("{group}{file}")));
-            // -1 is no quota.
+            // -1 stands for no quota.
             of.and_then(|of| number(&of)).zip(period.and_then(|period| number(&period)))
         };
         quota.is_some_and(|(of, period)| of < period)
     })
 }
 
-/// The folders of a control group and of the groups above it that limit what `controller` counts (cgroups(7)), and
-/// whether each is of version 2. In a container, the path may be one of the machine, and the limit is at the top.
+/// The folders of a control group and its ancestors that limit what `controller` counts, and whether each is of version
+/// 2: see cgroups(7). In a container, the path may be one of the machine, and the limit is at the top.
 fn control_groups(groups: &str, controller: &str) -> impl Iterator<Item = (String, bool)> {
     groups.lines().flat_map(move |line| {
         let mut fields = line.splitn(3, ':').skip(1);

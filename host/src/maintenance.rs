@@ -1,13 +1,11 @@
-//! Maintenance: the periodic requests that a manifest declares and that the host sends to its
-//! components by itself.
+//! Maintenance: periodic requests that a manifest declares and that the host sends to its components (decision 0047).
 //!
-//! The request is a `POST` with a JSON object. The component does a bounded part of its task and
-//! responds with a JSON object: `cursor` is for the next request, and is absent or null when the task
-//! is finished; `wait_seconds` is how long the host waits before that request. Other numbers are
-//! counts, which the host adds up and logs.
+//! The request is a `POST` with a JSON object. The component does a bounded part of its task and responds with a JSON
+//! object. Its `cursor` is for the next request; it is absent or null when the task is finished. Its `wait_seconds` is
+//! how long the host waits before that request. Other numbers are counts, which the host adds up and logs.
 //!
-//! One request is under way at a time, so that tasks do not take the processors from clients. Of the
-//! hosts that share a store, one sends them.
+//! One request is under way at a time, so that tasks do not take the processors from clients. Of the hosts that share a
+//! store, one sends them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,13 +35,13 @@ const NAME: &str = "maintenance";
 /// The first run begins at most this long after the start, however rare the runs are.
 const FIRST_RUN: Duration = Duration::from_secs(10 * 60);
 
-/// When a host looks again whether it does the maintenance.
+/// How often a host checks whether it does the maintenance.
 const NEXT_LOOK: Duration = Duration::from_secs(60);
 
-/// The longest pause: the clock cannot add every duration that a component can send.
+/// The longest pause. The clock cannot add every duration that a component can send.
 const LONGEST_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The largest response that is read, in bytes.
+/// The largest response, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
 
 /// Bytes of an error response that are logged.
@@ -56,7 +54,7 @@ pub struct Maintainer {
 }
 
 impl Maintainer {
-    /// `is_leader` tells whether this host does the maintenance of its store.
+    /// `is_leader` says whether this host does the maintenance of its store.
     pub fn start(
         tasks: Vec<Task>,
         shards: Arc<Vec<Shard>>,
@@ -76,7 +74,7 @@ impl Maintainer {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread. It does not wait for the response to a request under way.
+    /// Ends the thread, without waiting for the response to a request under way.
     pub fn stop(self) {
         drop(self.stop);
         if self.thread.join().is_err() {
@@ -103,14 +101,14 @@ async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader, th
     }
 }
 
-/// Tells whether this host does the maintenance of its store.
+/// Says whether this host does the maintenance of its store.
 pub type LeaderReader = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A component's task, between two of its requests.
 pub struct Task {
     component: String,
     maintenance: Maintenance,
-    /// When the next request is sent.
+    /// The time of the next request.
     due: Instant,
     /// `None` before the first request of a run.
     cursor: Option<String>,
@@ -136,14 +134,14 @@ impl Task {
         Self { component, maintenance, due, cursor: None, counts: Counts::default() }
     }
 
-    /// Another host does it now. It may end, so this one looks again.
+    /// Another host does the maintenance now. This one checks again later, because the other may end.
     fn postpone(&mut self) {
         self.cursor = None;
         self.counts = Counts::default();
         self.due = after(self.maintenance.every.min(NEXT_LOOK));
     }
 
-    /// Sends the next request, and sets when the one after it is due.
+    /// Sends the next request, and sets the time of the following one.
     async fn advance(&mut self, shards: &[Shard]) {
         let component = &self.component;
         match self.post(shards).await {
@@ -172,7 +170,7 @@ impl Task {
         let body = body.map_err(|error| anyhow!("its response cannot be read: {error}"))?.to_bytes();
         if !status.is_success() {
             let start = body.get(..MAX_LOGGED).unwrap_or(&body);
-            // Escaped, so that the component cannot write lines of its own to the log.
+            // Escaped, so that the component cannot forge lines of the log.
             bail!("it responded {status}: {}", String::from_utf8_lossy(start).escape_debug());
         }
         serde_json::from_slice(&body).map(TaskResponse).context("its response is not a JSON object")

@@ -3,7 +3,7 @@
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Why a file has no certificates, or no key. Each is a part of a sentence about the file.
+/// Why a file has no certificates or no key. Each text is a part of a sentence about the file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PemError {
     #[error("it is not in PEM, in which a line says -----BEGIN")]
@@ -16,7 +16,7 @@ pub enum PemError {
     Encrypted,
     #[error("it is cut off: a section has no end")]
     CutOff,
-    /// A text of the host: the library's texts quote the file.
+    /// A text of the host, because the library's texts quote the file.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
 }
@@ -37,7 +37,7 @@ pub fn private_key(content: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
     let content = without_mark(content);
     let key = PrivateKeyDer::from_pem_slice(content);
     key.map_err(|error| match contains(content, "ENCRYPTED") {
-        // The word is in the first line of a PKCS #8 section, and in a field of a section of the older form.
+        // The word is in the first line of a PKCS #8 section, or in a field of a section of the older form.
         true => PemError::Encrypted,
         false => described(error, content, PemError::NoKey),
     })

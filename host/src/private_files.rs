@@ -1,4 +1,4 @@
-//! Files and folders that only the host's user may use, whatever the umask of the process is.
+//! Files and folders that only the host's user may use, whatever the process's umask is.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// Makes a folder with its parents. One that is there keeps its mode, which its owner has chosen.
+/// Makes a folder with its parents. An existing folder keeps its mode, which its owner has chosen.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -20,14 +20,14 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
 }
 
-/// Opens a file with these options. It is private afterwards, also if it was not before. A folder, a pipe or a device
-/// is refused with [`io::ErrorKind::InvalidInput`].
+/// Opens a file with these options, and makes it private, even if it was not. Refuses a folder, a pipe or a device with
+/// [`io::ErrorKind::InvalidInput`].
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let irregular = || {
         let reason = "it is a folder, a pipe or a device and no file; move it away";
         io::Error::new(io::ErrorKind::InvalidInput, reason)
     };
-    // Without the flag, the opening of a pipe waits for a program at its other end.
+    // Without the flag, opening a pipe waits for a program at its other end.
     let opened = options.mode(FILE_MODE).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::ISDIR | Errno::NXIO) => irregular(),
@@ -43,7 +43,7 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a file. One that is another user's, that others can write, or that is a link, a pipe or a device is refused.
+/// Reads a file. Refuses a file of another user, a file that others can write, a link, a pipe and a device.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -57,8 +57,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Reads a secret, without the line break at its end. A file that other users can read or that its group can write is
-/// refused, and so is one of another user than this one and root, who writes those of service managers.
+/// Reads a secret, without the line break at its end. Refuses a file that other users can read or that its group can
+/// write. The owner must be this user, or root, who writes the files of service managers.
 pub fn read_secret(path: &Path, limit: usize) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
@@ -77,7 +77,7 @@ pub fn read_secret(path: &Path, limit: usize) -> io::Result<String> {
     Ok(line.map(str::to_owned).unwrap_or(text))
 }
 
-/// Makes an empty file, or empties the one that is there.
+/// Makes an empty file, or empties an existing one.
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
@@ -87,25 +87,25 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     create(path)?.write_all(content)
 }
 
-/// Writes a whole file in place of the one that is there, in one step.
+/// Replaces a file as a whole, in one step.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = Path::new(&temporary);
-    // A file left by a crash may have another mode.
+    // A file that a crash left may have another mode.
     match fs::remove_file(temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = open(OpenOptions::new().create_new(true).write(true), temporary)?;
     file.write_all(content)?;
-    // Otherwise the name may outlive a crash, and the content not.
+    // Otherwise the name might survive a crash, and the content not.
     file.sync_all()?;
     fs::rename(temporary, path)
 }
 
-/// Makes a file private that another program, or another version of this one, has made. A file that is
-/// missing or belongs to another user is left alone.
+/// Makes a file private that another program, or another version of this one, has made. Ignores a file that is missing
+/// or belongs to another user.
 pub fn make_private(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.mode() & 0o077 != 0 && is_mine(&metadata) => {
@@ -164,7 +164,7 @@ mod tests {
             refuse(open(OpenOptions::new().append(true).read(true), path));
             refuse(open(OpenOptions::new().read(true), path));
         }
-        // With a reader, the pipe could be opened.
+        // The pipe has a reader, so that it can be opened.
         let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         refuse(create(&pipe));
     }

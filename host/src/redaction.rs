@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use http::Uri;
 use url::form_urlencoded;
 
-/// A query parameter whose name has one of these in it is a secret.
+/// A query parameter is a secret if its name contains one of these.
 const SECRETS: [&str; 8] = ["token", "secret", "password", "passwd", "auth", "key", "signature", "credential"];
 
-/// The path. A segment that follows one called `token`, as in npm's `-/user/token/<token>`, is a secret.
+/// The path, without its secrets: segments after one called `token`, as in npm's `-/user/token/<token>`.
 pub fn path(uri: &Uri) -> Cow<'_, str> {
     without_tokens(uri.path())
 }
@@ -20,7 +20,7 @@ fn without_tokens(path: &str) -> Cow<'_, str> {
     let mut is_secret = false;
     let segments = path.split('/').map(|segment| {
         let shown = if is_secret && !segment.is_empty() { "REDACTED" } else { segment };
-        // An empty segment does not count, as in routes.
+        // As in routes, an empty segment does not count.
         is_secret = is_token(segment) || (is_secret && segment.is_empty());
         shown
     });
@@ -32,12 +32,12 @@ fn is_token(segment: &str) -> bool {
     form_urlencoded::parse(segment.as_bytes()).next().is_some_and(|(word, _)| word.eq_ignore_ascii_case("token"))
 }
 
-/// The path and the query, without the values of parameters that are secrets.
+/// The path and the query, without the values of secret parameters.
 pub fn target(uri: &Uri) -> String {
     let mut target = path(uri).into_owned();
     for (index, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
         target.push(if index == 0 { '?' } else { '&' });
-        // Components decode the name, and so does the comparison.
+        // Components decode the name, so the comparison does too.
         let name = form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.to_ascii_lowercase());
         match (pair.split_once('='), name) {
             (Some((raw, _)), Some(name)) if SECRETS.iter().any(|secret| name.contains(secret)) => {
@@ -50,7 +50,7 @@ pub fn target(uri: &Uri) -> String {
     target
 }
 
-/// A URL without the user's name and password, the query, and the secrets of the path. It may be of another application,
+/// A URL without the user's name and password, the query, and the secrets of the path. It may be another application's,
 /// as in `Referer`.
 pub fn url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Secrets that the host draws: the values of the variables that `generate` names and that have none.
+//! Secrets that the host draws: the values of the variables that the manifest names in `generate` and gives no value.
 //!
 //! A secret is a list of keys, separated by commas. A component seals with the first and opens with all of them. The
-//! last one is drawn ahead: a rotation puts it first, so that each host of a store can open what another one seals with
-//! it before it has read the list again.
+//! last key is drawn ahead, and a rotation makes it the first. So each host of a store can open what another one has
+//! sealed with it, before it has read the new list.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,14 +20,14 @@ const FOLDER: &str = "secrets";
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
-/// Where secrets are kept: in private files, or in the store that several hosts share.
+/// Where the host keeps secrets: in private files, or in the store that several hosts share.
 #[derive(Clone)]
 pub enum Secrets {
     Folder(PathBuf),
     Store(FleetStore),
 }
 
-/// Why a variable has no secret: a sentence for the operator.
+/// Why a variable gets no secret: a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
 #[error("component `{component}`: the secret of its variable {variable} cannot be kept in {place}: {source}")]
 pub struct SecretError {
@@ -52,8 +52,8 @@ impl Secrets {
         store.map_or_else(|| Self::Folder(data.join(FOLDER)), Self::Store)
     }
 
-    /// Gives each component the secrets that its manifest asks for. It blocks. With `rotates`, the next key of each of
-    /// them comes first from now on.
+    /// Gives each component the secrets that its manifest asks for. It blocks. With `rotates`, the next key of each
+    /// secret becomes the first.
     pub fn fill_in(&self, components: &mut [Component], rotates: bool) -> Result<(), SecretError> {
         for component in components {
             let variables = Arc::make_mut(&mut component.variables);
@@ -92,7 +92,7 @@ impl Secrets {
             Self::Folder(folder) => {
                 private_files::create_folder(folder)?;
                 private_files::replace(&folder.join(name), next.as_bytes())?;
-                // The name of the new file is durable, too.
+                // Makes the name of the new file durable, too.
                 File::open(folder)?.sync_all()?;
                 Ok(next)
             }
@@ -116,7 +116,7 @@ impl Secrets {
     }
 }
 
-/// Reads a file that only the host's user can read afterwards: a copy of a data folder may have lost that.
+/// Reads a file and makes it private first, because a copy of a data folder may have lost its mode.
 fn read_private(path: &Path) -> io::Result<Vec<u8>> {
     private_files::open(OpenOptions::new().read(true), path).map(drop)?;
     private_files::read(path)
@@ -155,7 +155,7 @@ mod tests {
         let path = folder.path().join("secrets/console.key");
         let mode = |path: &Path| std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777;
         assert_eq!((mode(&path), mode(&folder.path().join("secrets"))), (0o600, 0o700));
-        // Keys that were written by hand, with a line break.
+        // Keys written by hand, with a line break.
         std::fs::write(&path, format!("{first}\n")).unwrap();
         assert_eq!(keys(false), first);
         assert!(keys(true).ends_with(|c: char| c.is_ascii_hexdigit()));

@@ -13,7 +13,7 @@ use crate::shard::Shard;
 /// The maintenance that the manifest asks for.
 pub struct BackgroundTasks(Mutex<Option<Parts>>);
 
-/// The parts of the host that are there until it stops.
+/// The parts of the host that exist until it stops.
 struct Parts {
     application: Arc<Application>,
     shards: Arc<Vec<Shard>>,
@@ -46,7 +46,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// Ends the maintenance for good, and lets go of the shards. It does not wait for a request under way.
+    /// Ends the maintenance for good and releases the shards, without waiting for a request under way.
     pub fn stop(&self) {
         let parts = self.parts().take();
         if let Some(maintainer) = parts.and_then(|parts| parts.maintainer) {
@@ -79,8 +79,8 @@ impl Parts {
     }
 }
 
-/// Applies a manifest that was read again. It does not keep the host's parts: one that a thread still holds
-/// when the host is dropped does nothing.
+/// Applies a manifest that was read again. It does not keep the host's parts alive: after the host is dropped, it does
+/// nothing.
 #[derive(Clone)]
 pub struct Reloader {
     deployer: Weak<Deployer>,
@@ -92,9 +92,9 @@ impl Reloader {
         Self { deployer: Arc::downgrade(deployer), background_tasks: Arc::downgrade(background_tasks) }
     }
 
-    /// Applies the manifest: routes, limits, variables, grants. Requests under way finish as they began. If a part
-    /// of it cannot be applied, or it cannot be read, nothing changes; the log, the audit log and the status say
-    /// why. It blocks, until the host stops at the latest.
+    /// Applies the manifest: routes, limits, variables, grants. Requests under way finish as they began. If the
+    /// manifest is unreadable or a part of it cannot be applied, nothing changes; the log, the audit log and the status
+    /// say why. It blocks, at most until the host stops.
     pub fn reload(&self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
         let (Some(deployer), Some(background_tasks)) = (self.deployer.upgrade(), self.background_tasks.upgrade())
         else {

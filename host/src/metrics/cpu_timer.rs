@@ -1,4 +1,4 @@
-//! The processor time of a guest: the time during which the host polls it.
+//! A guest's processor time: the time during which the host polls it (decision 0021).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::Counters;
 
-/// Measures the time of one instance's polls. The time between two polls does not count.
+/// Measures the polls of one instance. The time between two polls does not count.
 #[derive(Debug)]
 pub struct CpuTimer {
     origin: Instant,
     /// When the current poll started, in nanoseconds since the origin, plus one; 0 between polls.
     started: AtomicU64,
-    /// Nanoseconds of the current request.
+    /// Nanoseconds of the current request's polls.
     request_nanos: AtomicU64,
     counters: Arc<Counters>,
 }
@@ -28,7 +28,7 @@ impl CpuTimer {
         Self { origin: Instant::now(), started: AtomicU64::new(0), request_nanos: AtomicU64::new(0), counters }
     }
 
-    /// The counters that the time is added to.
+    /// The counters to which the timer adds.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
@@ -58,7 +58,7 @@ impl CpuTimer {
         }
     }
 
-    /// Polls a guest, and counts the time that it takes.
+    /// Polls a guest and counts the time.
     pub fn measure<T>(&self, poll: impl FnOnce() -> T) -> T {
         self.start();
         let polled = poll();

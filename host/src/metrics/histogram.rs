@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds: 10 µs, doubled up to 10 s. One more bucket takes longer durations.
+/// The number of bounds: 10 µs, doubled up to 10 s. One more bucket takes longer durations.
 const BOUNDS: usize = 21;
 const FIRST_MICROS: u64 = 10;
 
-/// Counts durations by bucket, and adds them up.
+/// Counts durations by bucket, and sums them.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS + 1],
@@ -20,7 +20,7 @@ pub struct Summary {
     pub count: u64,
     /// Seconds.
     pub sum: f64,
-    /// The upper bound of each bucket in seconds, and the durations in this bucket alone.
+    /// The upper bound of each bucket in seconds, and the durations in that bucket alone.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl Histogram {
 }
 
 impl Summary {
-    /// The upper bound, in seconds, of the bucket that has this quantile (0.5 is the median).
+    /// The upper bound, in seconds, of the bucket with this quantile (0.5 is the median).
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let rank = (self.count as f64 * quantile).ceil() as u64;
         let mut seen = 0;
@@ -61,13 +61,13 @@ impl Summary {
             .map(|(bound, _)| *bound)
     }
 
-    /// The same, at most the largest finite bound.
+    /// As [`Self::quantile`], but at most the largest finite bound.
     pub fn finite_quantile(&self, quantile: f64) -> Option<f64> {
         let largest = self.buckets.iter().map(|(bound, _)| *bound).rfind(|bound| bound.is_finite())?;
         self.quantile(quantile).map(|bound| bound.min(largest))
     }
 
-    /// The durations that are not in `earlier`, a sum of the same histograms.
+    /// The durations that `earlier`, a sum of the same histograms, does not contain.
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |index: usize| earlier.buckets.get(index).map_or(0, |(_, count)| *count);
         let buckets = self.buckets.iter().enumerate();

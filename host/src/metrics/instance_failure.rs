@@ -7,9 +7,9 @@ use super::names::name_of;
 /// Why an instance ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceFailure {
-    /// It executed an `unreachable`, which is what a panic or an abort becomes.
+    /// It executed an `unreachable`, which panics and aborts become.
     Unreachable,
-    /// It read or wrote outside its memory.
+    /// It read or wrote outside of its memory.
     Memory,
     StackOverflow,
     /// Another trap: arithmetic, tables, casts, the rules of the component model.
@@ -18,11 +18,11 @@ pub enum InstanceFailure {
     CpuTime,
     /// Its request timed out.
     TimedOut,
-    /// It did not get memory that its limit allows, because the host had none left.
+    /// It was denied memory that its limit allows, because the host had none left.
     HostMemory,
     /// The host ended it: too many handles, or too large a call.
     Refused,
-    /// The host itself failed while it drove the instance.
+    /// The host itself failed while it ran the instance.
     Panicked,
     /// The host stopped before the instance was done.
     Cancelled,
@@ -54,7 +54,7 @@ impl InstanceFailure {
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
             None if error.is::<OutOfCpuTime>() => Self::CpuTime,
-            // An instance is dropped by a panic around it, or at the end of the thread's runtime.
+            // A panic around an instance drops it, and so does the end of the thread's runtime.
             None => match error.downcast_ref::<InstanceEnd>() {
                 Some(InstanceEnd::TimedOut) => Self::TimedOut,
                 Some(InstanceEnd::Panicked) => Self::Panicked,
@@ -66,7 +66,7 @@ impl InstanceFailure {
     }
 }
 
-/// A guest used more processor time for one request than the limit of its component.
+/// A guest used more processor time for one request than its component's limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest used up its processor time")]
 pub struct OutOfCpuTime;

@@ -1,5 +1,5 @@
-//! Counters of each component. Every shard has its own, so that processors do not share cache lines;
-//! a reader adds them up.
+//! The counters of each component. Every shard has its own, so that processors do not share cache lines; a reader adds
+//! them up (decision 0031).
 
 mod cpu_timer;
 mod histogram;
@@ -18,7 +18,7 @@ use names::name_of;
 /// HTTP statuses are below this.
 const STATUS_LIMIT: usize = 600;
 
-/// A number that only goes up.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -27,7 +27,7 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Sets it to `value` if it is below.
+    /// Raises it to `value` if it is lower.
     pub fn raise_to(&self, value: u64) {
         self.0.fetch_max(value, Ordering::Relaxed);
     }
@@ -37,18 +37,18 @@ impl Counter {
     }
 }
 
-/// Why the host responds in a component's place.
+/// Why the host responds in place of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// HTTP does not allow the request.
     Malformed,
     /// The request's body passes the limit.
     TooLarge,
-    /// Anonymous clients of the network have used up their work.
+    /// Anonymous clients of the network have used up their limit of work.
     AnonymousWork,
     /// The request did not get a permit in time.
     Saturated,
-    /// The client left too much of other responses unread.
+    /// The client left too many other responses unread.
     Unread,
     /// The instantiation failed.
     NoInstance,
@@ -70,7 +70,7 @@ pub enum Refusal {
     ResponseTooLarge,
     /// The component's writes could not be made durable.
     NotDurable,
-    /// The store cannot be used now.
+    /// The store is unavailable.
     StoreUnavailable,
     /// The component's response broke before any of it was sent.
     Broken,
@@ -165,9 +165,9 @@ impl Operation {
 #[repr(align(128))]
 pub struct Counters {
     statuses: [Counter; STATUS_LIMIT],
-    /// The time from a request's head to its response's.
+    /// The time from a request's head to its response's head.
     pub latency: Histogram,
-    /// The time of waits for a permit; requests that do not wait are not counted.
+    /// The time of waits for a permit. Requests that do not wait do not count.
     pub queue_wait: Histogram,
     pub instantiations: Counter,
     pub failed_instantiations: Counter,
@@ -175,7 +175,7 @@ pub struct Counters {
     retirements: [Counter; InstanceCloseReason::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     operations: [Histogram; Operation::ALL.len()],
-    /// Compare-and-swaps that found another value.
+    /// Compare-and-swap operations that found another value.
     pub swaps_lost: Counter,
     /// How often a circuit breaker opened.
     pub breaker_trips: Counter,
@@ -189,7 +189,7 @@ pub struct Counters {
     pub memory_peak: Counter,
     /// Requests for more memory that the host denied.
     pub memory_denials: Counter,
-    /// Processor time of guests and of their calls of the host.
+    /// Processor time of guests, and of their host calls.
     pub cpu_nanos: Counter,
 }
 
@@ -255,7 +255,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct Metrics {
     shards: Vec<Arc<Counters>>,
-    /// Lines of a component that are not in the log, because of their rate.
+    /// Lines of a component that its log rate suppressed.
     pub log_lines_dropped: Arc<Counter>,
 }
 

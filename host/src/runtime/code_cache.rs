@@ -1,10 +1,9 @@
 //! Compiled code on disk, so that a restart does not compile.
 //!
-//! The host executes the code in these files, so it uses only files that it has written itself: the
-//! folder and each file belong to this user, and others cannot write to them. The folder alone does not
-//! show it: a user who can write to the folder above can put another in its place while the host runs.
-//! Each file has the digest of its code, which is checked on the bytes in memory that are then used. A
-//! file that is damaged or was made for another engine is replaced.
+//! The host executes the code in these files, so it uses only files that it has written itself. The folder and each
+//! file belong to this user, and others cannot write to them. The folder alone does not prove it: a user who can write
+//! to the parent folder can replace it while the host runs. Each file contains the digest of its code. The host checks
+//! it on the same bytes in memory that it then uses. It replaces a file that is damaged or made for another engine.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -22,16 +21,16 @@ use super::compilations::Compilations;
 use crate::digest::Digest;
 use crate::private_files;
 
-/// First bytes of a cache file; the number is the version of this layout.
+/// The first bytes of a cache file. The number is the version of this layout.
 const MAGIC: &[u8; 8] = b"hexadc\0\x01";
 
 const EXTENSION: &str = "cwasm";
 
-/// How long code is kept that no host has used, and how many such files at most.
+/// How long the cache keeps code that no host has used, and how many such files at most.
 const MAX_UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const MAX_UNUSED_FILES: usize = 16;
 
-/// Why the cache folder cannot be used.
+/// Why the host cannot use the cache folder.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeCacheError {
     #[error("cannot use the folder {path} for compiled code: {source}; choose another folder with --data")]
@@ -81,17 +80,17 @@ impl CodeCache {
     ) -> wasmtime::Result<Component> {
         let path = self.folder.join(self.file_name(digest));
         if let Some(component) = load(engine, &path) {
-            // The time says when the file was used last.
+            // The file's time says when it was last used.
             let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(component);
         }
-        // Dropped after the code.
+        // Declared first, so that it is dropped after the code.
         let _compilation = compilations.begin(wasm.len());
         let code = engine.precompile_component(wasm)?;
         if let Err(error) = self.save(&path, &code) {
             tracing::warn!(path = %path.display(), %error, "cannot save the compiled code; the next start compiles again");
         }
-        // SAFETY: `code` was made from the component by the same engine, just now.
+        // SAFETY: the same engine has just made `code` from the component.
         unsafe { Component::deserialize(engine, &code) }
     }
 
@@ -99,7 +98,7 @@ impl CodeCache {
         format!("{digest}-{:016x}.{EXTENSION}", self.compatibility)
     }
 
-    /// Removes code that is not `wanted`: files that were not used for [`MAX_UNUSED_AGE`], and the oldest above
+    /// Removes code that is not `wanted`: files unused for [`MAX_UNUSED_AGE`], and the oldest above
     /// [`MAX_UNUSED_FILES`]. The rest saves a compilation if a component or an older host comes back.
     pub fn prune(&self, wanted: &[Digest], now: SystemTime) -> io::Result<()> {
         let wanted: HashSet<String> = wanted.iter().map(|digest| self.file_name(digest)).collect();
@@ -108,7 +107,7 @@ impl CodeCache {
             let entry = entry?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            // A `.new` file was left by a host that was killed, or is being written by another one.
+            // A killed host has left a `.new` file, or another one is writing it.
             if (name.ends_with(EXTENSION) || name.ends_with(".new")) && !wanted.contains(name) {
                 unused.push((entry.metadata()?.modified()?, entry.path()));
             }
@@ -135,7 +134,7 @@ impl CodeCache {
         let saved = private_files::create(&unfinished)
             .and_then(|file| write(file, code))
             .and_then(|()| fs::rename(&unfinished, path));
-        // On a full disk, the unfinished file would take up the room that the store needs.
+        // On a full disk, the unfinished file would take up the space that the store needs.
         saved.inspect_err(|_| drop(fs::remove_file(&unfinished)))
     }
 }
@@ -146,7 +145,7 @@ fn write(mut file: impl Write, code: &[u8]) -> io::Result<()> {
     file.write_all(code)
 }
 
-/// Makes the files private that an earlier version has made readable.
+/// Makes files private that an earlier version has made readable.
 fn restrict_files(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -170,8 +169,8 @@ fn load(engine: &Engine, path: &Path) -> Option<Component> {
         tracing::warn!(path = %path.display(), "compiled code is damaged; compiling again");
         None
     })?;
-    // SAFETY: the code is in a file that only this user can write, which this program wrote for this
-    // engine configuration, and these very bytes have the digest that was written with them.
+    // SAFETY: only this user can write the file, and this program wrote it for this engine configuration. These very
+    // bytes have the digest that was written with them.
     match unsafe { Component::deserialize(engine, code) } {
         Ok(component) => Some(component),
         Err(error) => {
@@ -181,7 +180,7 @@ fn load(engine: &Engine, path: &Path) -> Option<Component> {
     }
 }
 
-/// The code in a cache file. `None` if it is not the code that was written.
+/// The code in a cache file. `None` if it differs from the code that was written.
 fn verified_code(file: &[u8]) -> Option<&[u8]> {
     let rest = file.strip_prefix(MAGIC)?;
     let (digest, code) = rest.split_first_chunk::<32>()?;
@@ -252,7 +251,7 @@ mod tests {
     fn code_that_cannot_be_saved_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(folder.path().join("code"), &Engine::default()).unwrap();
-        // The written file cannot be renamed onto a folder.
+        // The file cannot be renamed onto a folder.
         let path = cache.folder.join(format!("x.{EXTENSION}"));
         fs::create_dir(&path).unwrap();
         cache.save(&path, b"code").unwrap_err();

@@ -1,4 +1,4 @@
-//! The memory of the compilations that run at once.
+//! Limits the memory of concurrent compilations.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -6,36 +6,35 @@ use bytesize::ByteSize;
 
 use crate::{machine, memory};
 
-/// What compiling takes at its peak for each byte of a component. The areas take 24 to 27.
+/// Bytes that a compilation takes at its peak for each byte of the component. The areas take 24 to 27.
 const PEAK: u64 = 32;
 
-/// Compilations together may take one in so many bytes of the machine's memory, the part that is not for caches,
-/// responses and guests.
+/// Compilations together may take a quarter of the machine's memory, the part that caches, responses and guests leave.
 const SHARE: u64 = 4;
 
-/// Lets as many compilations run at once as there is memory for, and one in any case.
+/// Lets as many compilations run at once as fit in memory, and always one.
 pub struct Compilations {
     /// The machine's memory, or the container's, in bytes.
     machine: u64,
-    /// The bytes of those that run.
+    /// The bytes of the running compilations.
     running: Mutex<u64>,
     ended: Condvar,
 }
 
-/// A compilation that runs, until this is dropped.
+/// A running compilation, until this is dropped.
 pub struct Compilation<'a> {
     compilations: &'a Compilations,
     bytes: u64,
 }
 
 impl Compilations {
-    /// For a machine or a container with so many bytes of memory.
+    /// For a machine or a container with `machine` bytes of memory.
     pub fn new(machine: u64) -> Self {
         Self { machine, running: Mutex::default(), ended: Condvar::new() }
     }
 
-    /// Waits until there is memory for the compilation of a component of this size, in bytes. It logs a warning if the
-    /// system may end the host for it: then it is the last line of the log.
+    /// Waits until the compilation of a component of this size, in bytes, fits in memory. If the system may end the
+    /// host during it, logs a warning first, which is then the log's last line.
     pub fn begin(&self, component: usize) -> Compilation<'_> {
         let bytes = PEAK.saturating_mul(component as u64);
         let mut running = self.running();
@@ -69,7 +68,7 @@ impl Compilations {
 
 impl Drop for Compilation<'_> {
     fn drop(&mut self) {
-        // Before another one begins.
+        // Before another compilation begins.
         memory::release_free_memory();
         *self.compilations.running() -= self.bytes;
         self.compilations.ended.notify_all();
@@ -85,7 +84,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Compiles 16 components of 1 MiB on a machine with so many MiB. As many as are expected run at once, and no more.
+    /// Compiles 16 components of 1 MiB on a machine with `machine` MiB. Exactly `expected` compilations run at once.
     fn assert_at_once(machine: usize, expected: u64) {
         let compilations = Compilations::new((machine * MIB) as u64);
         let (running, most) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -104,7 +103,7 @@ mod tests {
 
     #[test]
     fn no_more_components_are_compiled_at_once_than_there_is_memory_for() {
-        // One in any case.
+        // Always one.
         assert_at_once(64, 1);
         assert_at_once(255, 1);
         assert_at_once(3 * 128, 3);

@@ -25,7 +25,7 @@ use code_cache::CodeCache;
 use compilations::Compilations;
 use ticker::Ticker;
 
-/// Instances of all components and shards together that can exist at once: 512, and the stalled ones.
+/// The most instances of all components and shards together: 512, and the stalled ones.
 const MAX_INSTANCES: u32 = 512 + STALLED_INSTANCES as u32;
 
 /// Bits of the address space that the pool must be able to reserve: 768 memories of about 6 GiB.
@@ -40,7 +40,7 @@ pub struct Runtime {
     _ticker: Ticker,
 }
 
-/// Why the engine cannot be set up.
+/// Why the engine does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     #[error("cannot set up the WebAssembly engine: {0:#}")]
@@ -58,7 +58,7 @@ impl Runtime {
         Self::with(&config(), cache)
     }
 
-    /// A runtime for components that are checked and not served: compiling takes less time, and the code runs slower.
+    /// A runtime for components that the host checks and does not serve. It compiles faster, and the code runs slower.
     pub fn for_checks() -> Result<Arc<Self>, RuntimeError> {
         let mut config = config();
         config.cranelift_opt_level(OptLevel::None);
@@ -89,9 +89,9 @@ impl Runtime {
         }
     }
 
-    /// Compiles a component, once there is memory for it, or takes the code from the cache.
+    /// Takes the component's code from the cache, or compiles it once memory is free.
     pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
-        // Compiled code as input was not written by this host and must not be executed.
+        // This host did not write compiled code in the input, so it must not execute it.
         if Engine::detect_precompiled(wasm).is_some() {
             wasmtime::bail!("it is compiled code; give the WebAssembly component itself");
         }
@@ -103,7 +103,7 @@ impl Runtime {
                 Component::from_binary(&self.engine, wasm)?
             }
         };
-        // Otherwise the first request would wait for it.
+        // Otherwise, the first request would wait for it.
         component.initialize_copy_on_write_image()?;
         memory::release_free_memory();
         Ok((digest, component))
@@ -116,7 +116,7 @@ fn config() -> Config {
     config.cranelift_opt_level(OptLevel::Speed);
     config.parallel_compilation(true);
     config.memory_init_cow(true);
-    // Other requests of the shard wait while a backtrace is captured.
+    // Capturing a backtrace makes the other requests of the shard wait.
     config.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     if pool_fits() {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
@@ -143,8 +143,8 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
-/// Whether the pool's address space can be reserved, which this tries: some machines and containers
-/// allow less than the hardware does.
+/// Whether the system lets the pool reserve its address space, by trying it. Some machines and containers allow less
+/// than the hardware.
 fn pool_fits() -> bool {
     const PAGE_BITS: u32 = 16;
     let mut config = Config::new();

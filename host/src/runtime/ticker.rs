@@ -11,7 +11,7 @@ use crate::serving_threads::survive;
 
 const NAME: &str = "epoch";
 
-/// Owns the thread; dropping it ends and joins the thread.
+/// Owns the thread. Dropping it ends and joins the thread.
 pub struct Ticker {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use super::request::Trace;
 use crate::body::{BodyError, ResponseBody};
 
-/// Ends the trace when the body is complete, fails, or is dropped.
+/// Ends the trace when the body is complete, fails or is dropped.
 struct TracedBody {
     inner: ResponseBody,
     trace: Arc<Trace>,
@@ -21,7 +21,7 @@ struct TracedBody {
 }
 
 impl Trace {
-    /// Records the head of the response, and ends the trace at the end of the response's body.
+    /// Records the head of the response, and ends the trace when the response's body ends.
     pub fn follow_response(self: Arc<Self>, response: Response<ResponseBody>) -> Response<ResponseBody> {
         if !self.is_sampled() {
             return response;

@@ -1,4 +1,4 @@
-//! Export of spans to a collector: a bounded queue, and a thread that sends its spans.
+//! Exports spans to a collector: a bounded queue, and a thread that sends its spans.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::metrics::Counter;
 
-/// Spans in the queue; `OTEL_BSP_MAX_QUEUE_SIZE` overrides it.
+/// The most spans in the queue; `OTEL_BSP_MAX_QUEUE_SIZE` overrides it.
 const DEFAULT_QUEUE_SIZE: usize = 8192;
 
 /// The timeout of a request to the collector; `OTEL_EXPORTER_OTLP_TIMEOUT` overrides it.
@@ -34,11 +34,11 @@ const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 /// The destination of traces.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// The collector; `None` if the variables of OpenTelemetry name it.
+    /// The collector. `None` if OpenTelemetry's variables name it.
     endpoint: Option<String>,
 }
 
-/// Why traces cannot be exported as configured.
+/// Why the host cannot export traces as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("traces cannot be exported: {0}; correct the OTEL_EXPORTER_OTLP_ variables")]
@@ -46,7 +46,7 @@ pub enum TraceError {
 }
 
 impl Export {
-    /// The destination in OpenTelemetry's variables; `None` if they name no collector.
+    /// The destination in OpenTelemetry's variables. `None` if they name no collector.
     pub fn from_environment() -> Option<Self> {
         let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let has_value =
@@ -62,7 +62,7 @@ impl Export {
         Some(Self { endpoint: None })
     }
 
-    /// To the URL of a collector, `/v1/traces` included.
+    /// A destination by the URL of a collector, including `/v1/traces`.
     pub fn to(endpoint: impl Into<String>) -> Self {
         Self { endpoint: Some(endpoint.into()) }
     }
@@ -75,7 +75,7 @@ pub struct SpanCounters {
     pub exported: Counter,
     /// Spans that the collector rejected, or that could not be sent.
     pub failed: Counter,
-    /// Spans that the full queue did not take.
+    /// Spans that the full queue did not accept.
     pub dropped: Counter,
     queued: AtomicUsize,
 }
@@ -104,7 +104,7 @@ fn parsed_variable<N: std::str::FromStr>(variable: &str) -> Option<N> {
     std::env::var(variable).ok()?.trim().parse().ok()
 }
 
-/// Counts the spans that the full queue drops. The SDK's processor does not report them.
+/// Counts the spans that the full queue drops, because the SDK's processor does not report them.
 #[derive(Debug)]
 struct BoundedProcessor {
     inner: BatchSpanProcessor,
@@ -137,7 +137,7 @@ impl SpanProcessor for BoundedProcessor {
     }
 }
 
-/// Counts exported spans, and logs the beginning and the end of an outage of the collector.
+/// Counts exported spans, and logs the beginning and the end of a collector's outage.
 struct CountingExporter {
     inner: Otlp,
     counters: Arc<SpanCounters>,
@@ -145,7 +145,7 @@ struct CountingExporter {
 }
 
 struct CollectorOutage {
-    /// When the host last logged it.
+    /// The time when the host last logged the outage.
     logged_at: Instant,
     lost_spans: u64,
 }
@@ -210,8 +210,8 @@ impl CollectorClient {
             .or_else(|| parsed_variable("OTEL_EXPORTER_OTLP_TIMEOUT"));
         let timeout = millis.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        // A proxy of `http_proxy` and the like would read the headers, with the token, and does not reach a collector on
-        // this machine.
+        // A proxy of `http_proxy` and the like would read the headers, with the token. It also does not reach a
+        // collector on this machine.
         let config = Agent::config_builder().tls_config(tls).timeout_global(Some(timeout)).proxy(None);
         // A redirect would send the headers, with the token, to another server.
         Self(config.http_status_as_error(false).max_redirects(0).build().into())

@@ -1,16 +1,16 @@
-//! Traces of requests, exported to a collector by OTLP.
+//! Traces of requests, exported to a collector by OTLP (decision 0032).
 //!
-//! A request has a span, its component has a child span, and the component's key-value operations,
-//! instantiations and outbound requests are children of that. The host trusts `traceparent` (W3C Trace
-//! Context), sampling included, and passes it on to the component and in outbound requests. Attributes
-//! have the names of OpenTelemetry's semantic conventions, or else begin with `hexad.`.
+//! A request has a span, and its component has a child span. The component's key-value operations, instantiations and
+//! outbound requests are children of that span. The host trusts `traceparent` (W3C Trace Context), including its
+//! sampling, and passes it on to the component and in outbound requests. Attributes have the names of OpenTelemetry's
+//! semantic conventions, or else begin with `hexad.`.
 //!
-//! A span has the request's method, path and route. It has no query, header or key, because these can
-//! contain tokens and their hashes.
+//! A span has the request's method, path and route. It has no query, header or key, because these can contain tokens
+//! and their hashes.
 //!
-//! OpenTelemetry's variables configure it (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...). Without them there is no
-//! [`Tracer`], and requests cost nothing more. Otherwise a request costs the making of its ids and,
-//! if it is sampled, its spans. A thread exports spans from a bounded queue.
+//! OpenTelemetry's variables configure it (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...). Without them, the host has no
+//! [`Tracer`], and requests cost nothing more. With a tracer, a request costs its ids and, if it is sampled, its spans.
+//! A thread exports spans from a bounded queue.
 //!
 //! | file | what |
 //! |---|---|

@@ -24,7 +24,7 @@ pub struct Tracer {
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
     counters: Arc<SpanCounters>,
-    /// The database of the store, by its name in OpenTelemetry's conventions.
+    /// The store's database, by its name in OpenTelemetry's conventions.
     pub(super) database: &'static str,
 }
 
@@ -80,7 +80,7 @@ fn resource() -> Resource {
         own.push(KeyValue::new(NAME, env!("CARGO_PKG_NAME")));
     }
     own.retain(|own| is_unknown || given.get(&own.key).is_none());
-    // It has precedence over the name in `OTEL_RESOURCE_ATTRIBUTES`.
+    // `OTEL_SERVICE_NAME` has precedence over the name in `OTEL_RESOURCE_ATTRIBUTES`.
     own.extend(named.map(|name| KeyValue::new(NAME, name)));
     Resource::builder().with_attributes(own).build()
 }
