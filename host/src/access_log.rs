@@ -41,7 +41,6 @@ const MAX_VALUE: usize = 1024;
 /// The status for a client that has gone before its response began, as in nginx.
 const CLIENT_GONE: u16 = 499;
 
-/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum AccessLogFormat {
     /// A JSON object.
@@ -158,7 +157,6 @@ impl Drop for AccessLog {
 }
 
 impl AccessRecord {
-    /// Records the head of the response.
     pub fn record_head(&mut self, status: u16, headers: &HeaderMap) {
         if let Some(entry) = &mut self.entry {
             entry.status = status;
@@ -166,7 +164,6 @@ impl AccessRecord {
         }
     }
 
-    /// Records bytes of the body.
     pub fn record_bytes(&mut self, bytes: u64) {
         if let Some(entry) = &mut self.entry {
             entry.bytes += bytes;

@@ -45,7 +45,6 @@ impl Default for WorkLimits {
     }
 }
 
-/// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// In nanoseconds.
@@ -56,7 +55,6 @@ pub enum Work {
 /// A network has used up a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsedUp {
-    /// The name of the limit.
     pub limit: &'static str,
     pub retry_after: Duration,
 }

@@ -60,7 +60,6 @@ const ANY_PATH: &str = "/...";
 /// The state that the shards of a host share.
 pub struct Application {
     router: ArcSwap<Router<RouteTarget>>,
-    /// How often the routes were replaced.
     route_changes: AtomicU64,
     services: Vec<ComponentService>,
     /// One for each shard.
@@ -133,7 +132,6 @@ impl Application {
         self.route_changes.load(Ordering::SeqCst) + self.services.iter().map(ComponentService::changes).sum::<u64>()
     }
 
-    /// The routes at this moment.
     pub fn router(&self) -> Arc<Router<RouteTarget>> {
         self.router.load_full()
     }

@@ -18,7 +18,6 @@ pub const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
 /// How long the content of a pipe or a terminal may take to arrive, for example from a shell's `<(...)`.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Reads a component.
 pub fn read_component(path: &Path) -> io::Result<Vec<u8>> {
     read(path, MAX_COMPONENT_BYTES)
 }

@@ -56,7 +56,6 @@ impl<K: Hash + Eq, V> ByteLru<K, V> {
         self.entries.len()
     }
 
-    /// The bytes of all entries.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -117,17 +117,14 @@ impl ConcurrencyLimit {
         Self { bytes, ..self }
     }
 
-    /// How many permits are free.
     pub fn available(&self) -> usize {
         self.permits.available()
     }
 
-    /// How many permits are taken.
     pub fn taken(&self) -> usize {
         self.size.saturating_sub(self.available())
     }
 
-    /// How many callers wait for a permit.
     pub fn waiting(&self) -> usize {
         self.permits.waiting()
     }

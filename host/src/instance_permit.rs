@@ -47,7 +47,6 @@ impl StalledInstances {
     }
 }
 
-/// A stalled instance.
 struct StalledInstance {
     stalled_permit: YieldedPermit,
     of: Arc<StalledInstances>,
@@ -85,7 +84,6 @@ enum PermitState {
     Counted(Permit),
     /// The instance has given its component's permit back.
     Stalled(StalledInstance, WaitQueue),
-    /// The instance has ended.
     Released,
 }
 

@@ -158,12 +158,10 @@ impl DepthLimits {
         depth.0.checked_sub(1).and_then(|index| self.nested.get(index)).unwrap_or(&self.outer)
     }
 
-    /// How many permits are taken.
     pub fn taken(&self) -> usize {
         self.all().map(ConcurrencyLimit::taken).sum()
     }
 
-    /// How many callers wait for a permit.
     pub fn waiting(&self) -> usize {
         self.all().map(ConcurrencyLimit::waiting).sum()
     }

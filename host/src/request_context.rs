@@ -285,7 +285,6 @@ impl RequestContext {
         }
     }
 
-    /// Records that the request's body has broken off.
     pub fn mark_upload_broken(&self) {
         self.upload_broken.store(true, Ordering::SeqCst);
     }
@@ -354,7 +353,6 @@ impl RequestContext {
         self.expired.load(Ordering::SeqCst)
     }
 
-    /// Returns once the guest's time is over.
     pub async fn until_expired(&self) {
         loop {
             let expires_at = self.expires_at();

@@ -17,7 +17,6 @@ use crate::{private_files, random};
 /// The folder with a file for each secret, in the data folder.
 const FOLDER: &str = "secrets";
 
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
 /// Where the host keeps secrets: in private files, or in the store that several hosts share.

@@ -35,7 +35,6 @@ impl ServingThreads {
         outcome
     }
 
-    /// Records how a turn has ended.
     pub fn record_turn(&self, thread: &str, is_well: bool) {
         let mut names = self.names();
         match names.iter().position(|name| name == thread) {

@@ -23,7 +23,6 @@ use crate::ingress::Accepted;
 use crate::serving_threads::ServingThreads;
 use crate::stop::StopSignal;
 
-/// Work for a shard.
 pub enum Job {
     Connection(Box<Accepted>),
     /// A connection that another shard has served.
@@ -67,7 +66,6 @@ impl Drop for LoadGuard {
 }
 
 impl Shard {
-    /// Starts the thread of each shard.
     pub fn start_all(
         options: &ShardOptions,
         application: &Arc<Application>,

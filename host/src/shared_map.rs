@@ -26,7 +26,6 @@ impl<K, V> Default for SharedMap<K, V> {
 }
 
 impl<K: Eq + Hash, V> SharedMap<K, V> {
-    /// The value of `key`, if there is one.
     pub fn get(&self, key: &K) -> Option<Arc<V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values.get(key).cloned()
     }

@@ -3,10 +3,8 @@
 use crate::manifest::Route;
 use crate::router::{RouteError, Router};
 
-/// The target of a route.
 #[derive(PartialEq, Eq)]
 pub struct RouteTarget {
-    /// The service's index.
     pub service: usize,
     /// The route as written in the manifest.
     pub route: String,

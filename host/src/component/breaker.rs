@@ -127,7 +127,6 @@ impl Breakers {
         true
     }
 
-    /// Records that a response was complete.
     pub fn record_success(&self, path: &str) {
         if !self.has_failed.load(Ordering::Relaxed) {
             return;
@@ -146,7 +145,6 @@ impl Breakers {
     }
 }
 
-/// One circuit breaker.
 #[derive(Debug)]
 struct Breaker {
     /// The kind of `detail`, so that a request without failures takes no lock.

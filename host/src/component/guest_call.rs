@@ -110,7 +110,6 @@ impl GuestCall {
         }
     }
 
-    /// Returns once the guest has finished.
     pub async fn wait_until_done(&mut self) {
         poll_fn(|cx| {
             self.poll_task(cx);

@@ -17,7 +17,6 @@ pub struct Lease {
     counters: Arc<Counters>,
 }
 
-/// How a response has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseEnd {
     Complete,
@@ -35,7 +34,6 @@ pub enum ResponseEnd {
 #[derive(Default)]
 struct ResponseState {
     end: Option<ResponseEnd>,
-    /// Whether the head was sent.
     is_sent: bool,
     observer: Option<Box<dyn FnOnce(ResponseEnd) + Send>>,
 }

@@ -228,7 +228,6 @@ impl ComponentService {
         self.deployment.load().current.clone()
     }
 
-    /// A number for the next revision.
     pub fn next_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }

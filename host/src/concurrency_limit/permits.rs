@@ -61,12 +61,10 @@ impl Permits {
         Arc::new(Self { state: AtomicUsize::new(permits * PERMIT), queue: Mutex::default(), reports: Arc::default() })
     }
 
-    /// How many permits are free.
     pub fn available(&self) -> usize {
         self.state.load(Ordering::Relaxed) / PERMIT
     }
 
-    /// How many callers wait for a permit.
     pub fn waiting(&self) -> usize {
         self.queue().len()
     }

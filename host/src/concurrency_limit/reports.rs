@@ -17,7 +17,6 @@ pub struct PermitStats {
 }
 
 impl PermitStats {
-    /// Counts a waiting caller.
     pub fn begin(&self) -> CountedWaiter<'_> {
         CountedWaiter::new(&self.blocked)
     }

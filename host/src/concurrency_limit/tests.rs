@@ -99,7 +99,6 @@ async fn a_holder_sees_that_others_wait_for_it() {
 
 type Caller<'a> = Pin<Box<dyn Future<Output = Result<Permit, Saturated>> + 'a>>;
 
-/// A caller that waits.
 async fn waiting(limit: &ConcurrencyLimit, client: ClientKeys) -> Caller<'_> {
     let mut caller: Caller<'_> = Box::pin(limit.acquire(client));
     assert!(poll!(&mut caller).is_pending());

@@ -113,7 +113,6 @@ impl FrameMeter {
         errors
     }
 
-    /// Gives the client credit for idle frames.
     fn pay(&mut self, frames: i64) {
         self.idle_frames = self.idle_frames.saturating_sub(frames).max(-MAX_CREDIT);
     }

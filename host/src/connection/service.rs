@@ -198,7 +198,6 @@ impl Connection {
         self.ingress.log_flood(self.peer.source(self.flow.client()));
     }
 
-    /// Serves one request.
     pub fn handle(self: &Arc<Self>, request: Request<Incoming>) -> ResponseFuture {
         if self.requests.fetch_add(1, Ordering::Relaxed) == 0 || request.version() == Version::HTTP_2 {
             self.request_begun.notify_waiters();

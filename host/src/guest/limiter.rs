@@ -92,7 +92,6 @@ impl MemoryLimiter {
         self.used >= self.limit / whole * part
     }
 
-    /// The instance's bytes.
     pub fn used(&self) -> usize {
         self.used
     }

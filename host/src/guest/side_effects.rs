@@ -24,7 +24,6 @@ impl SideEffects {
         }
     }
 
-    /// Randomness for the guest.
     pub fn rng(&self) -> TrackedRng {
         TrackedRng { source: thread_rng(), side_effects: self.clone() }
     }

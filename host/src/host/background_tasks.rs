@@ -19,7 +19,6 @@ struct Parts {
     shards: Arc<Vec<Shard>>,
     is_leader: LeaderReader,
     threads: ServingThreads,
-    /// Whether maintenance was started.
     maintains: bool,
     maintainer: Option<Maintainer>,
 }

@@ -59,7 +59,6 @@ impl StalledPermits {
         self.table().taken.len()
     }
 
-    /// Takes a permit if one is free.
     pub fn try_take(self: &Arc<Self>, client: ClientKeys) -> Option<YieldedPermit> {
         let mut table = self.table();
         if table.taken.len() >= self.size {

@@ -144,7 +144,6 @@ impl MemoryBudget {
         true
     }
 
-    /// Gives bytes back.
     pub fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }

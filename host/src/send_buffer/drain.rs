@@ -39,7 +39,6 @@ impl Default for DrainPolicy {
 #[derive(Default)]
 pub struct BodyProgress {
     waiting: AtomicUsize,
-    /// Bytes that the client has taken.
     taken: AtomicU64,
     /// The permit of the guest's instance, while the guest writes the response.
     permit: Mutex<Option<Arc<InstancePermit>>>,
@@ -85,7 +84,6 @@ impl BodyProgress {
         !self.is_drained()
     }
 
-    /// Records bytes that the client has sent.
     pub fn record_received(&self, bytes: u64) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
