@@ -88,9 +88,9 @@ pub struct OverheadMeter {
 pub struct TooMuchOverhead(u64);
 
 impl OverheadMeter {
-    /// `buffer` is the most bytes of a head that hyper keeps. Without a flood, hyper may have read six buffers. It
-    /// reads two of a frame that was not taken, two after the body's end, one for the next head, and less than one of
-    /// chunk extensions and trailers.
+    /// `buffer` is the most bytes of a head that hyper keeps. Without a flood, hyper may have read six buffers: two of
+    /// a frame that was not taken, two after the body's end, and one for the next head. Chunk extensions and trailers
+    /// have less than one.
     pub fn new(buffer: usize) -> Self {
         Self { unexplained: AtomicU64::new(0), max: 6 * buffer as u64 }
     }

@@ -138,8 +138,8 @@ impl GuestBody {
         let is_guest_idle = self.context.is_guest_idle();
         let host_body_polls_before = host_body_polls();
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
-        // If the poll reached a host body, the guest has forwarded a body that it received from the host: its request's
-        // or an outbound response's (decision 0147).
+        // If the poll reached a host body, the guest has forwarded a body from the host: its request's or an outbound
+        // response's (decision 0147).
         let is_of_guest = frame.is_pending() && host_body_polls() == host_body_polls_before;
         if is_of_guest && is_guest_idle {
             self.context.mark_left_unfinished();

@@ -35,7 +35,7 @@ enum Source {
 
 impl Source {
     /// h2 accepts a whole DATA frame when the flow-control window has room for one byte. After the last frame, the host
-    /// would not see whether the client takes the rest. So the last byte of each frame is sent as a frame of its own:
+    /// would not see whether the client takes the rest. So the last byte of each frame is sent as a frame of its own.
     /// h2 accepts it only when the window has room for all bytes before it.
     fn holds_back_last_bytes(&self) -> bool {
         match self {

@@ -38,8 +38,8 @@ const MAX_ERROR_RESETS: usize = 1024;
 /// Bytes that hyper takes of one stream ahead of the client.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
-/// How long a closing connection may take: for the requests in flight, also if another client waits for the place;
-/// while idle; and while idle and evicted. The client may have sent requests before it learned of the end.
+/// Time limits of a closing connection: with requests in flight (also if another client waits for the place), while
+/// idle, and while idle and evicted. The client may have sent requests before it learned of the end.
 const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 const MAKE_ROOM_GRACE: Duration = Duration::from_millis(500);

@@ -184,7 +184,7 @@ async fn hand_over<S: ClientStream>(shard: usize, start: Start, mut served: Serv
     }
     let handover = Handover::new(move |shard| resume(shard, start, served));
     if let Err(handover) = connection.balance().hand_over(shard, handover) {
-        // That shard has stopped.
+        // The other shard has stopped.
         handover.resume(connection.shard()).await;
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes of request bodies that clients may send over HTTP/2 before a component has read them.
 //!
 //! HTTP/2 lets a client send as much as a window says, and the host keeps it until the component reads it. A body
-//! counts with its whole window, from the head of its request to its end, so that the host never keeps more than it has
+//! counts with its whole window, from the head of its request to its end. So the host never keeps more than it has
 //! counted. HTTP/1 needs no budget: the host reads from the socket only as the component reads.
 
 use std::fmt;
